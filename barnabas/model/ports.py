@@ -1,0 +1,135 @@
+"""The doors to the outside: clock, disk, network, as protocols.
+
+Real ones live in `system/`, simulated ones in the tests. Whoever starts a broker
+or a client hands them in; nothing below `system/` opens a file, a socket or a clock itself.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    """Two kinds of time: one that only goes forward, and the one people read."""
+
+    def monotonic_ms(self) -> int: ...
+
+    def wall_ms(self) -> int: ...
+
+
+class File(Protocol):
+    """An open file. Positions are absolute; there is no cursor to share."""
+
+    def fileno(self) -> int: ...
+
+    def size(self) -> int: ...
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer only at the end of the file."""
+        ...
+
+    def write(self, position: int, data: Buffer) -> None:
+        """All of `data`, or an OSError."""
+        ...
+
+    def truncate(self, length: int) -> None:
+        """Cut to, or grow with zeros to, `length`."""
+        ...
+
+    def map(self, length: int) -> memoryview:
+        """A shared, writable view of the first `length` bytes; the file is that long or longer."""
+        ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Paths are absolute strings."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """For reading and writing; FileNotFoundError unless `create`."""
+        ...
+
+    def read_file(self, path: str) -> bytes: ...
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        """Write a whole small file so that a crash leaves the old or the new one, synced."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted; FileNotFoundError if there is none."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """With its parents; no error if it is there."""
+        ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """A file; no error if it is gone."""
+        ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Bytes that stay in their file until the kernel sends them."""
+
+    file: File
+    position: int
+    length: int
+
+
+class Stream(Protocol):
+    """One accepted or opened connection, never blocking."""
+
+    peer: str
+
+    def receive_into(self, buffer: memoryview) -> int:
+        """Bytes received; 0 when the peer has closed; -1 when there is nothing yet."""
+        ...
+
+    def send(self, parts: Sequence[Buffer], more: bool = False) -> int:
+        """Bytes taken, perhaps fewer than offered, perhaps 0. `more`: others follow at once."""
+        ...
+
+    def send_file(self, slice_: FileSlice) -> int:
+        """Bytes taken from the start of the slice, perhaps 0."""
+        ...
+
+    def watch_readable(self, callback: Callable[[], None] | None) -> None:
+        """Call back whenever bytes wait; None stops."""
+        ...
+
+    def watch_writable(self, callback: Callable[[], None] | None) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Listening(Protocol):
+    """An open listener."""
+
+    host: str
+    port: int
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """Where connections come from."""
+
+    def listen(
+        self, host: str, port: int, accepted: Callable[[Stream], None]
+    ) -> Listening: ...

@@ -1,0 +1,1 @@
+"""Bytes on the wire and in the log: messages, frames, record batches, compression."""
