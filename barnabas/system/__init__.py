@@ -1,0 +1,1 @@
+"""The real clock, disk and network behind the ports of `model/ports.py`."""

@@ -1,0 +1,156 @@
+"""Sockets behind the Network port, watched by the running event loop.
+
+Always: no call blocks; a peer that fails looks like a peer that closed.
+A listener that runs out of file descriptors gives up one it holds in reserve
+to accept and close the newcomer, so that accept never spins (see `_accept`).
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+
+from barnabas.model.ports import Buffer, FileSlice, Stream
+from barnabas.system.logs import Logger
+
+ACCEPTS_PER_WAKE_MAX = 64
+BACKLOG = 1024
+
+
+class SocketStream:
+    """One TCP connection."""
+
+    __slots__ = ("_fd", "_loop", "_reading", "_socket", "_writing", "peer")
+
+    def __init__(
+        self, connected: socket.socket, peer: str, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._loop = loop
+        self._reading = False
+        self._writing = False
+        self.peer = peer
+
+    def receive_into(self, buffer: memoryview) -> int:
+        try:
+            return self._socket.recv_into(buffer)
+        except BlockingIOError:
+            return -1
+        except OSError:
+            return 0
+
+    def send(self, parts: Sequence[Buffer], more: bool = False) -> int:
+        flags = socket.MSG_MORE if more else 0
+        try:
+            if len(parts) == 1:
+                return self._socket.send(parts[0], flags)
+            return self._socket.sendmsg(parts, (), flags)
+        except BlockingIOError:
+            return 0
+
+    def send_file(self, slice_: FileSlice) -> int:
+        try:
+            return os.sendfile(self._fd, slice_.file.fileno(), slice_.position, slice_.length)
+        except BlockingIOError:
+            return 0
+
+    def watch_readable(self, callback: Callable[[], None] | None) -> None:
+        if callback is not None:
+            self._loop.add_reader(self._fd, callback)
+            self._reading = True
+        elif self._reading:
+            self._loop.remove_reader(self._fd)
+            self._reading = False
+
+    def watch_writable(self, callback: Callable[[], None] | None) -> None:
+        if callback is not None:
+            self._loop.add_writer(self._fd, callback)
+            self._writing = True
+        elif self._writing:
+            self._loop.remove_writer(self._fd)
+            self._writing = False
+
+    def close(self) -> None:
+        self.watch_readable(None)
+        self.watch_writable(None)
+        self._socket.close()
+
+
+class SocketListening:
+    """A listening socket; accepts as many as wait, a bounded number per wake."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        accepted: Callable[[Stream], None],
+        loop: asyncio.AbstractEventLoop,
+        log: Logger,
+    ) -> None:
+        self._socket = listening
+        self._accepted = accepted
+        self._loop = loop
+        self._log = log
+        self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.host, self.port = listening.getsockname()[:2]
+        loop.add_reader(listening.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_WAKE_MAX):
+            try:
+                connected, address = self._socket.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                continue
+            except OSError as error:
+                self._turn_away(error)
+                return
+            connected.setblocking(False)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer = f"{address[0]}:{address[1]}"
+            self._accepted(SocketStream(connected, peer, self._loop))
+
+    def _turn_away(self, error: OSError) -> None:
+        """Out of descriptors: without this, the waiting newcomer would wake us for ever."""
+        self._log.error(
+            "connection refused",
+            reason=error.strerror,
+            remedy="raise the limit of open files (ulimit -n) or lower max.connections",
+        )
+        os.close(self._reserve)
+        try:
+            self._socket.accept()[0].close()
+        except OSError:
+            pass
+        finally:
+            self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        os.close(self._reserve)
+
+
+class SystemNetwork:
+    """TCP on this machine."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+
+    def listen(
+        self, host: str, port: int, accepted: Callable[[Stream], None]
+    ) -> SocketListening:
+        family, _, _, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+        return SocketListening(listening, accepted, asyncio.get_running_loop(), self._log)
