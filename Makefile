@@ -1,0 +1,72 @@
+# `make help` lists the targets. Each makes its own .venv, reinstalled only when a pin changes.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+SEEDS ?= 20
+REQUESTS ?= 20000
+RUNS ?= 20
+BENCH ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
+TYPED := $(shell find barnabas -name '*.pxd')
+
+# Real clients, other languages, kills and fuzzing take minutes: they run in `test`, not in `check`.
+SLOW := tests/clients tests/peers tests/kill tests/fuzz
+SLOW_HERE = $(wildcard $(SLOW))
+PYTEST = $(PY) -m pytest -q
+
+.PHONY: help demo test check lint fast slow bench sim fuzz kills clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check -c constraints.txt pip setuptools cython
+	BARNABAS_PURE=1 $(PY) -m pip install -q --no-build-isolation -c constraints.txt -e '.[test]'
+	touch $@
+
+$(COMPILED): $(INSTALLED) setup.py $(TYPED) $(TYPED:.pxd=.py)
+	$(PY) setup.py -q build_ext --inplace
+	touch $@
+
+demo: $(COMPILED) ## a broker, a topic, a producer and a consumer
+	$(PY) -m barnabas demo
+
+check: lint fast ## lint, types, import contracts and the fast tests: under a minute
+
+lint: $(COMPILED)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+fast: $(COMPILED)
+	$(PYTEST) -n auto $(SLOW:%=--ignore=%)
+
+slow: $(COMPILED)
+	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
+
+test: check slow ## everything; what this machine cannot run is listed at the end
+
+sim: $(COMPILED) ## the simulator on SEEDS seeds
+	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/simulator
+
+fuzz: $(COMPILED) ## REQUESTS mutated requests against a broker
+	$(PY) -m tests.fuzz --requests $(REQUESTS)
+
+kills: $(COMPILED) ## RUNS of kill -9 under load
+	$(PY) -m tests.kill --runs $(RUNS)
+
+bench: $(COMPILED) ## beside Apache Kafka; BENCH='--quick' for four minutes
+	$(PY) -m bench $(BENCH)
+
+clean: ## all that make has made
+	rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find barnabas tests bench \( -name '*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +

@@ -1,0 +1,72 @@
+"""Compiles the hot loops where a compiler is at hand; pyproject.toml says everything else.
+
+Every `NAME.pxd` under barnabas/ carries the types of the plain Python module NAME.py beside it.
+With Cython and a C compiler the module is compiled; without either, the same source runs as it is,
+only slower, and this file says so. `BARNABAS_PURE=1` asks for the plain modules.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
+
+
+def say(line: str) -> None:
+    print(f"barnabas: {line}", file=sys.stderr)
+
+
+class BuildWhatCanBeBuilt(build_ext):
+    """A loop that does not compile is left to the interpreter; the install goes on."""
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except Exception as problem:
+            # Optional extensions: setuptools goes on without the file.
+            say(f"{ext.name} not compiled, its slower Python loop is used ({problem})")
+        else:
+            say(f"{ext.name} compiled")
+
+    def copy_extensions_to_source(self) -> None:
+        built = [ext for ext in self.extensions if Path(self.get_ext_fullpath(ext.name)).exists()]
+        self.extensions, every = built, self.extensions
+        try:
+            super().copy_extensions_to_source()
+        finally:
+            self.extensions = every
+
+
+def extensions() -> list[Extension]:
+    if os.environ.get("BARNABAS_PURE"):
+        return []
+    modules = [path.with_suffix(".py") for path in sorted(ROOT.glob("barnabas/**/*.pxd"))]
+    if not modules:
+        return []
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        say("Cython is not installed: the slower Python loops are used")
+        return []
+    wanted = [
+        Extension(
+            ".".join(module.relative_to(ROOT).with_suffix("").parts),
+            [str(module.relative_to(ROOT))],
+            optional=True,
+            extra_compile_args=["-O3"],
+        )
+        for module in modules
+    ]
+    compiled: list[Extension] = cythonize(
+        wanted,
+        build_dir="build/cython",
+        language_level=3,
+        compiler_directives={"boundscheck": True, "wraparound": True},
+    )
+    return compiled
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildWhatCanBeBuilt})
