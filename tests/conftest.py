@@ -1,0 +1,144 @@
+"""What every test may ask for: a broker, real clients in other languages, a topic name.
+
+A part that this machine does not have skips the tests that need it, with the reason; all reasons
+are listed at the end of the run.
+"""
+
+import itertools
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.peers.cache import Missing
+from tests.peers.go import Franz
+from tests.peers.go import franz_go as build_franz_go
+from tests.peers.install import program
+from tests.peers.java import Java, java_programs, kafka_tools
+from tests.peers.java import kafka_lib as fetch_kafka_lib
+from tests.peers.kafka import KafkaBroker, running_kafka
+from tests.peers.node import Node
+from tests.peers.node import kafkajs as fetch_kafkajs
+from tests.process import BrokerProcess, running_broker
+
+PACKAGE = Path(__file__).resolve().parents[1] / "barnabas"
+T = TypeVar("T")
+StartBroker = Callable[..., BrokerProcess]
+
+_topic_numbers = itertools.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    stale = [
+        source
+        for source in (path.with_suffix(".py") for path in PACKAGE.glob("**/*.pxd"))
+        for built in source.parent.glob(f"{source.stem}.*.so")
+        if built.stat().st_mtime < source.stat().st_mtime
+    ]
+    if stale:
+        names = ", ".join(str(source.relative_to(PACKAGE.parent)) for source in stale)
+        raise pytest.UsageError(f"compiled before its last edit: {names}. Run `make check`.")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    )
+    if reasons:
+        terminalreporter.section("not run on this machine")
+        for reason, count in sorted(reasons.items()):
+            terminalreporter.write_line(f"{count:4} x {reason}")
+
+
+def _or_skip(fetch: Callable[[], T]) -> T:
+    try:
+        return fetch()
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+# --- the broker ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name no other test uses."""
+    return f"{request.node.originalname[:60]}-{next(_topic_numbers)}"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker for the tests of a module; each takes topics of its own."""
+    directory = tmp_path_factory.mktemp("broker")
+    with running_broker(directory) as running:
+        yield running
+    # Large records would otherwise fill the disk with the last three sessions' data.
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
+    """`start_broker({"option": "value"})`: brokers of a test's own, to stop, kill and restart."""
+    with ExitStack() as running:
+        numbers = itertools.count()
+
+        def start(options: dict[str, str] | None = None) -> BrokerProcess:
+            return running.enter_context(
+                running_broker(tmp_path / f"broker-{next(numbers)}", options)
+            )
+
+        yield start
+
+
+# --- other people's programs --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def kafka_lib() -> Path:
+    """The directory of Apache Kafka's jars."""
+    return _or_skip(fetch_kafka_lib)
+
+
+@pytest.fixture(scope="session")
+def java_tools(kafka_lib: Path) -> Java:
+    """Kafka's own tools, run by class name."""
+    return _or_skip(kafka_tools)
+
+
+@pytest.fixture(scope="session")
+def java_client(kafka_lib: Path) -> Java:
+    """The programs of tests/peers/java, run by class name."""
+    return _or_skip(java_programs)
+
+
+@pytest.fixture(scope="session")
+def kafkajs() -> Node:
+    """The programs of tests/peers/node."""
+    return _or_skip(fetch_kafkajs)
+
+
+@pytest.fixture(scope="session")
+def franz_go() -> Franz:
+    """The program of tests/peers/franz."""
+    return _or_skip(build_franz_go)
+
+
+@pytest.fixture(scope="session")
+def kcat() -> str:
+    """kcat's path."""
+    return _or_skip(lambda: program("kcat"))
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_lib: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """An Apache Kafka broker to compare with."""
+    directory = tmp_path_factory.mktemp("kafka")
+    with running_kafka(directory) as running:
+        yield running
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,131 @@
+"""Starts an Apache Kafka broker of one KRaft node, with Kafka's own JVM flags.
+
+In: an empty directory. Out: a process that answers, and its address.
+"""
+
+import base64
+import socket
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.peers.java import Java, kafka_tools
+from tests.peers.probe import wait_for_metadata
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 30
+
+# What bin/kafka-server-start.sh and bin/kafka-run-class.sh set.
+JVM_FLAGS = (
+    "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)  # fmt: skip
+
+
+@dataclass
+class KafkaBroker:
+    """A running Apache Kafka."""
+
+    host: str
+    port: int
+    data: Path
+    process: subprocess.Popen[bytes]
+    tools: Java
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _properties(port: int, controller_port: int, data: Path, more: Mapping[str, str]) -> str:
+    return "".join(
+        f"{name}={value}\n"
+        for name, value in {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(data),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **more,
+        }.items()
+    )
+
+
+def prepare(directory: Path, options: Mapping[str, str] | None = None) -> tuple[Path, int]:
+    """Write `server.properties` and format the log directory; its path and the port."""
+    directory.mkdir(parents=True, exist_ok=True)
+    port, controller_port = free_ports(2)
+    properties = directory / "server.properties"
+    properties.write_text(_properties(port, controller_port, directory / "data", options or {}))
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    if cluster.startswith("-"):  # the tool would take it for an option
+        cluster = "A" + cluster[1:]
+    done = kafka_tools().run(
+        "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)
+    )
+    if done.returncode:
+        raise RuntimeError(f"Kafka's StorageTool failed: {done.stdout}{done.stderr}")
+    return properties, port
+
+
+def start(properties: Path, port: int) -> KafkaBroker:
+    """Start on a prepared directory and wait until it answers."""
+    tools = kafka_tools()
+    directory = properties.parent
+    with open(directory / "kafka.out", "ab") as out:
+        process = subprocess.Popen(
+            tools.command("kafka.Kafka", str(properties), flags=JVM_FLAGS),
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    broker = KafkaBroker("127.0.0.1", port, directory / "data", process, tools)
+    try:
+        wait_for_metadata(broker.host, port, START_TIMEOUT_S, lambda: process.poll() is None)
+    except BaseException:
+        broker.stop()
+        raise
+    return broker
+
+
+@contextmanager
+def running_kafka(
+    directory: Path, options: Mapping[str, str] | None = None
+) -> Iterator[KafkaBroker]:
+    broker = start(*prepare(directory, options))
+    try:
+        yield broker
+    finally:
+        broker.stop()

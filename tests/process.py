@@ -1,0 +1,161 @@
+"""Runs `barnabas up` as a process of its own, the way a user does.
+
+In: a data directory and options. Out: the address from its ready line.
+Always: its standard error is kept beside the data, and shown when it does not start.
+"""
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+READY = re.compile(r"barnabas ready on (\S+):(\d+) \((\d+) ms\)")
+START_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 20
+
+
+class BrokerProcess:
+    """One `barnabas up`; restarted on the same port, so that clients find it again."""
+
+    def __init__(
+        self,
+        data: Path | None,
+        options: Mapping[str, str] | None = None,
+        *,
+        port: int = 0,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data = data
+        self.host = "127.0.0.1"
+        self.port = port
+        self.ready_ms = -1
+        self._options = dict(options or {})
+        self._log = log
+        self._env = dict(env or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def log(self) -> str:
+        """Everything it has written to standard error, all starts together."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def command(self) -> list[str]:
+        where = ["--ephemeral"] if self.data is None else ["--data", str(self.data)]
+        more = [part for name, value in self._options.items() for part in ("-X", f"{name}={value}")]
+        return [
+            *(sys.executable, "-m", "barnabas", "up"),
+            *where,
+            *("--listen", f"{self.host}:{self.port}"),
+            *more,
+        ]
+
+    def start(self) -> "BrokerProcess":
+        assert self._process is None, "it runs already"
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **self._env},
+            )
+        try:
+            self._read_ready_line()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def _read_ready_line(self) -> None:
+        process = self._running()
+        assert process.stdout is not None
+        descriptor = process.stdout.fileno()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        said = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while not (ready := READY.search(said.decode(errors="replace"))):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError(f"no ready line in {START_TIMEOUT_S} s: {self._story(said)}")
+                piece = os.read(descriptor, 65536)
+                if not piece:
+                    raise RuntimeError(f"ended before it was ready: {self._story(said)}")
+                said += piece
+        self.host, self.port, self.ready_ms = ready[1], int(ready[2]), int(ready[3])
+
+    def _story(self, said: bytes) -> str:
+        return f"stdout {said!r}, stderr:\n{self.log[-4000:]}"
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "it is not running"
+        return self._process
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """As a crash does it: SIGKILL, nothing flushed, nothing closed."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._running(), None
+        process.send_signal(number)
+        try:
+            return process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise TimeoutError(
+                f"still there {STOP_TIMEOUT_S} s after {number.name}: {self._story(b'')}"
+            ) from None
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+
+    def restart(self) -> None:
+        """Stop cleanly if it still runs, and start on the same data and port."""
+        if self._process is not None:
+            self.stop()
+        self.start()
+
+    def check_log(self) -> None:
+        """No exception may have escaped unhandled, whatever the client did."""
+        assert "Traceback" not in self.log, self.log[-8000:]
+
+
+@contextmanager
+def running_broker(
+    directory: Path,
+    options: Mapping[str, str] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[BrokerProcess]:
+    """A broker with its data and its log in `directory`, stopped at the end."""
+    directory.mkdir(parents=True, exist_ok=True)
+    broker = BrokerProcess(directory / "data", options, log=directory / "broker.log", env=env)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        if broker.is_running():
+            broker.stop()
+    broker.check_log()
