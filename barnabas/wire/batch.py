@@ -1,6 +1,6 @@
 """The header of a record batch (magic 2): all that a broker ever reads of one.
 
-In: views of bytes from the wire or a file. Out: headers, or Corrupt.
+In: views of bytes from the wire or a file. Out: headers, or Corrupt; batches with their headers.
 Always: a header that `read_header` returns lies whole inside the view.
 Not here: the records inside (records.py), what a topic allows (log/).
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.model.errors import Corrupt
+from barnabas.model.errors import Code, Corrupt, InvalidRequest
 from barnabas.model.ports import Buffer
 
 HEADER = Struct(">qiibIhiqqqhii")
@@ -30,6 +30,9 @@ DELETE_HORIZON = 1 << 6
 NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
 
+LENGTH_MAX = 0x7FFF_FFFF
+
+_CRC = Struct(">I")
 _PREFIX = Struct(">qiib")
 _PREFIX_SIZE = _PREFIX.size
 
@@ -91,6 +94,18 @@ def check_crc(view: Buffer, header: BatchHeader, position: int = 0) -> None:
     crc = crc32c(body)
     if crc != header.crc:
         raise Corrupt(f"batch checksum is {crc:#010x}, its header says {header.crc:#010x}")
+
+
+def write_header(batch: bytearray, header: BatchHeader) -> None:
+    """Fill in the first 61 bytes of a whole batch; its length and checksum are worked out here."""
+    length = len(batch) - LENGTH_OVERHEAD
+    if length > LENGTH_MAX:
+        raise InvalidRequest(
+            Code.MESSAGE_TOO_LARGE,
+            f"batch of {len(batch)} bytes: no batch can be larger than {LENGTH_MAX}; split it",
+        )
+    HEADER.pack_into(batch, 0, *header._replace(length=length, magic=MAGIC, crc=0))
+    _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
 
 
 def _check_magic(magic: int) -> None:
