@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, infer_types=False
 """Packs records into batches (magic 2) and reads them back.
 
 In: records, or the bytes of one batch. Out: batches, records, or Corrupt that says what and where.

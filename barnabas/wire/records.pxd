@@ -1,0 +1,107 @@
+# The C types of records.py, for Cython; how to read them: that file runs the same without.
+cimport cython
+
+ctypedef const unsigned char *octets
+
+cdef int _INT32_MAX
+cdef long long _INT64_MAX
+cdef long long _INT64_MIN
+
+
+@cython.final
+cdef class Record:
+    cdef readonly long long offset
+    cdef readonly long long timestamp
+    cdef readonly object key
+    cdef readonly object value
+    cdef readonly tuple headers
+
+
+@cython.final
+cdef class BatchBuilder:
+    cdef bytearray _buffer
+    cdef long long _size_max
+    cdef long long _last_delta
+    cdef long long _base_timestamp
+    cdef long long _max_timestamp
+    cdef bint _built
+    cdef readonly long long count
+
+    @cython.locals(start=Py_ssize_t, base=cython.longlong)
+    cdef bint _append(
+        self, long long delta, long long timestamp, object key, object value, object headers
+    ) except -1
+
+
+@cython.locals(record=Record, delta=cython.longlong, previous=cython.longlong)
+cdef object _append_all(BatchBuilder builder, object records, long long base_offset)
+
+@cython.locals(
+    key_size=Py_ssize_t, value_size=Py_ssize_t, size=Py_ssize_t, end=Py_ssize_t, i=Py_ssize_t,
+    names=list, encoded=bytes,
+)
+cdef object _write_record(
+    bytearray buffer, long long offset_delta, long long timestamp_delta, object key, object value,
+    object headers,
+)
+
+@cython.locals(rest=cython.ulonglong, size=cython.int)
+cdef int _varint_size(long long number) noexcept
+
+@cython.locals(rest=cython.ulonglong)
+cdef int _write_varint(bytearray buffer, long long number) except -1
+
+@cython.locals(
+    record=Record, records=list, previous=cython.longlong, at=Py_ssize_t, end=Py_ssize_t,
+    delta=cython.longlong, offset_delta=cython.longlong, length=cython.longlong,
+)
+cdef list _decode(
+    octets data, Py_ssize_t size, Py_ssize_t count, long long base_offset,
+    long long last_offset_delta, long long base_timestamp, long long max_timestamp, bint appended,
+)
+
+@cython.locals(headers=list, count=cython.longlong, length=cython.longlong)
+cdef tuple _read_headers(octets data, Py_ssize_t at, Py_ssize_t end)
+
+@cython.locals(
+    at=Py_ssize_t, end=Py_ssize_t, previous=cython.longlong, delta=cython.longlong,
+    offset_delta=cython.longlong, found=cython.longlong,
+)
+cdef tuple _find(
+    octets data, Py_ssize_t size, Py_ssize_t count, long long last_offset_delta,
+    long long base_timestamp, long long timestamp,
+)
+
+@cython.locals(
+    at=Py_ssize_t, end=Py_ssize_t, delta=cython.longlong, offset_delta=cython.longlong,
+    length=cython.longlong, header_count=cython.longlong, count=Py_ssize_t, _=cython.longlong,
+)
+cdef object _count(octets data, Py_ssize_t size)
+
+@cython.locals(length=cython.longlong)
+cdef (Py_ssize_t, Py_ssize_t) _record_end(octets data, Py_ssize_t at, Py_ssize_t size) except *
+
+@cython.locals(length=cython.longlong)
+cdef (long long, Py_ssize_t) _length(
+    octets data, Py_ssize_t at, Py_ssize_t end, str what
+) except *
+
+@cython.locals(count=cython.longlong)
+cdef (long long, Py_ssize_t) _header_count(octets data, Py_ssize_t at, Py_ssize_t end) except *
+
+@cython.locals(length=cython.longlong)
+cdef (long long, Py_ssize_t) _header_key_length(
+    octets data, Py_ssize_t at, Py_ssize_t end
+) except *
+
+@cython.locals(number=cython.longlong)
+cdef (long long, Py_ssize_t) _varint32(
+    octets data, Py_ssize_t at, Py_ssize_t end, str what
+) except *
+
+@cython.locals(raw=cython.ulonglong, shift=cython.int, byte=cython.ulonglong)
+cdef (long long, Py_ssize_t) _varint64(
+    octets data, Py_ssize_t at, Py_ssize_t end, str what
+) except *
+
+cdef long long _time(long long base, long long delta, Py_ssize_t at) except? -1
