@@ -1,0 +1,133 @@
+"""Decides whether settings may be made: at start, when a topic is created, and by request.
+
+In: names and text as the user gave them. Out: the settings to keep, or INVALID_CONFIG.
+Always: what is returned resolves without an error.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from barnabas.config import broker, topic, unsupported
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.kinds import List
+from barnabas.config.option import Option, invalid, nearest
+from barnabas.config.resolve import Layers
+from barnabas.config.topic import TopicConfig
+
+_REMOVED = {
+    "message.downconversion.enable": "Kafka 4.0 removed it; leave it out",
+    "message.format.version": "Kafka 4.0 removed it; leave it out",
+    "message.timestamp.difference.max.ms": "Kafka 4.0 removed it; set "
+    "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+}
+
+
+class Operation(IntEnum):
+    """What IncrementalAlterConfigs does with a value."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    """One change of one option."""
+
+    name: str
+    operation: Operation
+    text: str | None = None
+
+
+def topic_option(name: str) -> Option[Any]:
+    if option := topic.ALL.get(name):
+        return option
+    if reason := _REMOVED.get(name):
+        raise invalid(f"topic option {name}: {reason}")
+    raise invalid(f"unknown topic option {name[:100]!r}{nearest(name, topic.ALL)}")
+
+
+def broker_option(name: str) -> Option[Any]:
+    if option := broker.OPTIONS.get(name):
+        return option
+    if unsupported.is_refused(name) or unsupported.is_ignored(name):
+        raise invalid(f"broker option {name}: Kafka has it, Barnabas does not implement it")
+    raise invalid(f"unknown broker option {name[:100]!r}{nearest(name, broker.OPTIONS)}")
+
+
+def check_topic(overrides: Mapping[str, str | None]) -> dict[str, str]:
+    """The settings of a topic, each checked alone and all together."""
+    checked: dict[str, str] = {}
+    for name, text in overrides.items():
+        option = topic_option(name)
+        if text is None:
+            raise invalid(f"topic option {name}: no value given; leave it out for its default")
+        option.parse(text)
+        checked[name] = text
+    TopicConfig(checked)
+    return checked
+
+
+def check_static(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The settings a broker starts with, and the names that mean nothing here."""
+    kept: dict[str, str] = {}
+    ignored: list[str] = []
+    for name, text in settings.items():
+        if name not in broker.OPTIONS and unsupported.is_ignored(name):
+            ignored.append(name)
+            continue
+        broker_option(name).parse(text)
+        kept[name] = text
+    BrokerConfig(kept)
+    return kept, ignored
+
+
+def alter_topic(current: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """The settings of a topic after the changes; `current` stays as it is."""
+    return check_topic(_changed(current, changes, topic_option))
+
+
+def alter_broker(current: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """The dynamic settings of a broker, or of all brokers, after the changes."""
+    changes = list(changes)
+    for change in changes:
+        if broker_option(change.name).needs_restart:
+            raise invalid(
+                f"broker option {change.name} cannot change while the broker runs: set it at start"
+            )
+    changed = _changed(current, changes, broker_option)
+    for name, text in changed.items():
+        broker_option(name).parse(text)
+    BrokerConfig(Layers(dynamic_broker=changed))
+    return changed
+
+
+def _changed(
+    current: Mapping[str, str], changes: Iterable[Change], find: Callable[[str], Option[Any]]
+) -> dict[str, str]:
+    settings = dict(current)
+    seen: set[str] = set()
+    for name, operation, text in changes:
+        option = find(name)
+        if name in seen:
+            raise invalid(f"option {name} is changed twice in one request: change it once")
+        seen.add(name)
+        if operation is Operation.DELETE:
+            settings.pop(name, None)
+            continue
+        if text is None:
+            raise invalid(f"option {name}: no value given; delete it for its default")
+        if operation is Operation.SET:
+            settings[name] = text
+            continue
+        if not isinstance(option.kind, List):
+            raise invalid(f"option {name} is not a list: set it instead")
+        before = option.parse(settings[name]) if name in settings else option.default or ()
+        words = option.parse(text)
+        if operation is Operation.APPEND:
+            after = (*before, *(word for word in words if word not in before))
+        else:
+            after = tuple(word for word in before if word not in words)
+        settings[name] = option.kind.format(after)
+    return settings

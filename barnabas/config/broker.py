@@ -1,0 +1,268 @@
+"""Every option of a broker: who it is, where it listens, what it accepts.
+
+Names and defaults are Kafka's, save `metrics.listen`. Options come from three files by
+subject: this one, `broker_log.py` and `broker_roles.py`.
+Not here: Kafka's options without a meaning here (unsupported.py).
+"""
+
+from collections.abc import Mapping
+
+from barnabas.config.broker_log import LogOptions
+from barnabas.config.broker_roles import RoleOptions
+from barnabas.config.kinds import (
+    INT_MAX,
+    Address,
+    Bool,
+    Bytes,
+    HostPort,
+    Int,
+    List,
+    Listener,
+    Listeners,
+    Milliseconds,
+    Text,
+)
+from barnabas.config.option import Option, Scope, declared, invalid
+from barnabas.config.resolve import NO_LAYERS, Layers
+
+
+class BrokerConfig(LogOptions, RoleOptions):
+    """What is in force for one broker, parsed."""
+
+    node_id = Option[int](
+        name="node.id",
+        kind=Int(min=0),
+        default=1,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The number of this broker in its cluster.",
+        synonyms=("broker.id",),
+    )
+    broker_id = Option[int](
+        name="broker.id",
+        kind=Int(min=-1),
+        default=-1,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The older name of node.id.",
+    )
+    broker_rack = Option[str | None](
+        name="broker.rack",
+        kind=Text(),
+        default=None,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Where this broker stands; clients are told.",
+    )
+    listeners = Option[tuple[Listener, ...]](
+        name="listeners",
+        kind=Listeners(),
+        default=(Listener("PLAINTEXT", "", 9092),),
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Where the broker listens. Port 0 picks a free one.",
+    )
+    advertised_listeners = Option[tuple[Listener, ...] | None](
+        name="advertised.listeners",
+        kind=Listeners(),
+        default=None,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The addresses given to clients; unset: those of listeners.",
+    )
+    log_dirs = Option[tuple[str, ...] | None](
+        name="log.dirs",
+        kind=List(),
+        default=None,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The data directories; unset: log.dir.",
+    )
+    log_dir = Option[tuple[str, ...]](
+        name="log.dir",
+        kind=List(),
+        default=("barnabas-data",),
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The data directory when log.dirs is unset.",
+    )
+    metrics_listen = Option[Address | None](
+        name="metrics.listen",
+        kind=HostPort(),
+        default=None,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="HOST:PORT where Prometheus reads metrics over HTTP; unset: nowhere.",
+    )
+    auto_create_topics_enable = Option[bool](
+        name="auto.create.topics.enable",
+        kind=Bool(),
+        default=True,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Is a topic created when a client asks for one that is not there?",
+    )
+    delete_topic_enable = Option[bool](
+        name="delete.topic.enable",
+        kind=Bool(),
+        default=True,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="May topics be deleted?",
+    )
+    num_partitions = Option[int](
+        name="num.partitions",
+        kind=Int(min=1),
+        default=1,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Partitions of a topic whose creator did not say.",
+    )
+    default_replication_factor = Option[int](
+        name="default.replication.factor",
+        kind=Int(min=1),
+        default=1,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Replicas of a partition whose creator did not say.",
+    )
+    socket_request_max_bytes = Option[int](
+        name="socket.request.max.bytes",
+        kind=Bytes(min=1),
+        default=104_857_600,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The largest request; a connection that announces a larger one is closed.",
+    )
+    socket_receive_buffer_bytes = Option[int](
+        name="socket.receive.buffer.bytes",
+        kind=Bytes(min=-1),
+        default=102_400,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The kernel's receive buffer of a connection; -1: the kernel's choice.",
+        honoured=False,
+    )
+    socket_send_buffer_bytes = Option[int](
+        name="socket.send.buffer.bytes",
+        kind=Bytes(min=-1),
+        default=102_400,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The kernel's send buffer of a connection; -1: the kernel's choice.",
+        honoured=False,
+    )
+    socket_listen_backlog_size = Option[int](
+        name="socket.listen.backlog.size",
+        kind=Int(min=1),
+        default=50,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Connections that may wait to be accepted.",
+        honoured=False,
+    )
+    queued_max_requests = Option[int](
+        name="queued.max.requests",
+        kind=Int(min=1),
+        default=500,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Requests held at a time; above it, connections are not read.",
+    )
+    queued_max_request_bytes = Option[int](
+        name="queued.max.request.bytes",
+        kind=Bytes(min=-1, bits=64),
+        default=-1,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Bytes of requests held at a time; above it, connections are not read; -1: no limit.",
+    )
+    max_connections = Option[int](
+        name="max.connections",
+        kind=Int(min=0),
+        default=INT_MAX,
+        scope=Scope.BROKER,
+        needs_restart=False,
+        doc="Open connections at most.",
+    )
+    max_connections_per_ip = Option[int](
+        name="max.connections.per.ip",
+        kind=Int(min=0),
+        default=INT_MAX,
+        scope=Scope.BROKER,
+        needs_restart=False,
+        doc="Open connections at most from one address.",
+    )
+    connections_max_idle_ms = Option[int](
+        name="connections.max.idle.ms",
+        kind=Milliseconds(),
+        default=600_000,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="A connection idle for this long is closed; negative: never.",
+    )
+    fetch_max_bytes = Option[int](
+        name="fetch.max.bytes",
+        kind=Bytes(min=1024),
+        default=57_671_680,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The most one fetch is answered with, whatever the client asks for; "
+        "the first batch always fits.",
+    )
+    max_incremental_fetch_session_cache_slots = Option[int](
+        name="max.incremental.fetch.session.cache.slots",
+        kind=Int(min=0),
+        default=1000,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Incremental fetch sessions remembered at a time.",
+    )
+    max_request_partition_size_limit = Option[int](
+        name="max.request.partition.size.limit",
+        kind=Int(min=1),
+        default=2000,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Partitions in one answer to DescribeTopicPartitions at most.",
+    )
+    request_timeout_ms = Option[int](
+        name="request.timeout.ms",
+        kind=Milliseconds(min=1, bits=32),
+        default=30_000,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="How long a request to another broker may take.",
+        honoured=False,
+    )
+    producer_id_expiration_ms = Option[int](
+        name="producer.id.expiration.ms",
+        kind=Milliseconds(min=1, bits=32),
+        default=86_400_000,
+        scope=Scope.BROKER,
+        needs_restart=False,
+        doc="An idempotent producer silent for this long is forgotten.",
+    )
+
+    def __init__(self, layers: Layers | Mapping[str, str] = NO_LAYERS) -> None:
+        """From layers, or from static text alone."""
+        super().__init__(OPTIONS, {}, layers if isinstance(layers, Layers) else Layers(layers))
+        if self.queued_max_request_bytes == 0:
+            raise invalid(
+                "broker option queued.max.request.bytes = 0 would hold no request at all: "
+                "give a number of bytes, or -1 for no limit"
+            )
+        for advertised in self.advertised_listeners or ():
+            if advertised.host in ("", "0.0.0.0", "::"):
+                raise invalid(
+                    f"broker option advertised.listeners: clients cannot connect to {advertised}: "
+                    "name a host they can reach"
+                )
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """log.dirs, or log.dir."""
+        return self.log_dirs or self.log_dir
+
+
+OPTIONS = {option.name: option for option in declared(BrokerConfig)}

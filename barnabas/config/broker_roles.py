@@ -1,0 +1,130 @@
+"""Broker options about its part in a cluster: replication, groups, transactions.
+
+Kept apart because their work lives in other rooms: replication/, coordinators/, controller/.
+"""
+
+from barnabas.config.kinds import INT_MAX, Bool, Bytes, Int, Long, Milliseconds
+from barnabas.config.option import Option, Scope
+from barnabas.config.resolve import Config
+
+
+def _role(
+    name: str, kind: Int | Long | Bytes | Milliseconds, default: int, doc: str
+) -> Option[int]:
+    return Option(
+        name=name,
+        kind=kind,
+        default=default,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc=doc,
+        honoured=False,
+    )
+
+
+class RoleOptions(Config):
+    """Replication, groups, transactions. Declared for tools that set or read them."""
+
+    auto_leader_rebalance_enable = Option[bool](
+        name="auto.leader.rebalance.enable",
+        kind=Bool(),
+        default=True,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Does leadership go back to the preferred replica by itself?",
+        honoured=False,
+    )
+    replica_lag_time_max_ms = _role(
+        "replica.lag.time.max.ms",
+        Milliseconds(min=1),
+        30_000,
+        "A follower not level with the leader for this long leaves the ISR.",
+    )
+    replica_fetch_max_bytes = _role(
+        "replica.fetch.max.bytes",
+        Bytes(min=0),
+        1_048_576,
+        "What a follower asks for of one partition in one fetch.",
+    )
+    replica_fetch_wait_max_ms = _role(
+        "replica.fetch.wait.max.ms",
+        Milliseconds(bits=32),
+        500,
+        "How long a leader may wait for data before it answers a follower.",
+    )
+    replica_high_watermark_checkpoint_interval_ms = _role(
+        "replica.high.watermark.checkpoint.interval.ms",
+        Milliseconds(min=1),
+        5_000,
+        "How often high watermarks are written down.",
+    )
+    group_initial_rebalance_delay_ms = _role(
+        "group.initial.rebalance.delay.ms",
+        Milliseconds(min=0, bits=32),
+        3_000,
+        "How long the first rebalance of an empty group waits for more members.",
+    )
+    group_min_session_timeout_ms = _role(
+        "group.min.session.timeout.ms",
+        Milliseconds(min=0, bits=32),
+        6_000,
+        "The shortest session timeout a member may ask for.",
+    )
+    group_max_session_timeout_ms = _role(
+        "group.max.session.timeout.ms",
+        Milliseconds(min=0, bits=32),
+        1_800_000,
+        "The longest session timeout a member may ask for.",
+    )
+    group_max_size = _role("group.max.size", Int(min=1), INT_MAX, "Members of one group at most.")
+    offset_metadata_max_bytes = _role(
+        "offset.metadata.max.bytes",
+        Bytes(min=0),
+        4096,
+        "The longest metadata of a committed offset.",
+    )
+    offsets_retention_minutes = _role(
+        "offsets.retention.minutes",
+        Int(min=1),
+        10_080,
+        "How long the offsets of an empty group are kept.",
+    )
+    offsets_topic_num_partitions = _role(
+        "offsets.topic.num.partitions", Int(min=1), 50, "Partitions of __consumer_offsets."
+    )
+    offsets_topic_replication_factor = _role(
+        "offsets.topic.replication.factor", Int(min=1), 3, "Replicas of __consumer_offsets."
+    )
+    offsets_topic_segment_bytes = _role(
+        "offsets.topic.segment.bytes", Bytes(min=1), 104_857_600, "Its segment.bytes."
+    )
+    transaction_max_timeout_ms = _role(
+        "transaction.max.timeout.ms",
+        Milliseconds(min=1, bits=32),
+        900_000,
+        "The longest transaction timeout a producer may ask for.",
+    )
+    transactional_id_expiration_ms = _role(
+        "transactional.id.expiration.ms",
+        Milliseconds(min=1, bits=32),
+        604_800_000,
+        "A transactional id silent for this long is forgotten.",
+    )
+    transaction_state_log_num_partitions = _role(
+        "transaction.state.log.num.partitions",
+        Int(min=1),
+        50,
+        "Partitions of __transaction_state.",
+    )
+    transaction_state_log_replication_factor = _role(
+        "transaction.state.log.replication.factor",
+        Int(min=1),
+        3,
+        "Replicas of __transaction_state.",
+    )
+    transaction_state_log_min_isr = _role(
+        "transaction.state.log.min.isr", Int(min=1), 2, "Its min.insync.replicas."
+    )
+    transaction_state_log_segment_bytes = _role(
+        "transaction.state.log.segment.bytes", Bytes(min=1), 104_857_600, "Its segment.bytes."
+    )

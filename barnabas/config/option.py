@@ -1,0 +1,115 @@
+"""An option, declared once: its declaration feeds the parser, DescribeConfigs and the docs.
+
+In: a name and text. Out: a checked value, or INVALID_CONFIG that names the option, the
+value and the remedy.
+Always: an option belongs to one scope; every option of a scope is an attribute of that
+scope's config class, named as the option with underscores for dots.
+Not here: which text wins when several are set (resolve.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any, Generic, Self, TypeVar, overload
+
+from barnabas.config.kinds import Kind
+from barnabas.model.errors import Code, InvalidRequest
+
+T = TypeVar("T")
+
+
+class Scope(Enum):
+    """What an option configures."""
+
+    TOPIC = "topic"
+    BROKER = "broker"
+
+
+class Option(Generic[T]):
+    """One option. On a config object, the attribute of this name is its value.
+
+    `synonyms`: names of broker options that give a topic option its default, or older
+    names of a broker option; the earlier ones win.
+    `honoured`: False while the option is accepted, kept and described, but has no effect.
+    """
+
+    __slots__ = (
+        "default", "doc", "honoured", "kind", "name", "needs_restart", "scope", "synonyms",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind[Any],
+        default: T,
+        scope: Scope,
+        needs_restart: bool,
+        doc: str,
+        synonyms: tuple[str, ...] = (),
+        honoured: bool = True,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.scope = scope
+        self.needs_restart = needs_restart
+        self.doc = doc
+        self.synonyms = synonyms
+        self.honoured = honoured
+
+    @overload
+    def __get__(self, config: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, config: object, owner: type) -> T: ...
+    def __get__(self, config: object | None, owner: type) -> Self | T:
+        # A config object keeps its values in its own dictionary, which comes before this.
+        return self if config is None else self.default
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace(".", "_").replace("-", "_")
+
+    def parse(self, text: str) -> T:
+        try:
+            value: T = self.kind.parse(text)
+        except ValueError as problem:
+            shown = text if len(text) <= 100 else text[:100] + "..."
+            raise invalid(f"{self.scope.value} option {self.name} = {shown!r}: {problem}") from None
+        return value
+
+    def format(self, value: T) -> str | None:
+        return None if value is None else self.kind.format(value)
+
+    def for_topics(self, name: str, default: T | None = None) -> "Option[T]":
+        """The broker option that gives this topic option its default."""
+        return Option(
+            name=name,
+            kind=self.kind,
+            default=self.default if default is None else default,
+            scope=Scope.BROKER,
+            needs_restart=False,
+            doc=f"Default of the topic option {self.name}. {self.doc}",
+            honoured=self.honoured,
+        )
+
+
+def invalid(detail: str) -> InvalidRequest:
+    return InvalidRequest(Code.INVALID_CONFIG, detail)
+
+
+def declared(config: type) -> Iterator[Option[Any]]:
+    """The options of a config class, in the order of their names."""
+    found = {
+        option.name: option
+        for owner in config.__mro__
+        for option in vars(owner).values()
+        if isinstance(option, Option)
+    }
+    return iter([found[name] for name in sorted(found)])
+
+
+def nearest(name: str, known: Mapping[str, object]) -> str:
+    """A hint for a name that is not known; empty when nothing is near."""
+    from difflib import get_close_matches  # only ever needed to word an error
+
+    close = get_close_matches(name, list(known), n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,0 +1,286 @@
+"""Every option of a topic.
+
+Names, defaults and bounds are Kafka's, so that Kafka's tools and clients can set them.
+`unsupported` holds the options of Kafka's that are not implemented: they are described,
+and accept their default alone.
+"""
+
+from collections.abc import Mapping
+
+from barnabas.config.kinds import (
+    LONG_MAX,
+    Bool,
+    Bytes,
+    ConfigType,
+    Enum,
+    Fixed,
+    Float,
+    Int,
+    List,
+    Long,
+    Milliseconds,
+)
+from barnabas.config.option import Option, Scope, declared, invalid
+from barnabas.config.resolve import NO_LAYERS, Config, Layers
+
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
+
+
+class TopicConfig(Config):
+    """What is in force for one topic, parsed."""
+
+    cleanup_policy = Option[tuple[str, ...]](
+        name="cleanup.policy",
+        kind=List("delete", "compact"),
+        default=("delete",),
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="What happens to old records: delete whole segments past the retention limits, "
+        "compact to the last record of each key, both, or (empty) keep all.",
+        synonyms=("log.cleanup.policy",),
+    )
+    compression_type = Option[str](
+        name="compression.type",
+        kind=Enum("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        default="producer",
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="The codec of stored batches; producer keeps each batch as it was sent.",
+        synonyms=("compression.type",),
+        honoured=False,
+    )
+    delete_retention_ms = Option[int](
+        name="delete.retention.ms",
+        kind=Milliseconds(min=0),
+        default=DAY_MS,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="How long compaction keeps a tombstone, so that readers get to see the delete.",
+        synonyms=("log.cleaner.delete.retention.ms",),
+        honoured=False,
+    )
+    file_delete_delay_ms = Option[int](
+        name="file.delete.delay.ms",
+        kind=Milliseconds(min=0),
+        default=60_000,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="How long a deleted segment stays on disk, for reads under way to finish.",
+        synonyms=("log.segment.delete.delay.ms",),
+    )
+    flush_messages = Option[int](
+        name="flush.messages",
+        kind=Long(min=1),
+        default=LONG_MAX,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Sync the log to disk after this many records; 1 syncs before every reply.",
+        synonyms=("log.flush.interval.messages",),
+    )
+    flush_ms = Option[int](
+        name="flush.ms",
+        kind=Milliseconds(min=0),
+        default=LONG_MAX,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Sync the log to disk when a record has waited this long for it.",
+        synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    )
+    index_interval_bytes = Option[int](
+        name="index.interval.bytes",
+        kind=Bytes(min=0),
+        default=4096,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="An index entry is written about every so many bytes of log.",
+        synonyms=("log.index.interval.bytes",),
+    )
+    max_compaction_lag_ms = Option[int](
+        name="max.compaction.lag.ms",
+        kind=Milliseconds(min=1),
+        default=LONG_MAX,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="A record is compacted at the latest after this time.",
+        synonyms=("log.cleaner.max.compaction.lag.ms",),
+        honoured=False,
+    )
+    max_message_bytes = Option[int](
+        name="max.message.bytes",
+        kind=Bytes(min=0),
+        default=1_048_588,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="The largest record batch accepted, compressed as it was sent.",
+        synonyms=("message.max.bytes",),
+    )
+    message_timestamp_after_max_ms = Option[int](
+        name="message.timestamp.after.max.ms",
+        kind=Milliseconds(min=0),
+        default=3_600_000,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="How far a record's timestamp may be ahead of the broker's clock.",
+        synonyms=("log.message.timestamp.after.max.ms",),
+    )
+    message_timestamp_before_max_ms = Option[int](
+        name="message.timestamp.before.max.ms",
+        kind=Milliseconds(min=0),
+        default=LONG_MAX,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="How far a record's timestamp may be behind the broker's clock.",
+        synonyms=("log.message.timestamp.before.max.ms",),
+    )
+    message_timestamp_type = Option[str](
+        name="message.timestamp.type",
+        kind=Enum("CreateTime", "LogAppendTime"),
+        default="CreateTime",
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Whose clock stamps a record: the producer's, or the broker's when it is appended.",
+        synonyms=("log.message.timestamp.type",),
+    )
+    min_cleanable_dirty_ratio = Option[float](
+        name="min.cleanable.dirty.ratio",
+        kind=Float(min=0, max=1),
+        default=0.5,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="A log is compacted when this share of it has been written since the last time.",
+        synonyms=("log.cleaner.min.cleanable.ratio",),
+        honoured=False,
+    )
+    min_compaction_lag_ms = Option[int](
+        name="min.compaction.lag.ms",
+        kind=Milliseconds(min=0),
+        default=0,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="A record is safe from compaction for this time.",
+        synonyms=("log.cleaner.min.compaction.lag.ms",),
+        honoured=False,
+    )
+    min_insync_replicas = Option[int](
+        name="min.insync.replicas",
+        kind=Int(min=1),
+        default=1,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="With acks=all, a write is refused while fewer replicas than this are in sync.",
+        synonyms=("min.insync.replicas",),
+    )
+    retention_bytes = Option[int](
+        name="retention.bytes",
+        kind=Bytes(bits=64),
+        default=-1,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="The oldest segments of a partition go while it is larger than this; "
+        "negative: no limit.",
+        synonyms=("log.retention.bytes",),
+        honoured=False,
+    )
+    retention_ms = Option[int](
+        name="retention.ms",
+        kind=Milliseconds(min=-1),
+        default=WEEK_MS,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="A segment goes when its newest record is older than this; -1: no limit.",
+        synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        honoured=False,
+    )
+    segment_bytes = Option[int](
+        name="segment.bytes",
+        kind=Bytes(min=14),
+        default=1_073_741_824,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="A segment that would grow larger than this is closed and a new one begun.",
+        synonyms=("log.segment.bytes",),
+    )
+    segment_index_bytes = Option[int](
+        name="segment.index.bytes",
+        kind=Bytes(min=4),
+        default=10_485_760,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="The size of a segment's index; a segment whose index is full is closed.",
+        synonyms=("log.index.size.max.bytes",),
+    )
+    segment_jitter_ms = Option[int](
+        name="segment.jitter.ms",
+        kind=Milliseconds(min=0),
+        default=0,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Up to this much, at random, is taken off segment.ms, so that segments do not "
+        "all close at once.",
+        synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    )
+    segment_ms = Option[int](
+        name="segment.ms",
+        kind=Milliseconds(min=1),
+        default=WEEK_MS,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="A segment older than this is closed even if it is not full.",
+        synonyms=("log.roll.ms", "log.roll.hours"),
+    )
+    unclean_leader_election_enable = Option[bool](
+        name="unclean.leader.election.enable",
+        kind=Bool(),
+        default=False,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="May a replica that is not in sync lead when no other is left? It loses records.",
+        synonyms=("unclean.leader.election.enable",),
+        honoured=False,
+    )
+
+    def __init__(self, overrides: Mapping[str, str] | None = None, layers: Layers = NO_LAYERS):
+        super().__init__(OPTIONS, overrides or {}, layers)
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise invalid(
+                f"min.compaction.lag.ms = {self.min_compaction_lag_ms} is larger than "
+                f"max.compaction.lag.ms = {self.max_compaction_lag_ms}: lower the one or "
+                "raise the other"
+            )
+
+
+def _unsupported(name: str, default: str, type: ConfigType, doc: str) -> Option[str]:
+    return Option(
+        name=name,
+        kind=Fixed(default, type),
+        default=default,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc=doc,
+        honoured=False,
+    )
+
+
+UNSUPPORTED = {
+    option.name: option
+    for option in (
+        _unsupported("compression.gzip.level", "-1", ConfigType.INT, "Batches stay as sent."),
+        _unsupported("compression.lz4.level", "9", ConfigType.INT, "Batches stay as sent."),
+        _unsupported("compression.zstd.level", "3", ConfigType.INT, "Batches stay as sent."),
+        _unsupported(
+            "follower.replication.throttled.replicas", "", ConfigType.LIST, "No throttles."
+        ),
+        _unsupported("leader.replication.throttled.replicas", "", ConfigType.LIST, "No throttles."),
+        _unsupported("local.retention.bytes", "-2", ConfigType.LONG, "No tiered storage."),
+        _unsupported("local.retention.ms", "-2", ConfigType.LONG, "No tiered storage."),
+        _unsupported("preallocate", "false", ConfigType.BOOLEAN, "Files grow as written."),
+        _unsupported("remote.log.copy.disable", "false", ConfigType.BOOLEAN, "No tiered storage."),
+        _unsupported(
+            "remote.log.delete.on.disable", "false", ConfigType.BOOLEAN, "No tiered storage."
+        ),
+        _unsupported("remote.storage.enable", "false", ConfigType.BOOLEAN, "No tiered storage."),
+    )
+}
+OPTIONS = {option.name: option for option in declared(TopicConfig)}
+ALL = dict(sorted((OPTIONS | UNSUPPORTED).items()))

@@ -1,0 +1,44 @@
+"""Kafka's broker options that are not declared here, and what to say of each.
+
+An option that only tunes parts Kafka has and we have not (thread pools, purgatories, the
+quorum) is ignored with a warning, so that a server.properties file can be used as it is.
+One whose absence would surprise (security, tiered storage, policies) is refused.
+"""
+
+IGNORED = (
+    "add.partitions.to.txn.retry.", "alter.log.dirs.replication.quota.", "background.threads",
+    "broker.heartbeat.interval.ms", "broker.session.timeout.ms", "controlled.shutdown.enable",
+    "controller.", "delete.records.purgatory.", "early.start.listeners", "fetch.purgatory.",
+    "group.consumer.", "group.coordinator.", "initial.broker.registration.timeout.ms",
+    "inter.broker.listener.name", "internal.", "kafka.metrics.", "leader.imbalance.",
+    "listener.security.protocol.map", "log.cleaner.", "log.dir.failure.timeout.ms",
+    "log.flush.start.offset.checkpoint.interval.ms", "log.initial.task.delay.ms",
+    "metadata.", "metric.reporters", "metrics.num.samples", "metrics.recording.level",
+    "metrics.sample.window.ms", "num.io.threads", "num.network.threads",
+    "num.recovery.threads.per.data.dir", "num.replica.", "offsets.commit.", "offsets.load.",
+    "offsets.retention.check.interval.ms", "process.roles", "producer.id.expiration.check.",
+    "producer.purgatory.", "quota.window.", "replica.fetch.", "replica.socket.",
+    "replication.quota.", "server.max.startup.time.ms", "share.", "group.share.",
+    "group.streams.", "socket.connection.setup.", "telemetry.max.bytes", "transaction.",
+    "unclean.leader.election.interval.ms", "zookeeper.",
+)  # fmt: skip
+
+REFUSED = (
+    "alter.config.policy.", "authorizer.", "client.quota.callback.class", "compression.gzip.level",
+    "compression.lz4.level", "compression.zstd.level", "config.providers",
+    "connection.failed.authentication.delay.ms", "connections.max.reauth.ms", "cordoned.log.dirs",
+    "create.topic.policy.", "delegation.token.", "follower.fetch.last.tiered.offset.enable",
+    "inter.broker.protocol.version", "log.local.retention.", "log.message.format.version",
+    "log.preallocate", "max.connection.creation.rate", "max.connections.per.ip.overrides",
+    "offsets.topic.compression.codec", "principal.builder.class", "remote.",
+    "replica.selector.class", "sasl.", "security.", "ssl.", "transaction.two.phase.commit.enable",
+    "unstable.",
+)  # fmt: skip
+
+
+def is_ignored(name: str) -> bool:
+    return name.startswith(IGNORED) and not is_refused(name)
+
+
+def is_refused(name: str) -> bool:
+    return name.startswith(REFUSED)
