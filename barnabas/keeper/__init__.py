@@ -1,0 +1,1 @@
+"""The ZooKeeper-shaped store through which brokers agree: interface, memory, SQLite file."""

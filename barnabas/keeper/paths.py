@@ -1,0 +1,124 @@
+"""Where things are in the keeper, and how they are written: ZooKeeper-era Kafka's way.
+
+In and out: plain values and the JSON bytes of a node.
+Always: what Kafka 2.8 to 3.9 wrote to ZooKeeper can be read; fields not known are ignored.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from barnabas.model.errors import Code, Corrupt
+
+CLUSTER_ID = "/cluster/id"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+DEFAULT_BROKER = "<default>"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+
+
+def topic(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def topic_config(name: str) -> str:
+    return f"{TOPIC_CONFIGS}/{name}"
+
+
+def broker_config(broker: int | None) -> str:
+    """Of one broker; None: of all."""
+    return f"{BROKER_CONFIGS}/{DEFAULT_BROKER if broker is None else broker}"
+
+
+def topic_data(topic_id: UUID, replicas: Mapping[int, Sequence[int]]) -> bytes:
+    """A topic: its id, and the brokers of each partition, the preferred leader first."""
+    return _json(
+        {
+            "version": 3,
+            "topic_id": uuid_text(topic_id),
+            "partitions": {str(p): list(brokers) for p, brokers in sorted(replicas.items())},
+            "adding_replicas": {},
+            "removing_replicas": {},
+        }
+    )
+
+
+def read_topic(path: str, data: bytes) -> tuple[UUID, dict[int, list[int]]]:
+    fields = _read(path, data)
+    try:
+        replicas = {
+            int(p): [int(b) for b in brokers] for p, brokers in fields["partitions"].items()
+        }
+        return uuid_from(fields["topic_id"]), dict(sorted(replicas.items()))
+    except (KeyError, ValueError, TypeError, AttributeError) as problem:
+        raise _corrupt(path, problem) from None
+
+
+def config_data(settings: Mapping[str, str]) -> bytes:
+    return _json({"version": 1, "config": dict(settings)})
+
+
+def read_config(path: str, data: bytes) -> dict[str, str]:
+    settings = _read(path, data).get("config")
+    if not isinstance(settings, dict) or not all(isinstance(v, str) for v in settings.values()):
+        raise _corrupt(path, ValueError("config is not a map of text"))
+    return settings
+
+
+def cluster_id_data(cluster_id: str) -> bytes:
+    return _json({"version": "1", "id": cluster_id})
+
+
+def read_cluster_id(path: str, data: bytes) -> str:
+    cluster_id = _read(path, data).get("id")
+    if not isinstance(cluster_id, str) or not cluster_id:
+        raise _corrupt(path, ValueError("id is missing"))
+    return cluster_id
+
+
+def producer_id_block_data(broker: int, first: int, last: int) -> bytes:
+    """The block of producer ids last handed out, first and last included."""
+    return _json(
+        {"version": 1, "broker": broker, "block_start": str(first), "block_end": str(last)}
+    )
+
+
+def read_producer_id_block(path: str, data: bytes) -> tuple[int, int]:
+    fields = _read(path, data)
+    try:
+        return int(fields["block_start"]), int(fields["block_end"])
+    except (KeyError, ValueError, TypeError) as problem:
+        raise _corrupt(path, problem) from None
+
+
+def uuid_text(value: UUID) -> str:
+    """Kafka's way to write a UUID: URL-safe base64 without padding."""
+    from base64 import urlsafe_b64encode
+
+    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def uuid_from(text: str) -> UUID:
+    from base64 import urlsafe_b64decode
+
+    return UUID(bytes=urlsafe_b64decode(text + "=="))
+
+
+def _json(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _read(path: str, data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data)
+    except ValueError as problem:
+        raise _corrupt(path, problem) from None
+    if not isinstance(fields, dict):
+        raise _corrupt(path, ValueError("not an object"))
+    return fields
+
+
+def _corrupt(path: str, problem: Exception) -> Corrupt:
+    return Corrupt(f"keeper node {path} cannot be read: {problem!r}", Code.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,37 @@
+"""Nodes are written as ZooKeeper-era Kafka wrote them."""
+
+import json
+from uuid import UUID
+
+import pytest
+
+from barnabas.keeper import paths
+from barnabas.model.errors import Corrupt
+
+ID = UUID("b8a3e3a0-0f2c-4d4f-9d4e-1b0c3f8e7a61")
+
+
+def test_a_topic_round_trips_in_kafkas_format() -> None:
+    data = paths.topic_data(ID, {1: [2, 1], 0: [1, 2]})
+    assert json.loads(data)["partitions"] == {"0": [1, 2], "1": [2, 1]}
+    assert json.loads(data)["topic_id"] == "uKPjoA8sTU-dThsMP456YQ"
+    assert paths.read_topic(paths.topic("t"), data) == (ID, {0: [1, 2], 1: [2, 1]})
+
+
+def test_a_node_kafka_wrote_is_read() -> None:
+    data = b'{"removing_replicas":{},"partitions":{"0":[0]},"topic_id":"uKPjoA8sTU-dThsMP456YQ","adding_replicas":{},"version":3}'  # noqa: E501
+    assert paths.read_topic("/brokers/topics/t", data) == (ID, {0: [0]})
+
+
+def test_settings_cluster_id_and_producer_ids_round_trip() -> None:
+    assert paths.read_config("/c", paths.config_data({"a": "1"})) == {"a": "1"}
+    assert paths.read_cluster_id("/c", paths.cluster_id_data("abc")) == "abc"
+    assert paths.read_producer_id_block("/p", paths.producer_id_block_data(1, 0, 999)) == (0, 999)
+    assert paths.broker_config(None) == "/config/brokers/<default>"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"partitions":[]}', b"\xff"])
+def test_a_broken_node_is_named(data: bytes) -> None:
+    for read in (paths.read_topic, paths.read_config, paths.read_cluster_id):
+        with pytest.raises(Corrupt, match="/some/path"):
+            read("/some/path", data)
