@@ -1,0 +1,241 @@
+"""One definition per message for all of its versions.
+
+A message is a class whose annotations are its fields in wire order. The code that reads or
+writes one version of it is made on first use (decoder.py, encoder.py) and holds no decisions
+but those the bytes call for.
+
+In: class definitions. Out: frozen, slotted classes with `decode`, `encode`, `encode_parts`.
+Always: decoding raises nothing but Malformed, or InvalidRequest for a version not spoken;
+a value that a version cannot carry is an error unless its field says that it may be dropped.
+Not here: request and response headers (frames.py), which API is which (apis.py).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+
+from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.ports import Buffer, FileSlice
+
+if TYPE_CHECKING:  # msgspec's own declaration would have fields in another order
+    _Struct = object
+    _Meta = type
+else:
+    from msgspec import Struct as _Struct
+    from msgspec import StructMeta as _Meta
+
+Int8 = Annotated[int, "int8"]
+Int16 = Annotated[int, "int16"]
+Int32 = Annotated[int, "int32"]
+Int64 = Annotated[int, "int64"]
+Records = Annotated[Buffer, "records"]
+"""Record batches; read as a memoryview of the input."""
+SlicedRecords = Annotated[Buffer | FileSlice, "records"]
+"""The same, where a response may also leave them in their file."""
+
+VERSION_MAX = 0x7FFF
+ELEMENTS_MAX = 250_000
+"""Array elements and tags in one message, nested ones included."""
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED: Any = _Required()
+
+
+class Field:
+    """What a field says beyond its type."""
+
+    __slots__ = ("default", "first", "ignorable", "last", "nullable_from", "tag")
+
+    def __init__(
+        self,
+        default: Any,
+        *,
+        first: int = 0,
+        last: int = VERSION_MAX,
+        nullable: int = 0,
+        tag: int | None = None,
+        ignorable: bool = False,
+    ) -> None:
+        self.default = default
+        self.first = first
+        self.last = last
+        self.nullable_from = nullable
+        self.tag = tag
+        self.ignorable = ignorable
+
+
+def since(
+    first: int,
+    *,
+    default: Any,
+    last: int = VERSION_MAX,
+    nullable: int = 0,
+    ignorable: bool = False,
+) -> Any:
+    """Only in versions `first` to `last`. Elsewhere it reads as the default, and writing
+    another value is an error unless `ignorable`. `nullable`: the first version to allow null."""
+    return Field(default, first=first, last=last, nullable=nullable, ignorable=ignorable)
+
+
+def until(last: int, *, default: Any, nullable: int = 0, ignorable: bool = False) -> Any:
+    """Only in versions up to `last`."""
+    return Field(default, last=last, nullable=nullable, ignorable=ignorable)
+
+
+def nullable_since(first: int) -> Any:
+    """In every version, but null only from `first`."""
+    return Field(REQUIRED, nullable=first)
+
+
+def tagged(tag: int, *, since: int, default: Any, ignorable: bool = False) -> Any:
+    """A tagged field: on the wire only when it differs from its default."""
+    return Field(default, first=since, tag=tag, ignorable=ignorable)
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    field_specifiers=(since, until, nullable_since, tagged),
+)
+class _StructMeta(_Meta):
+    """Takes the field marks out of the class body and orders the fields for creation.
+
+    Fields without a default come first, so that generated code creates instances by position,
+    which is the cheapest way there is (`creation_order`). `wire_fields` has the wire's order.
+    """
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        annotations = namespace.get("__annotations__", {})
+        fields = {}
+        required = {}
+        optional = {}
+        for field_name, kind in annotations.items():
+            if getattr(kind, "__origin__", None) is ClassVar:
+                required[field_name] = kind
+                continue
+            mark = namespace.get(field_name, REQUIRED)
+            field = mark if type(mark) is Field else Field(mark)
+            fields[field_name] = field
+            if field.default is REQUIRED:
+                namespace.pop(field_name, None)
+                required[field_name] = kind
+            else:
+                namespace[field_name] = field.default
+                optional[field_name] = kind
+        namespace["__annotations__"] = required | optional
+        made: Any = super().__new__(mcls, name, bases, namespace, frozen=True, gc=False)
+        made.creation_order = tuple(n for n in required | optional if n in fields)
+        made.wire_fields = {n: (annotations[n], field) for n, field in fields.items()}
+        return made
+
+
+class Struct(_Struct, metaclass=_StructMeta):
+    """A part of messages: the element of an array, or a field made of fields."""
+
+    creation_order: ClassVar[tuple[str, ...]]
+    wire_fields: ClassVar[dict[str, tuple[Any, Field]]]
+
+
+Decoder = Callable[[Buffer, int], Any]
+Encoder = Callable[[Any, Callable[[Any], None]], None]
+
+
+class Message(Struct):
+    """A whole request or response. Give its versions with `@message`."""
+
+    api_key: ClassVar[int]
+    version_min: ClassVar[int]
+    version_max: ClassVar[int]
+    flexible_from: ClassVar[int]
+    has_records: ClassVar[bool]
+    decoders: ClassVar[dict[int, Decoder]]
+    encoders: ClassVar[dict[int, Encoder]]
+
+    @classmethod
+    def decode(cls, view: Buffer, version: int, position: int = 0) -> Self:
+        """The message at `position`. Bytes after its end are not looked at, as in Kafka."""
+        decoder = cls.decoders.get(version) or make_decoder(cls, version)
+        message: Self = decoder(view, position)
+        return message
+
+    def encode(self, version: int) -> bytes:
+        """The bytes of this version; records must be in memory."""
+        encoder = self.encoders.get(version) or make_encoder(type(self), version)
+        out: list[bytes] = []
+        encoder(self, out.append)
+        return b"".join(out)
+
+    def encode_parts(self, version: int) -> list[Buffer | FileSlice]:
+        """The same in pieces: record payloads stand as their own parts, uncopied."""
+        encoder = self.encoders.get(version) or make_encoder(type(self), version)
+        out: list[Any] = []
+        encoder(self, out.append)
+        return merge_parts(out) if self.has_records else [b"".join(out)]
+
+
+def merge_parts(pieces: list[Any]) -> list[Buffer | FileSlice]:
+    """Join neighbouring `bytes`; views and file slices stay as they are."""
+    parts: list[Buffer | FileSlice] = []
+    start = 0
+    for index, piece in enumerate(pieces):
+        if type(piece) is not bytes:
+            if index > start:
+                parts.append(b"".join(pieces[start:index]))
+            parts.append(piece)
+            start = index + 1
+    if start < len(pieces):
+        parts.append(b"".join(pieces[start:]))
+    return parts
+
+
+M = TypeVar("M", bound=type[Message])
+
+
+def message(
+    *, versions: str, flexible: str = "none", api_key: int = -1, records: bool = False
+) -> Callable[[M], M]:
+    """Which API, which versions ("0-4"), flexible from where ("4+" or "none")."""
+    first, _, last = versions.partition("-")
+
+    def declare(made: M) -> M:
+        made.api_key = api_key
+        made.version_min = int(first)
+        made.version_max = int(last or first)
+        made.flexible_from = VERSION_MAX if flexible == "none" else int(flexible.rstrip("+"))
+        made.has_records = records
+        made.decoders = {}
+        made.encoders = {}
+        return made
+
+    return declare
+
+
+def check_version(cls: type[Message], version: int) -> None:
+    if not cls.version_min <= version <= cls.version_max:
+        raise InvalidRequest(
+            Code.UNSUPPORTED_VERSION,
+            f"{cls.__name__} version {version}: "
+            f"versions {cls.version_min} to {cls.version_max} are supported",
+        )
+
+
+def make_decoder(cls: type[Message], version: int) -> Decoder:
+    """Make and keep the code that reads one version."""
+    from barnabas.wire.decoder import compile_decoder
+
+    check_version(cls, version)
+    decoder = cls.decoders[version] = compile_decoder(cls, version)
+    return decoder
+
+
+def make_encoder(cls: type[Message], version: int) -> Encoder:
+    """Make and keep the code that writes one version."""
+    from barnabas.wire.encoder import compile_encoder
+
+    check_version(cls, version)
+    encoder = cls.encoders[version] = compile_encoder(cls, version)
+    return encoder

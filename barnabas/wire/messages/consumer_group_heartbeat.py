@@ -1,0 +1,46 @@
+"""Membership in the new group protocol."""
+
+from uuid import UUID
+
+from barnabas.wire.codec import Int16, Int32, Message, Struct, message, since
+
+
+class TopicPartitions(Struct):
+    topic_id: UUID
+    partitions: list[Int32]
+
+
+@message(api_key=68, versions="0-1", flexible="0+")
+class ConsumerGroupHeartbeatRequest(Message):
+    """A member of the new protocol: what it wants and what it owns.
+
+    v1: subscription by regular expression.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: Int32
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: Int32 = -1
+    subscribed_topic_names: list[str] | None = None
+    subscribed_topic_regex: str | None = since(1, default=None)
+    server_assignor: str | None = None
+    topic_partitions: list[TopicPartitions] | None = None
+
+
+class Assignment(Struct):
+    topic_partitions: list[TopicPartitions]
+
+
+@message(api_key=68, versions="0-1", flexible="0+")
+class ConsumerGroupHeartbeatResponse(Message):
+    """The member's epoch, and what it should own."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: Int32
+    heartbeat_interval_ms: Int32
+    assignment: Assignment | None = None

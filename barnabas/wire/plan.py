@@ -1,0 +1,153 @@
+"""What one version of a struct looks like on the wire, and the source text made from that.
+
+In: a class from codec.py and a version. Out: `Plan`s, and `Source` that compiles.
+Not here: the statements themselves (decoder.py, encoder.py).
+"""
+
+from collections.abc import Callable
+from types import CodeType, NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
+from uuid import UUID
+
+from barnabas.wire.codec import (
+    REQUIRED,
+    Field,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    SlicedRecords,
+    Struct,
+)
+
+FIXED = {Int8: "b", Int16: "h", Int32: "i", Int64: "q", bool: "?", UUID: "16s"}
+WIDTH = {"b": 1, "h": 2, "i": 4, "q": 8, "?": 1, "16s": 16, "B": 1, "x": 1}
+
+
+class Kind(NamedTuple):
+    """A field's type: `shape` is fixed, str, bytes, records, array or struct."""
+
+    shape: str
+    nullable: bool
+    format: str = ""  # of fixed
+    element: "Kind | None" = None  # of array
+    struct: type[Struct] | None = None  # of struct
+
+
+def kind_of(annotation: Any) -> Kind:
+    """Read an annotation of a field."""
+    nullable = False
+    if get_origin(annotation) in (Union, UnionType) and annotation not in (Records, SlicedRecords):
+        (annotation,) = (part for part in get_args(annotation) if part is not NoneType)
+        nullable = True
+    if annotation in FIXED:
+        return Kind("fixed", nullable, format=FIXED[annotation])
+    if annotation in (Records, SlicedRecords):
+        return Kind("records", nullable)
+    if annotation in (str, bytes):
+        return Kind(annotation.__name__, nullable)
+    if get_origin(annotation) is list:
+        return Kind("array", nullable, element=kind_of(get_args(annotation)[0]))
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        return Kind("struct", nullable, struct=annotation)
+    raise TypeError(f"{annotation!r} is not a type of the wire")
+
+
+class PlannedField(NamedTuple):
+    """A field as one version has it."""
+
+    name: str
+    kind: Kind
+    present: bool
+    tag: int | None
+    default: Any
+    ignorable: bool
+
+
+def plan_of(cls: type[Struct], version: int, flexible: bool) -> list[PlannedField]:
+    """All fields, in wire order; those not in this version are marked."""
+    plan = []
+    for name, (annotation, field) in cls.wire_fields.items():
+        kind = kind_of(annotation)
+        if kind.nullable and version < field.nullable_from:
+            kind = kind._replace(nullable=False)
+        present = field.first <= version <= field.last
+        if present and field.tag is not None and not flexible:
+            raise TypeError(f"{cls.__name__}.{name} is tagged in version {version}, not flexible")
+        plan.append(_planned(name, kind, field, present))
+    return plan
+
+
+def _planned(name: str, kind: Kind, field: Field, present: bool) -> PlannedField:
+    return PlannedField(name, kind, present, field.tag, field.default, field.ignorable)
+
+
+def least_size(kind: Kind, version: int, flexible: bool) -> int:
+    """Bytes that a value of this kind takes at the least."""
+    if kind.shape == "fixed":
+        return WIDTH[kind.format]
+    if kind.shape == "struct":
+        assert kind.struct is not None
+        if kind.nullable:
+            return 1
+        fields = plan_of(kind.struct, version, flexible)
+        inner = [f.kind for f in fields if f.present and f.tag is None]
+        return sum(least_size(k, version, flexible) for k in inner) + flexible
+    if flexible:
+        return 1
+    return 2 if kind.shape == "str" else 4
+
+
+class Source:
+    """Lines of a function, each knowing which field it is about."""
+
+    def __init__(self, name: str, version: int) -> None:
+        self.title = f"{name} version {version}"
+        self.lines: list[str] = []
+        self.paths: list[str] = []
+        self.names: dict[str, Any] = {}
+        self.path: list[str] = []
+        self.depth = 0
+        self._variables = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+        self.paths.append(".".join(self.path))
+
+    def variable(self, stem: str) -> str:
+        self._variables += 1
+        return f"{stem}{self._variables}"
+
+    def constant(self, value: Any, stem: str = "K") -> str:
+        """A global name of the generated function for a value."""
+        for name, known in self.names.items():
+            if known is value:
+                return name
+        name = f"{stem}_{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def literal(self, value: Any) -> str:
+        """An expression for a default value; fresh where it could be changed."""
+        if value is REQUIRED:
+            raise TypeError(f"{self.title}: {'.'.join(self.path)} needs a default")
+        if value is None or isinstance(value, int | str | bytes):
+            return repr(value)
+        if isinstance(value, list):
+            if value:
+                raise TypeError(f"{self.title}: a default array must be empty")
+            return "[]"
+        return self.constant(value)
+
+    def compile(self, function: str) -> Callable[..., Any]:
+        code: CodeType = compile("\n".join(self.lines), f"<{self.title}>", "exec")
+        exec(code, self.names)
+        made: Callable[..., Any] = self.names[function]
+        return made
+
+    def path_of(self, error: BaseException) -> str:
+        """The field that the generated line raising `error` is about."""
+        trace = error.__traceback__
+        line = trace.tb_lineno if trace is not None else 0
+        return self.paths[line - 1] if 0 < line <= len(self.paths) else ""
