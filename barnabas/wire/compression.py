@@ -185,6 +185,8 @@ def _snappy_chunks(
     framed = view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
     # The version numbers are not looked at: some producers write them in the wrong byte order.
     at = len(_XERIAL_HEADER) if framed else 0
+    if at > len(view):
+        raise Corrupt(f"snappy: frame header cut short: {len(view)} bytes, {at} needed")
     while at < len(view):
         end = len(view)
         if framed:
