@@ -32,7 +32,11 @@ class BuildWhatCanBeBuilt(build_ext):
             say(f"{ext.name} compiled")
 
     def copy_extensions_to_source(self) -> None:
-        built = [ext for ext in self.extensions if Path(self.get_ext_fullpath(ext.name)).exists()]
+        built = [
+            ext
+            for ext in self.extensions
+            if Path(self.build_lib, self.get_ext_filename(self.get_ext_fullname(ext.name))).exists()
+        ]
         self.extensions, every = built, self.extensions
         try:
             super().copy_extensions_to_source()

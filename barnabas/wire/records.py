@@ -404,9 +404,9 @@ def _write_record(
 
 
 def _varint_size(number: int) -> int:
-    rest = ((number << 1) ^ (number >> 63)) >> 7
+    rest = (number << 1) ^ (number >> 63)
     size = 1
-    while rest:
+    while rest > 0x7F:
         rest >>= 7
         size += 1
     return size

@@ -21,8 +21,9 @@ def _plain() -> Any:
     return module
 
 
+FLAVOUR_MODULES: tuple[Any, Any] = (_plain(), imported)
 FLAVOURS = [
-    pytest.param(_plain(), id="plain"),
+    pytest.param(FLAVOUR_MODULES[0], id="plain"),
     pytest.param(
         imported,
         id="compiled",
