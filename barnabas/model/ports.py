@@ -20,7 +20,11 @@ class Clock(Protocol):
 
 
 class File(Protocol):
-    """An open file. Positions are absolute; there is no cursor to share."""
+    """An open file. Positions are absolute; there is no cursor to share.
+
+    It closes itself when nobody refers to it any more, so that a reader in the middle
+    of a send keeps the file that its owner has dropped.
+    """
 
     def fileno(self) -> int: ...
 

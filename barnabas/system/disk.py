@@ -56,6 +56,10 @@ class SystemFile:
             os.close(self._fd)
             self._fd = -1
 
+    def __del__(self) -> None:
+        # A segment gives up its file by dropping it; whoever still sends from it keeps it.
+        self.close()
+
 
 class SystemDisk:
     """Paths in, files out."""

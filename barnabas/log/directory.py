@@ -1,0 +1,247 @@
+"""A log directory: whose it is, the logs in it, its checkpoints, and how it was left.
+
+In: a path and the disk. Out: open logs, and findings about what was not in order.
+Always: the clean-stop marker is there only while no process has the directory open.
+Always: a deleted log is renamed first, so a crash in the middle leaves nothing half alive.
+Not here: several directories, disk faults, retention.
+"""
+
+import re
+from collections.abc import Callable
+from uuid import UUID
+
+from barnabas.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK,
+    LOG_START,
+    META_PROPERTIES,
+    RECOVERY_POINT,
+    CorruptCheckpoint,
+    MetaProperties,
+    decode_meta,
+    decode_offsets,
+    encode_meta,
+    encode_offsets,
+)
+from barnabas.log.config import LogConfig
+from barnabas.log.findings import Finding
+from barnabas.log.log import Log
+from barnabas.log.recovery import Checkpoints, create_log, open_log
+from barnabas.log.warm import WarmSegments
+from barnabas.model.errors import Code, Failed, InvalidRequest
+from barnabas.model.ids import TopicPartition, check_topic_name
+from barnabas.model.ports import Disk
+
+WARM_SEGMENTS_MAX = 1000  # each may hold three file descriptors
+_NAME_LENGTH_MAX = 255
+_DELETED = re.compile(r".+\.[0-9a-f]{32}-delete", re.ASCII)
+_PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
+
+
+class CheckpointWork:
+    """The checkpoint files as they should be now; `run` may go in any thread."""
+
+    __slots__ = ("_disk", "_files")
+
+    def __init__(self, disk: Disk, files: list[tuple[str, bytes]]) -> None:
+        self._disk = disk
+        self._files = files
+
+    def run(self) -> None:
+        for path, data in self._files:
+            self._disk.replace_file(path, data)
+
+
+class LogDirectory:
+    """Open it once per process; close it to leave the marker of a clean stop."""
+
+    def __init__(
+        self, disk: Disk, path: str, meta: MetaProperties, warm: WarmSegments, clean: bool
+    ) -> None:
+        self._disk = disk
+        self._warm = warm
+        self._written: dict[str, bytes] = {}
+        self.path = path
+        self.meta = meta
+        self.clean = clean  # how the last process left it
+        self.logs: dict[TopicPartition, Log] = {}
+        self.findings: list[Finding] = []
+        self.deleted: list[str] = []  # renamed directories whose removal is due
+        self._rolled: list[Log] = []
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        meta: MetaProperties,
+        config_for: Callable[[str], LogConfig],
+        warm_segments_max: int = WARM_SEGMENTS_MAX,
+    ) -> "LogDirectory":
+        """Every log in `path`; the directory is made and marked as ours if it is new."""
+        disk.make_directory(path)
+        names = disk.list(path)
+        findings: list[Finding] = []
+        meta = _claim(disk, path, names, meta)
+        clean = CLEAN_SHUTDOWN in names
+        directory = cls(disk, path, meta, WarmSegments(warm_segments_max), clean)
+        directory.findings = findings
+        if clean:
+            disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
+            disk.sync_directory(path)
+        points = directory._read_offsets(RECOVERY_POINT, names)
+        starts = directory._read_offsets(LOG_START, names)
+        watermarks = directory._read_offsets(HIGH_WATERMARK, names)
+        configs: dict[str, LogConfig] = {}
+        for name in names:
+            if _DELETED.fullmatch(name):
+                directory.deleted.append(f"{path}/{name}")
+                continue
+            partition = _parse_name(name)
+            if partition is None:
+                continue
+            config = configs.get(partition.topic)
+            if config is None:
+                config = configs[partition.topic] = config_for(partition.topic)
+            log = open_log(
+                disk,
+                f"{path}/{name}",
+                partition,
+                config,
+                directory._warm,
+                clean=clean,
+                checkpoints=Checkpoints(
+                    points.get(partition, 0),
+                    starts.get(partition, 0),
+                    watermarks.get(partition, 0),
+                ),
+            )
+            log.on_roll = directory._rolled.append
+            directory.logs[partition] = log
+            findings += log.findings
+        return directory
+
+    def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
+        """A new, empty log."""
+        check_topic_name(partition.topic)
+        if partition in self.logs:
+            raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"{self.path} holds {partition}")
+        path = f"{self.path}/{partition}"
+        log = create_log(self._disk, path, partition, topic_id, config, self._warm)
+        log.on_roll = self._rolled.append
+        self.logs[partition] = log
+        return log
+
+    def delete(self, partition: TopicPartition) -> str:
+        """Rename the log out of the way; `remove_deleted`, or the next start, removes it."""
+        log = self.logs.pop(partition)
+        log.release()
+        self._rolled[:] = [other for other in self._rolled if other is not log]
+        number = log.topic_id.int
+        while True:
+            suffix = f".{number:032x}-delete"
+            stem = str(partition)[: _NAME_LENGTH_MAX - len(suffix)]
+            doomed = f"{self.path}/{stem}{suffix}"
+            if not self._disk.exists(doomed):
+                break
+            number = (number + 1) % (1 << 128)
+        self._disk.rename(log.path, doomed)
+        self.deleted.append(doomed)
+        return doomed
+
+    def remove_deleted(self) -> None:
+        """Remove what `delete` renamed; slow for large logs, so not on the loop."""
+        while self.deleted:
+            self._disk.remove_tree(self.deleted[-1])
+            self.deleted.pop()
+
+    def take_rolled(self) -> list[Log]:
+        """Logs that rolled since the last call: each has sealed segments to flush."""
+        if not self._rolled:
+            return []
+        rolled = list(dict.fromkeys(self._rolled))
+        self._rolled.clear()
+        return rolled
+
+    def pending_checkpoint(self) -> CheckpointWork | None:
+        """The checkpoint files that changed; None if none did."""
+        logs = self.logs.items()
+        contents = {
+            RECOVERY_POINT: encode_offsets((tp, log.recovery_point) for tp, log in logs),
+            LOG_START: encode_offsets(
+                (tp, log.start_offset)
+                for tp, log in logs
+                if log.start_offset > log.segments[0].base_offset
+            ),
+            HIGH_WATERMARK: encode_offsets((tp, log.high_watermark) for tp, log in logs),
+        }
+        changed = {name: data for name, data in contents.items() if self._written.get(name) != data}
+        if not changed:
+            return None
+        self._written.update(changed)
+        return CheckpointWork(
+            self._disk, [(f"{self.path}/{name}", data) for name, data in changed.items()]
+        )
+
+    def checkpoint(self) -> None:
+        """Write recovery points, log starts and high watermarks now."""
+        work = self.pending_checkpoint()
+        if work is not None:
+            work.run()
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Flush and close every log, then say that the stop was clean."""
+        for log in self.logs.values():
+            log.close()
+        self.checkpoint()
+        marker = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
+        self._disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN}", marker.encode())
+        self.logs.clear()
+
+    def _read_offsets(self, name: str, names: list[str]) -> dict[TopicPartition, int]:
+        if name not in names:
+            return {}
+        path = f"{self.path}/{name}"
+        data = self._disk.read_file(path)
+        try:
+            offsets = decode_offsets(data)
+        except CorruptCheckpoint as error:
+            self.findings.append(Finding(path, str(error), "ignored"))
+            return {}
+        self._written[name] = data
+        return offsets
+
+
+def read_meta(disk: Disk, path: str) -> MetaProperties | None:
+    """Whose directory `path` is; None if it is nobody's yet."""
+    try:
+        data = disk.read_file(f"{path}/{META_PROPERTIES}")
+    except FileNotFoundError:
+        return None
+    try:
+        return decode_meta(data)
+    except CorruptCheckpoint as error:
+        raise Failed(
+            Code.KAFKA_STORAGE_ERROR, f"{path}/{META_PROPERTIES}: {error}; restore or remove it"
+        ) from None
+
+
+def _claim(disk: Disk, path: str, names: list[str], meta: MetaProperties) -> MetaProperties:
+    """The directory's own meta.properties, which must be the broker's; written if new."""
+    found = read_meta(disk, path) if META_PROPERTIES in names else None
+    if found is None:
+        disk.replace_file(f"{path}/{META_PROPERTIES}", encode_meta(meta))
+        return meta
+    if found.cluster_id != meta.cluster_id or found.node_id != meta.node_id:
+        raise Failed(
+            Code.INCONSISTENT_CLUSTER_ID,
+            f"{path} belongs to node {found.node_id} of cluster {found.cluster_id!r}, this is "
+            f"node {meta.node_id} of {meta.cluster_id!r}; use another directory",
+        )
+    return found
+
+
+def _parse_name(name: str) -> TopicPartition | None:
+    match = _PARTITION.fullmatch(name)
+    return TopicPartition(match[1], int(match[2])) if match else None

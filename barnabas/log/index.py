@@ -1,0 +1,235 @@
+"""Sparse indexes of one segment: offset to position, and timestamp to offset.
+
+In: entries in rising order, appended by the segment. Out: floors, by binary search
+on the mapped file, so a lookup costs the same however long the log is.
+Always: an entry of the offset index holds the last offset of a batch and where that
+batch starts; an entry of the time index holds the largest timestamp so far and the
+last offset of the first batch that had it. Offsets are relative to the segment's base.
+Always: no mapping outlives a change of the file's length (touching it would be fatal).
+Not here: when an entry is due (segment.py), rebuilding (rebuild.py).
+"""
+
+from array import array
+from operator import ge
+from struct import Struct
+from sys import byteorder
+
+from barnabas.model.ports import Disk
+
+OFFSET_ENTRY = Struct(">II")
+TIME_ENTRY = Struct(">qI")
+RELATIVE_OFFSET_MAX = 0x7FFF_FFFF  # Kafka reads it as a signed int
+_POSITION = Struct(">I")
+
+
+class MappedEntries:
+    """Fixed-size entries in a file that is mapped only while somebody needs it."""
+
+    __slots__ = ("_disk", "_entry_size", "_grown", "_view", "count", "limit", "path")
+
+    def __init__(self, disk: Disk, path: str, entry_size: int, count: int) -> None:
+        self._disk = disk
+        self._entry_size = entry_size
+        self._view: memoryview | None = None
+        self.path = path
+        self.count = count
+        self.limit = 0  # entries that fit; 0 while no room is mapped for writing
+        self._grown = False  # the file may be longer than its entries
+
+    def reserve(self, bytes_max: int) -> None:
+        """Make room for appending: the file at its full (sparse) length, mapped."""
+        self.release()
+        self.limit = max(bytes_max // self._entry_size, self.count + 1)
+        length = self.limit * self._entry_size
+        self._grown = True
+        file = self._disk.open(self.path, create=True)
+        try:
+            file.truncate(self.count * self._entry_size)  # nothing stale behind the last entry
+            file.truncate(length)
+            self._view = file.map(length)
+        finally:
+            file.close()
+
+    def view(self) -> memoryview:
+        """The entries; only to be called while there are any."""
+        view = self._view
+        if view is None:
+            file = self._disk.open(self.path)
+            try:
+                view = self._view = file.map(self.count * self._entry_size)
+            finally:
+                file.close()
+        return view
+
+    def release(self) -> None:
+        """Give the mapping back; the entries stay in the file."""
+        if self._view is not None:
+            self._view.release()
+            self._view = None
+        self.limit = 0
+
+    def trim(self) -> None:
+        """Cut the file to its entries, as Kafka leaves a sealed index."""
+        self.release()
+        if self._grown:
+            self._grown = False
+            file = self._disk.open(self.path, create=True)
+            try:
+                file.truncate(self.count * self._entry_size)
+            finally:
+                file.close()
+
+    def replace(self, data: bytes | bytearray, *, sync: bool) -> None:
+        """The file anew, from rebuilt entries."""
+        self.release()
+        file = self._disk.open(self.path, create=True)
+        try:
+            file.truncate(0)
+            if data:
+                file.write(0, data)
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+        self.count = len(data) // self._entry_size
+        self._grown = False
+
+    def _keep(self, count: int) -> None:
+        """Forget all entries from `count` on."""
+        if count < self.count:
+            self.count = count
+            self._grown = True
+
+
+class OffsetIndex(MappedEntries):
+    """Last offset of a batch → where the batch starts."""
+
+    __slots__ = ()
+
+    def __init__(self, disk: Disk, path: str, count: int) -> None:
+        super().__init__(disk, path, OFFSET_ENTRY.size, count)
+
+    def append(self, relative_offset: int, position: int) -> None:
+        assert self.count < self.limit, "the segment rolls before its index is full"
+        OFFSET_ENTRY.pack_into(self.view(), self.count * 8, relative_offset, position)
+        self.count += 1
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        relative, position = OFFSET_ENTRY.unpack_from(self.view(), slot * 8)
+        return relative, position
+
+    def floor(self, relative_offset: int) -> int:
+        """Where to start a scan for an offset: the position of the last entry not above it."""
+        slot = self._floor_slot(relative_offset, 0)
+        return self.entry(slot)[1] if slot >= 0 else 0
+
+    def floor_position(self, position: int) -> int:
+        """The last indexed batch start at or before `position`; 0 when there is none."""
+        slot = self._floor_slot(position, 4)
+        return self.entry(slot)[1] if slot >= 0 else 0
+
+    def truncate_to(self, relative_offset: int) -> None:
+        """Forget entries of batches that end at or after `relative_offset`."""
+        self._keep(self._floor_slot(relative_offset - 1, 0) + 1)
+
+    def _floor_slot(self, key: int, field: int) -> int:
+        high = self.count - 1
+        if high < 0:
+            return -1
+        view = self.view()
+        unpack = _POSITION.unpack_from
+        if unpack(view, high * 8 + field)[0] <= key:
+            return high
+        low = -1
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if unpack(view, middle * 8 + field)[0] <= key:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def problem(self, segment_size: int) -> str:
+        """Why this index cannot be trusted, or nothing: every entry above the one before."""
+        if not self.count:
+            return ""
+        words = array("I", bytes(self.view()[: self.count * 8]))
+        if byteorder == "little":
+            words.byteswap()
+        offsets, positions = words[0::2], words[1::2]
+        if any(map(ge, offsets, offsets[1:])) or any(map(ge, positions, positions[1:])):
+            return "entries do not rise"
+        if positions[-1] >= segment_size:
+            return f"last entry points to {positions[-1]}, the segment has {segment_size} bytes"
+        return ""
+
+
+class TimeIndex(MappedEntries):
+    """Largest timestamp so far → last offset of the batch that brought it."""
+
+    __slots__ = ("last_timestamp",)
+
+    def __init__(self, disk: Disk, path: str, count: int) -> None:
+        super().__init__(disk, path, TIME_ENTRY.size, count)
+        self.last_timestamp = -1
+
+    def append(self, timestamp: int, relative_offset: int) -> None:
+        """Does nothing unless the timestamp is above all before."""
+        if timestamp <= self.last_timestamp:
+            return
+        assert self.count < self.limit, "the segment rolls before its index is full"
+        TIME_ENTRY.pack_into(self.view(), self.count * 12, timestamp, relative_offset)
+        self.count += 1
+        self.last_timestamp = timestamp
+
+    def last_entry(self) -> tuple[int, int]:
+        """Timestamp and relative offset; (-1, 0) when empty."""
+        if not self.count:
+            self.last_timestamp = -1
+            return -1, 0
+        timestamp, relative = TIME_ENTRY.unpack_from(self.view(), (self.count - 1) * 12)
+        self.last_timestamp = timestamp
+        return timestamp, relative
+
+    def floor(self, timestamp: int) -> int:
+        """The relative offset of the last entry whose timestamp is below `timestamp`; 0 if none."""
+        slot = self._below(timestamp)
+        if slot < 0:
+            return 0
+        relative: int = TIME_ENTRY.unpack_from(self.view(), slot * 12)[1]
+        return relative
+
+    def truncate_to(self, relative_offset: int) -> None:
+        """Forget entries of batches that end at or after `relative_offset`."""
+        count = self.count
+        while count:
+            if TIME_ENTRY.unpack_from(self.view(), (count - 1) * 12)[1] < relative_offset:
+                break
+            count -= 1
+        self._keep(count)
+        self.last_entry()
+
+    def _below(self, timestamp: int) -> int:
+        low, high = -1, self.count
+        if not high:
+            return -1
+        view = self.view()
+        unpack = TIME_ENTRY.unpack_from
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if unpack(view, middle * 12)[0] < timestamp:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def problem(self, segment_size: int) -> str:
+        """Why this index cannot be trusted, or nothing."""
+        if not self.count:
+            return "" if not segment_size else "no entries"
+        last = (-1, -1)
+        for entry in TIME_ENTRY.iter_unpack(self.view()[: self.count * 12]):
+            if entry[0] <= last[0] or entry[1] < last[1]:
+                return "entries do not rise"
+            last = entry
+        return ""

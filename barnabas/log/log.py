@@ -1,0 +1,528 @@
+"""One partition's log: appends, reads, cuts, and what must be synced.
+
+In: batches as clients sent them, offsets, wall time. Out: offsets, file slices, errors.
+Always: start_offset <= high_watermark <= end_offset; the high watermark never goes back
+but for a truncation; whole batches only; offsets are handed out without a gap.
+Always: nothing here syncs on the way of an append; a roll leaves work for `pending_flush`.
+Not here: opening and damage (recovery.py), refusals in words (checks.py), who leads.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple
+from uuid import UUID
+
+from crc32c import crc32c
+
+from barnabas.log import lookup
+from barnabas.log.checkpoints import PARTITION_METADATA, encode_epochs, encode_topic_id
+from barnabas.log.checks import refusal
+from barnabas.log.config import LogConfig
+from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.findings import Finding
+from barnabas.log.flush import Flush
+from barnabas.log.index import RELATIVE_OFFSET_MAX
+from barnabas.log.producers import ProducerStates
+from barnabas.log.scan import headers
+from barnabas.log.segment import Segment
+from barnabas.log.snapshots import Snapshots
+from barnabas.log.warm import WarmSegments
+from barnabas.model.errors import Code, Failed, InvalidRequest
+from barnabas.model.ids import TopicPartition
+from barnabas.model.ports import Disk, FileSlice
+from barnabas.wire.batch import (
+    ATTRIBUTES_POSITION,
+    CRC_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_TIMESTAMP,
+)
+
+PLACES_MAX = 256  # readers whose next position is remembered
+_MAX_TIMESTAMP_POSITION = 35
+_PLACE = Struct(">qii")  # base offset, length, leader epoch: the fields the checksum leaves out
+_unpack_header = HEADER.unpack_from
+_pack_place = _PLACE.pack_into
+_pack_crc = Struct(">I").pack_into
+_pack_attributes = Struct(">h").pack_into
+_pack_timestamp = Struct(">q").pack_into
+
+
+class Appended(NamedTuple):
+    """Where a batch is; `append_time_ms` is -1 unless the topic stamps its records."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    duplicate: bool
+
+
+class Slice(NamedTuple):
+    """Whole batches, still in their file, and the offset to go on with."""
+
+    file_slice: FileSlice | None
+    next_offset: int
+
+
+class LogParts(NamedTuple):
+    """What opening found on disk; a Log is made of it."""
+
+    segments: list[Segment]
+    start_offset: int
+    high_watermark: int
+    recovery_point: int
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    snapshots: Snapshots
+    findings: list[Finding]
+    new: bool
+
+
+class Log:
+    """Ask for attributes freely; change the log only through its methods."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        partition: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        warm: WarmSegments,
+        parts: LogParts,
+    ) -> None:
+        self._disk = disk
+        self._warm = warm
+        self.path = path
+        self.partition = partition
+        self.topic_id = topic_id
+        self.config = config
+        self.segments = parts.segments
+        self.start_offset = parts.start_offset
+        self.recovery_point = parts.recovery_point
+        self.high_watermark = parts.high_watermark
+        self.epochs = parts.epochs
+        self.producers = parts.producers
+        self.findings = parts.findings
+        self.size = sum(segment.size for segment in parts.segments)
+        self.on_roll: Callable[[Log], None] | None = None
+        self._snapshots = parts.snapshots
+        self._active = parts.segments[-1]
+        self._bases = [segment.base_offset for segment in parts.segments]
+        self.end_offset = self._active.next_offset
+        self._places: dict[int, tuple[Segment, int]] = {}
+        self._new = parts.new  # the directory itself and the topic id are not synced yet
+        self._directory_version = 1 if parts.new or parts.findings else 0
+        self._directory_synced = 0
+        self._failed = ""
+
+    def __repr__(self) -> str:
+        return f"Log({self.partition}, {self.start_offset}..{self.end_offset})"
+
+    # --- appending -----------------------------------------------------------------------------
+
+    def append(self, batch: memoryview, leader_epoch: int, wall_ms: int) -> Appended:
+        """One batch from a client, as its leader: checked, stamped in place, written."""
+        size = len(batch)
+        config = self.config
+        if size < HEADER_SIZE:
+            raise refusal(batch, config, wall_ms)
+        (
+            given_offset,
+            length,
+            _,
+            magic,
+            crc,
+            attributes,
+            last_delta,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+        ) = _unpack_header(batch)
+        if (
+            length + LENGTH_OVERHEAD != size
+            or magic != MAGIC
+            or given_offset
+            or not 0 <= attributes <= 4  # a codec and nothing else
+            or record_count < 1
+            or record_count != last_delta + 1
+            or size > config.max_message_bytes
+            or size > config.segment_bytes
+            or (producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0))
+            or crc32c(batch[ATTRIBUTES_POSITION:]) != crc
+        ):
+            raise refusal(batch, config, wall_ms)
+        append_time = -1
+        if config.timestamp_type == "create":
+            if (
+                max_timestamp < base_timestamp
+                or base_timestamp < NO_TIMESTAMP
+                or max_timestamp - wall_ms > config.timestamp_after_max_ms
+                or (
+                    wall_ms - base_timestamp > config.timestamp_before_max_ms
+                    and base_timestamp >= 0
+                )
+            ):
+                raise refusal(batch, config, wall_ms)
+        else:
+            append_time = max_timestamp = wall_ms
+        if producer_id >= 0:
+            repeat = self.producers.check(producer_id, producer_epoch, base_sequence, record_count)
+            if repeat is not None:
+                time = repeat.timestamp if append_time >= 0 else -1
+                return Appended(repeat.base_offset, repeat.last_offset, time, True)
+
+        base_offset = self.end_offset
+        last_offset = base_offset + last_delta
+        segment = self._active
+        first_timestamp = segment.first_timestamp
+        if (
+            segment.entries_left < 1
+            or segment.size + size > config.segment_bytes
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or (
+                max_timestamp - first_timestamp
+                if first_timestamp >= 0
+                else wall_ms - segment.created_ms
+            )
+            > config.segment_ms - segment.jitter_ms
+        ):
+            segment = self._segment_for(size, last_offset, max_timestamp, wall_ms)
+        _pack_place(batch, 0, base_offset, length, leader_epoch)
+        if append_time >= 0:
+            _pack_attributes(batch, ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME)
+            _pack_timestamp(batch, _MAX_TIMESTAMP_POSITION, wall_ms)
+            _pack_crc(batch, CRC_POSITION, crc32c(batch[ATTRIBUTES_POSITION:]))
+        try:
+            segment.append(batch, size, last_offset, max_timestamp, config.index_interval_bytes)
+        except OSError as error:
+            raise self._write_failed(segment, error) from error
+        if leader_epoch != self.epochs.latest:
+            self.epochs.begin(leader_epoch, base_offset)
+        if producer_id >= 0:
+            self.producers.record(
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                base_offset,
+                last_offset,
+                max_timestamp,
+            )
+        self.end_offset = last_offset + 1
+        self.size += size
+        return Appended(base_offset, last_offset, append_time, False)
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """This broker leads from here on; known before the first record of the epoch."""
+        self.epochs.begin(leader_epoch, self.end_offset)
+
+    def advance_high_watermark(self, offset: int) -> int:
+        """Up to `offset`, never back, never past the end; the watermark as it is now."""
+        offset = min(offset, self.end_offset)
+        self.high_watermark = max(self.high_watermark, offset)
+        return self.high_watermark
+
+    def _segment_for(
+        self, size: int, last_offset: int, max_timestamp: int, wall_ms: int
+    ) -> Segment:
+        """The active segment made ready, or a new one where Kafka would roll."""
+        if self._failed:
+            raise Failed(Code.KAFKA_STORAGE_ERROR, self._failed)
+        config, segment = self.config, self._active
+        if not segment.entries_left:
+            if not segment.jitter_ms:
+                segment.jitter_ms = self._jitter(segment.base_offset)
+            segment.prepare(config, wall_ms)
+        first = segment.first_timestamp
+        waited = max_timestamp - first if first >= 0 else wall_ms - segment.created_ms
+        if segment.size and (
+            segment.entries_left < 1
+            or segment.size + size > config.segment_bytes
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or waited > config.segment_ms - segment.jitter_ms
+        ):
+            return self.roll(wall_ms)
+        return segment
+
+    def roll(self, wall_ms: int) -> Segment:
+        """Seal the active segment and start the next at the end of the log."""
+        old = self._active
+        base = self.end_offset
+        assert old.size, "an empty segment is never rolled"
+        old.seal()
+        old.close()
+        self._snapshots.write(self.producers, base)
+        segment = Segment.create(self._disk, self.path, base, self._warm, self.findings)
+        segment.jitter_ms = self._jitter(base)
+        segment.prepare(self.config, wall_ms)
+        self.segments.append(segment)
+        self._bases.append(base)
+        self._active = segment
+        self._places[base] = (segment, 0)
+        self._directory_version += 1
+        if self.on_roll is not None:
+            self.on_roll(self)
+        return segment
+
+    def _jitter(self, base_offset: int) -> int:
+        """Spread over partitions and segments, and the same again in every run."""
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return crc32c(f"{self.partition} {base_offset}".encode()) % limit if limit > 0 else 0
+
+    def _write_failed(self, segment: Segment, error: OSError) -> Failed:
+        """A batch that was not written whole must leave nothing behind."""
+        try:
+            segment.cut_to_size()
+        except OSError as second:
+            self._failed = f"{segment.path}: cannot undo a failed write: {second}"
+            segment.entries_left = 0  # the next append goes through `_segment_for`, and stops
+        return Failed(Code.KAFKA_STORAGE_ERROR, f"{segment.path}: {error}")
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def read(self, offset: int, bytes_max: int, limit: int, min_one: bool = True) -> Slice:
+        """Whole batches below `limit`, from the one that holds `offset`, of one segment."""
+        end = self.end_offset
+        limit = min(limit, end)
+        if offset < self.start_offset or offset > end:
+            raise self._out_of_range(offset)
+        if offset >= limit:
+            return Slice(None, offset)
+        places = self._places
+        place = places.get(offset)
+        segment, position = self._locate(offset) if place is None else place
+        stop_offset = segment.next_offset
+        if limit >= stop_offset:
+            stop = segment.size
+        else:
+            stop, stop_offset = self._stop(segment, limit)
+        if stop - position > bytes_max:
+            stop, stop_offset = segment.boundary(position, stop, stop_offset, bytes_max, min_one)
+        if stop <= position:
+            return Slice(None, offset)
+        if stop_offset not in places:
+            self._remember(stop_offset, segment, stop)
+        return Slice(FileSlice(segment.file(), position, stop - position), stop_offset)
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        places = self._places
+        if len(places) >= PLACES_MAX:
+            del places[next(iter(places))]
+        if position == segment.size and segment is not self._active:
+            segment, position = self.segments[self._segment_at(offset)], 0
+            if segment.base_offset != offset:
+                return  # a hole: the next read looks it up
+        places[offset] = (segment, position)
+
+    def _segment_at(self, offset: int) -> int:
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        for segment in self.segments[self._segment_at(offset) :]:
+            found = segment.locate(offset)
+            if found is not None:
+                return segment, found[0]
+        return self._active, self._active.size
+
+    def _stop(self, segment: Segment, limit: int) -> tuple[int, int]:
+        """Where a slice must end so that it holds nothing at or above `limit`."""
+        place = self._places.get(limit)
+        if place is not None and place[0] is segment:
+            return place[1], limit
+        found = segment.locate(limit)
+        if found is None:
+            return segment.size, segment.next_offset
+        position, header = found
+        if header.base_offset == limit:
+            self._remember(limit, segment, position)
+        return position, header.base_offset
+
+    def _out_of_range(self, offset: int) -> InvalidRequest:
+        return InvalidRequest(
+            Code.OFFSET_OUT_OF_RANGE,
+            f"{self.partition}: offset {offset} is outside {self.start_offset} to "
+            f"{self.end_offset}; seek to the beginning or the end",
+        )
+
+    def find_time(self, timestamp: int) -> lookup.Found | None:
+        """The first record at or after `timestamp`."""
+        return lookup.find_time(self.segments, timestamp, self.start_offset)
+
+    def find_max_timestamp(self) -> lookup.Found | None:
+        """The first record with the largest timestamp of all."""
+        return lookup.find_max_timestamp(self.segments, self.start_offset)
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """OffsetForLeaderEpoch: the epoch at or below, and where it ends; (-1, -1) if unknown."""
+        return self.epochs.end_of(leader_epoch, self.end_offset)
+
+    # --- cutting -------------------------------------------------------------------------------
+
+    def delete_before(self, offset: int) -> None:
+        """Raise the start of the log; segments wholly below it go."""
+        if offset > self.high_watermark or offset < 0:
+            raise InvalidRequest(
+                Code.OFFSET_OUT_OF_RANGE,
+                f"{self.partition}: cannot delete before {offset}, the high watermark is "
+                f"{self.high_watermark}",
+            )
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        self.epochs.truncate_start(offset)
+        self._places.clear()
+        while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
+            segment = self.segments.pop(0)
+            self._bases.pop(0)
+            self.size -= segment.size
+            segment.remove_files()
+            self._directory_version += 1
+        self._snapshots.remove_below(self._bases[0])
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut everything from `offset` on, and all that was derived from it."""
+        if offset >= self.end_offset:
+            return
+        self._places.clear()
+        # Snapshots first: one that outlives its records would bring back their producers.
+        if self._snapshots.remove_above(offset):
+            self._disk.sync_directory(self.path)
+        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
+            self._bases.pop()
+            self.segments.pop().remove_files()
+        self._active = active = self.segments[-1]
+        if active.base_offset > offset or offset < self.start_offset:
+            active.remove_files()
+            active = Segment.create(self._disk, self.path, offset, self._warm, self.findings)
+            self._active = self.segments[-1] = active
+            self._bases[-1] = offset
+            self.start_offset = offset
+        else:
+            active.truncate_to(offset)
+        self._directory_version += 1
+        self.end_offset = active.next_offset
+        self.size = sum(segment.size for segment in self.segments)
+        self.epochs.truncate_end(self.end_offset)
+        self.high_watermark = min(self.high_watermark, self.end_offset)
+        self.recovery_point = min(self.recovery_point, self.end_offset)
+        self.producers = self._rebuilt_producers()
+
+    def _rebuilt_producers(self) -> ProducerStates:
+        """The newest snapshot and the headers behind it."""
+        end = self.end_offset
+        states, offset = self._snapshots.load_newest(end, self.findings)
+        offset = max(offset, self.segments[0].base_offset)
+        for segment in self.segments[self._segment_at(offset) :]:
+            found = segment.locate(offset)
+            if found is not None:
+                for _, header in headers(segment.file(), found[0], segment.size, 1 << 16):
+                    states.replay(header)
+        return states
+
+    # --- durability ----------------------------------------------------------------------------
+
+    def pending_flush(self, *, sealed_only: bool = False) -> Flush | None:
+        """What to sync for everything (or every sealed segment) to be durable; None if it is.
+
+        Take it, run it in any thread, and hand it to `flushed`.
+        """
+        active = self._active
+        flush = Flush(self._disk, active.base_offset if sealed_only else self.end_offset)
+        nothing = True
+        for segment in reversed(self.segments):
+            if segment is active:
+                if sealed_only or (self.recovery_point >= self.end_offset and not self._new):
+                    continue
+                flush.add_segment(segment, sealed=False)
+            elif segment.durable:
+                break
+            else:
+                flush.add_segment(segment, sealed=True)
+            nothing = False
+        if self._snapshots.unsynced:
+            flush.snapshots = list(self._snapshots.unsynced)
+            for offset in flush.snapshots:
+                flush.add_file(self._snapshots.path(offset))
+            nothing = False
+        if self.epochs.dirty:
+            flush.add_epochs(
+                f"{self.path}/{EPOCHS_FILE}",
+                encode_epochs(self.epochs.entries),
+                self.epochs.version,
+            )
+            nothing = False
+        if self._directory_version != self._directory_synced:
+            flush.directory_version = self._directory_version
+            if self._new:
+                flush.add_file(f"{self.path}/{PARTITION_METADATA}")
+            flush.add_directory(self.path)
+            if self._new:
+                flush.add_directory(self.path.rpartition("/")[0])
+            nothing = False
+        return None if nothing else flush
+
+    def flushed(self, flush: Flush) -> int:
+        """The work is done: everything below its end is durable. The recovery point."""
+        for segment in flush.sealed:
+            segment.durable = True
+        unsynced = self._snapshots.unsynced
+        self._snapshots.unsynced = [each for each in unsynced if each not in flush.snapshots]
+        self.epochs.saved_version = max(self.epochs.saved_version, flush.epochs_version)
+        if flush.directory_version >= 0:
+            self._directory_synced = max(self._directory_synced, flush.directory_version)
+            self._new = False
+        self.recovery_point = max(self.recovery_point, min(flush.end_offset, self.end_offset))
+        return self.recovery_point
+
+    def flush(self) -> int:
+        """Sync now, on the calling path; the recovery point."""
+        work = self.pending_flush()
+        if work is not None:
+            work.run()
+            self.flushed(work)
+        return self.recovery_point
+
+    def close(self) -> None:
+        """Leave files that open again without a look at the data."""
+        if self.end_offset not in self._snapshots.offsets and (
+            len(self.producers) or self._snapshots.offsets
+        ):
+            self._snapshots.write(self.producers, self.end_offset)
+            self._directory_version += 1
+        active = self._active
+        wrote = active.entries_left > 0 or self.recovery_point < self.end_offset
+        active.seal()
+        work = self.pending_flush()
+        if work is not None:
+            if wrote:
+                work.add_segment(active, sealed=True)
+            work.run()
+            self.flushed(work)
+            active.durable = False
+        self.release()
+
+    def release(self) -> None:
+        """Give every file back without writing anything."""
+        self._places.clear()
+        for segment in self.segments:
+            segment.close()
+
+    def write_topic_id(self, topic_id: UUID) -> None:
+        """Which topic this is; a flush syncs it."""
+        self.topic_id = topic_id
+        file = self._disk.open(f"{self.path}/{PARTITION_METADATA}", create=True)
+        try:
+            file.truncate(0)
+            file.write(0, encode_topic_id(topic_id))
+        finally:
+            file.close()
+        self._new = True
+        self._directory_version += 1

@@ -1,0 +1,68 @@
+"""Finds records by timestamp: index, then headers, then the records of one batch.
+
+In: the segments of a log. Out: offset, timestamp and leader epoch of one record.
+Not here: decoding of records (wire/records.py).
+"""
+
+from typing import NamedTuple
+
+from barnabas.log.scan import headers
+from barnabas.log.segment import Segment
+from barnabas.wire.batch import BatchHeader
+
+
+class Found(NamedTuple):
+    """One record; `leader_epoch` is that of its batch."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def find_time(segments: list[Segment], timestamp: int, start_offset: int) -> Found | None:
+    """The first record at or above `start_offset` whose timestamp is not below `timestamp`."""
+    for segment in segments:
+        if segment.next_offset <= start_offset or not segment.size:
+            continue
+        if segment.largest_timestamp() < timestamp:
+            continue
+        relative = max(segment.time_index.floor(timestamp), start_offset - segment.base_offset)
+        position = segment.offset_index.floor(relative)
+        for at, header in headers(segment.file(), position, segment.size):
+            if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                continue
+            found = _in_batch(segment, at, header, timestamp, start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def find_max_timestamp(segments: list[Segment], start_offset: int) -> Found | None:
+    """The first record that has the largest timestamp of the log."""
+    best: Segment | None = None
+    for segment in segments:
+        if not segment.size or segment.next_offset <= start_offset:
+            continue
+        if best is None or segment.largest_timestamp() > best.largest_timestamp():
+            best = segment
+    if best is None or best.largest_timestamp() < 0:
+        return None
+    return find_time([best], best.largest_timestamp(), start_offset)
+
+
+def _in_batch(
+    segment: Segment, position: int, header: BatchHeader, timestamp: int, start_offset: int
+) -> Found | None:
+    from barnabas.wire.records import decode_batch, find_by_time
+
+    batch = segment.file().read(position, header.size)
+    found = find_by_time(batch, timestamp)
+    if found is None:
+        return None
+    if found[0] >= start_offset:
+        return Found(*found, header.leader_epoch)
+    # The log starts inside this batch, behind the record found.
+    for record in decode_batch(batch):
+        if record.offset >= start_offset and record.timestamp >= timestamp:
+            return Found(record.offset, record.timestamp, header.leader_epoch)
+    return None

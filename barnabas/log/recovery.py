@@ -1,0 +1,385 @@
+"""Opens one log: trusts a clean stop, and after a crash keeps the whole batches only.
+
+In: a partition's directory, whether the last stop was clean, and the checkpoints.
+Out: a Log; every decision is a Finding on it.
+Always: what is kept is a prefix of what was written, without a gap or a torn batch.
+After a crash the segment that holds the recovery point and all behind it are read and
+checked; what lies before was synced, indexes included.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from barnabas.log.checkpoints import (
+    PARTITION_METADATA,
+    CorruptCheckpoint,
+    decode_epochs,
+    decode_topic_id,
+)
+from barnabas.log.config import LogConfig
+from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.findings import Finding
+from barnabas.log.index import RELATIVE_OFFSET_MAX
+from barnabas.log.log import Log, LogParts
+from barnabas.log.producers import ProducerStates
+from barnabas.log.rebuild import IndexBuilder
+from barnabas.log.scan import checked_batches, headers
+from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from barnabas.log.snapshots import Snapshots
+from barnabas.log.warm import WarmSegments
+from barnabas.model.errors import Corrupt
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
+from barnabas.model.ports import Disk
+
+_OFFSET_DIGITS = 20
+_LEFTOVERS = (".deleted", ".cleaned", ".tmp")
+
+
+class Checkpoints(NamedTuple):
+    """What the directory's checkpoint files say of one log; 0 where they say nothing."""
+
+    recovery_point: int = 0
+    start_offset: int = 0
+    high_watermark: int = 0
+
+
+class _Names(NamedTuple):
+    """The files of a partition directory, by kind."""
+
+    logs: list[int]
+    offset_indexes: list[int]
+    time_indexes: list[int]
+    snapshots: list[int]
+    others: list[str]
+
+
+def create_log(
+    disk: Disk,
+    path: str,
+    partition: TopicPartition,
+    topic_id: UUID,
+    config: LogConfig,
+    warm: WarmSegments,
+) -> Log:
+    """A new, empty log; its first flush makes the directory itself durable."""
+    disk.make_directory(path)
+    findings: list[Finding] = []
+    parts = LogParts(
+        segments=[Segment.create(disk, path, 0, warm, findings)],
+        start_offset=0,
+        high_watermark=0,
+        recovery_point=0,
+        epochs=LeaderEpochs([]),
+        producers=ProducerStates(),
+        snapshots=Snapshots(disk, path, []),
+        findings=findings,
+        new=True,
+    )
+    log = Log(disk, path, partition, topic_id, config, warm, parts)
+    log.write_topic_id(topic_id)
+    return log
+
+
+def open_log(
+    disk: Disk,
+    path: str,
+    partition: TopicPartition,
+    config: LogConfig,
+    warm: WarmSegments,
+    *,
+    clean: bool,
+    checkpoints: Checkpoints,
+) -> Log:
+    """The log in `path` as the last process left it."""
+    opening = _Opening(disk, path, config, warm, clean, checkpoints)
+    parts = opening.run()
+    return Log(disk, path, partition, opening.topic_id, config, warm, parts)
+
+
+class _Opening:
+    """One pass over a partition's directory."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        warm: WarmSegments,
+        clean: bool,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._disk = disk
+        self._path = path
+        self._config = config
+        self._warm = warm
+        self._clean = clean
+        self._checkpoints = checkpoints
+        self._findings: list[Finding] = []
+        self._segments: list[Segment] = []
+        self._directory_changed = False
+        self.topic_id = NO_TOPIC_ID
+
+    def run(self) -> LogParts:
+        names = _sort_names(self._disk.list(self._path))
+        self._remove_leftovers(names)
+        epochs = self._read_epochs(names)
+        self._read_topic_id(names)
+        snapshots = Snapshots(self._disk, self._path, names.snapshots)
+        self._open_segments(names)
+        if not self._segments:
+            self._start_anew(self._checkpoints.start_offset)
+        producers = None
+        if not self._clean:
+            producers = self._recover(snapshots, epochs)
+        elif not self._read_end(self._segments[-1]):
+            # The marker says clean, the tail says otherwise: look at all of the last segment.
+            self._checkpoints = self._checkpoints._replace(
+                recovery_point=self._segments[-1].base_offset
+            )
+            producers = self._recover(snapshots, epochs)
+        for segment, following in zip(self._segments, self._segments[1:], strict=False):
+            segment.next_offset = following.base_offset
+        end = self._segments[-1].next_offset
+        start = max(self._checkpoints.start_offset, self._segments[0].base_offset)
+        if start > end:
+            self._find(
+                self._path,
+                f"the log starts at {start} by its checkpoint but ends at {end}",
+                f"all segments removed, an empty one starts at {start}",
+            )
+            for segment in self._segments:
+                segment.remove_files()
+            self._start_anew(start)
+            epochs.clear()
+            producers, end = ProducerStates(), start
+        stale = snapshots.remove_above(end)
+        if producers is None:
+            producers = self._load_producers(snapshots, end)
+        self._remove_stray_snapshots(snapshots)
+        epochs.truncate_end(end)
+        epochs.truncate_start(start)
+        if stale or self._directory_changed:
+            self._disk.sync_directory(self._path)
+        recovery_point = end if self._clean else min(self._checkpoints.recovery_point, end)
+        for segment in self._segments[:-1]:
+            segment.durable = segment.next_offset <= recovery_point
+        return LogParts(
+            segments=self._segments,
+            start_offset=start,
+            high_watermark=min(max(self._checkpoints.high_watermark, start), end),
+            recovery_point=recovery_point,
+            epochs=epochs,
+            producers=producers,
+            snapshots=snapshots,
+            findings=self._findings,
+            new=False,
+        )
+
+    # --- reading the directory -----------------------------------------------------------------
+
+    def _find(self, path: str, what: str, action: str) -> None:
+        self._findings.append(Finding(path, what, action))
+
+    def _remove_leftovers(self, names: _Names) -> None:
+        for name in names.others:
+            if name.endswith(_LEFTOVERS):
+                self._disk.remove(f"{self._path}/{name}")
+        logs = set(names.logs)
+        for suffix, offsets in (
+            (INDEX_SUFFIX, names.offset_indexes),
+            (TIME_INDEX_SUFFIX, names.time_indexes),
+        ):
+            for offset in offsets:
+                if offset not in logs:
+                    path = f"{self._path}/{offset:020d}{suffix}"
+                    self._disk.remove(path)
+                    self._find(path, "an index without its log file", "removed")
+
+    def _read_epochs(self, names: _Names) -> LeaderEpochs:
+        if EPOCHS_FILE not in names.others:
+            return LeaderEpochs([])
+        path = f"{self._path}/{EPOCHS_FILE}"
+        try:
+            return LeaderEpochs(decode_epochs(self._disk.read_file(path)))
+        except CorruptCheckpoint as error:
+            self._find(path, str(error), "ignored, epochs come from the batches checked")
+            return LeaderEpochs([])
+
+    def _read_topic_id(self, names: _Names) -> None:
+        if PARTITION_METADATA not in names.others:
+            return
+        path = f"{self._path}/{PARTITION_METADATA}"
+        try:
+            self.topic_id = decode_topic_id(self._disk.read_file(path))
+        except CorruptCheckpoint as error:
+            self._find(path, str(error), "ignored, the topic id is unknown here")
+
+    def _open_segments(self, names: _Names) -> None:
+        disk, path = self._disk, self._path
+        last = len(names.logs) - 1
+        for number, base in enumerate(names.logs):
+            size = disk.size(f"{path}/{base:020d}{LOG_SUFFIX}")
+            if not size and number < last:
+                # Rolled and then cut by a crash, or never written: it holds nothing.
+                self._find(f"{path}/{base:020d}{LOG_SUFFIX}", "an empty segment", "removed")
+                Segment(disk, path, base, 0, self._warm, self._findings).remove_files()
+                self._directory_changed = True
+                continue
+            self._segments.append(Segment(disk, path, base, size, self._warm, self._findings))
+
+    def _start_anew(self, base: int) -> None:
+        segment = Segment.create(self._disk, self._path, base, self._warm, self._findings)
+        self._segments[:] = [segment]
+        self._directory_changed = True
+
+    def _read_end(self, segment: Segment) -> bool:
+        """The end of the log from the last index entry on; False if the tail is not sound."""
+        if not segment.size:
+            return True
+        segment.load_indexes(self._config.index_interval_bytes)
+        start = segment.offset_index.floor_position(segment.size)
+        try:
+            for _, header in headers(segment.file(), start, segment.size):
+                segment.next_offset = header.last_offset + 1
+        except Corrupt as error:
+            self._find(segment.path, f"after a clean stop: {error.detail}", "segment checked")
+            return False
+        finally:
+            segment.close()
+        return True
+
+    # --- after a crash -------------------------------------------------------------------------
+
+    def _recover(self, snapshots: Snapshots, epochs: LeaderEpochs) -> ProducerStates:
+        """Check every segment from the recovery point on; cut at the first bad batch."""
+        point = self._checkpoints.recovery_point
+        first = 0
+        for number, segment in enumerate(self._segments):
+            if segment.base_offset <= point:
+                first = number
+        unsure = self._segments[first:]
+        base = unsure[0].base_offset
+        states, offset = snapshots.load_newest(base, self._findings)
+        self._replay(states, offset, base, self._segments[:first])
+        expected = base
+        for number, segment in enumerate(unsure):
+            problem = ""
+            if segment.base_offset < expected or (
+                segment.base_offset > expected and not self._config.compacted and number
+            ):
+                problem = f"it should start at {expected}"
+            else:
+                expected = segment.base_offset
+                sound = self._check_segment(segment, states, epochs)
+                expected = segment.next_offset
+                if sound:
+                    continue
+                number += 1
+            for lost in unsure[number:]:
+                self._find(
+                    lost.path, problem or f"it follows a cut at {expected}", "segment removed"
+                )
+                lost.remove_files()
+                self._segments.remove(lost)
+                self._directory_changed = True
+            break
+        if expected < point:
+            self._find(
+                self._path,
+                f"the log ends at {expected} although it was synced to {point}",
+                "records are lost: the disk broke its promise",
+            )
+        return states
+
+    def _check_segment(
+        self, segment: Segment, states: ProducerStates, epochs: LeaderEpochs
+    ) -> bool:
+        """Walk one segment; True if all of it was sound."""
+        builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
+        expected = segment.base_offset
+        good, problem = 0, ""
+        holes = self._config.compacted
+        for position, header, bad in checked_batches(segment.file(), segment.size):
+            problem = bad
+            if header is not None:
+                base = header.base_offset
+                if base < expected or (base > expected and not holes):
+                    problem = f"batch starts at offset {base}, {expected} expected"
+                elif header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+                    problem = f"offset {header.last_offset} is too far from the segment's base"
+                elif header.leader_epoch < epochs.epoch_at(base):
+                    problem = f"leader epoch goes back to {header.leader_epoch}"
+            if problem or header is None:
+                break
+            builder.add(position, header)
+            epochs.begin(header.leader_epoch, header.base_offset)
+            states.replay(header)
+            expected = header.last_offset + 1
+            good = position + header.size
+        if problem:
+            self._find(
+                segment.path,
+                f"at position {good} of {segment.size}: {problem}",
+                f"cut to {good} bytes, the log ends at {expected}",
+            )
+            segment.file().truncate(good)
+            segment.size = good
+        segment.adopt_indexes(builder)
+        segment.next_offset = expected
+        segment.close()
+        return not problem
+
+    # --- producers -----------------------------------------------------------------------------
+
+    def _load_producers(self, snapshots: Snapshots, end: int) -> ProducerStates:
+        """After a clean stop: the snapshot at the end, or the newest and a replay."""
+        if not snapshots.offsets and len(self._segments) == 1 and not self._segments[0].size:
+            return ProducerStates()
+        states, offset = snapshots.load_newest(end, self._findings)
+        self._replay(states, offset, end, self._segments)
+        return states
+
+    def _replay(
+        self, states: ProducerStates, offset: int, end: int, segments: list[Segment]
+    ) -> None:
+        """Headers of batches in [offset, end)."""
+        if offset >= end:
+            return
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            if following is not None and following.base_offset <= offset:
+                continue
+            found = segment.locate(offset) if segment.size else None
+            if found is None:
+                continue
+            for _, header in headers(segment.file(), found[0], segment.size, 1 << 16):
+                if header.base_offset >= end:
+                    break
+                states.replay(header)
+            segment.close()
+
+    def _remove_stray_snapshots(self, snapshots: Snapshots) -> None:
+        """Keep one per segment, and the newest."""
+        bases = {segment.base_offset for segment in self._segments}
+        for offset in snapshots.offsets[:-1]:
+            if offset not in bases:
+                snapshots.remove(offset)
+
+
+def _sort_names(names: list[str]) -> _Names:
+    sorted_names = _Names([], [], [], [], [])
+    kinds = {
+        LOG_SUFFIX: sorted_names.logs,
+        INDEX_SUFFIX: sorted_names.offset_indexes,
+        TIME_INDEX_SUFFIX: sorted_names.time_indexes,
+        SNAPSHOT_SUFFIX: sorted_names.snapshots,
+    }
+    for name in names:
+        offset, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
+        kind = kinds.get(suffix)
+        if kind is not None and offset.isascii() and offset.isdigit():
+            kind.append(int(offset))
+        else:
+            sorted_names.others.append(name)
+    return sorted_names

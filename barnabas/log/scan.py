@@ -1,0 +1,99 @@
+"""Walks the batches of a file: headers only, or whole batches with their checksums.
+
+In: an open file and a range. Out: headers with their positions.
+Not here: what to do about a bad batch (recovery.py cuts, reads raise).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.model.errors import Code, Corrupt
+from barnabas.model.ports import File
+from barnabas.wire.batch import (
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+)
+
+CHUNK_SIZE = 8192
+CHECKED_CHUNK_SIZE = 1 << 20
+
+
+def headers(
+    file: File, position: int, end: int, chunk_size: int = CHUNK_SIZE
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Every batch from `position` to `end`, a few KB per read; Corrupt where the chain breaks."""
+    chunk = b""
+    chunk_start = position
+    unpack = HEADER.unpack_from
+    while position < end:
+        inside = position - chunk_start
+        if inside + HEADER_SIZE > len(chunk):
+            chunk = file.read(position, min(chunk_size, end - position))
+            chunk_start, inside = position, 0
+            if len(chunk) < HEADER_SIZE:
+                raise Corrupt(
+                    f"{len(chunk)} bytes at position {position} are too few for a batch",
+                    Code.KAFKA_STORAGE_ERROR,
+                )
+        header = BatchHeader._make(unpack(chunk, inside))
+        problem = chain_problem(header, end - position)
+        if problem:
+            raise Corrupt(f"at position {position}: {problem}", Code.KAFKA_STORAGE_ERROR)
+        yield position, header
+        position += header.length + LENGTH_OVERHEAD
+
+
+def chain_problem(header: BatchHeader, bytes_left: int) -> str:
+    """Why this cannot be the header of a stored batch, or nothing."""
+    if header.magic != MAGIC:
+        return f"batch magic is {header.magic}"
+    if header.length < HEADER_SIZE - LENGTH_OVERHEAD:
+        return f"batch length is {header.length}"
+    if header.size > bytes_left:
+        return f"batch of {header.size} bytes, {bytes_left} are left"
+    if header.last_offset_delta < 0 or header.base_offset < 0:
+        return f"offsets {header.base_offset} to {header.last_offset}"
+    return ""
+
+
+class Checked(NamedTuple):
+    """A batch that is what it says, or `problem` says why the rest of the file is not."""
+
+    position: int
+    header: BatchHeader | None
+    problem: str
+
+
+def checked_batches(file: File, end: int) -> Iterator[Checked]:
+    """Every batch from the start, header and checksum checked; the last one may be a problem."""
+    position = chunk_start = 0
+    chunk = memoryview(b"")
+    while position < end:
+        inside = position - chunk_start
+        left = len(chunk) - inside
+        if left < HEADER_SIZE:
+            chunk = memoryview(file.read(position, CHECKED_CHUNK_SIZE))
+            chunk_start, inside, left = position, 0, len(chunk)
+            if left < HEADER_SIZE:
+                yield Checked(position, None, f"{left} bytes are too few for a batch")
+                return
+        header = BatchHeader._make(HEADER.unpack_from(chunk, inside))
+        problem = chain_problem(header, end - position)
+        if problem:
+            yield Checked(position, None, problem)
+            return
+        size = header.length + LENGTH_OVERHEAD
+        if size > left:
+            chunk = memoryview(file.read(position, max(size, CHECKED_CHUNK_SIZE)))
+            chunk_start, inside = position, 0
+        try:
+            check_crc(chunk, header, inside)
+        except Corrupt as error:
+            yield Checked(position, None, error.detail)
+            return
+        yield Checked(position, header, "")
+        position += size

@@ -1,0 +1,323 @@
+"""One segment of a log: a file of batches and its two indexes.
+
+In: batches whose offsets are set, in order. Out: positions of batches.
+Always: `size` bytes of the file are whole batches; `next_offset` follows the last of them.
+Always: files and mappings open when first needed and may be given back at any time.
+Not here: which batches are allowed (checks.py), when to roll (log.py), damage (recovery.py).
+"""
+
+from barnabas.log.config import LogConfig
+from barnabas.log.findings import Finding
+from barnabas.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
+from barnabas.log.rebuild import IndexBuilder
+from barnabas.log.scan import headers
+from barnabas.log.warm import WarmSegments
+from barnabas.model.ports import Disk, File
+from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+INTERVAL = 4096
+UNKNOWN = -2  # a timestamp that has not been looked up yet
+
+
+class Segment:
+    """Batches from `base_offset` on."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_disk",
+        "_file",
+        "_indexes_checked",
+        "_stem",
+        "_warm",
+        "base_offset",
+        "created_ms",
+        "durable",
+        "entries_left",
+        "findings",
+        "first_timestamp",
+        "jitter_ms",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "offset_index",
+        "size",
+        "time_index",
+        "used",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        size: int,
+        warm: WarmSegments,
+        findings: list[Finding],
+    ) -> None:
+        self._disk = disk
+        self._warm = warm
+        self._stem = f"{directory}/{base_offset:020d}"
+        self._file: File | None = None
+        self._indexes_checked = size == 0
+        self._bytes_since_entry = 0
+        self.findings = findings
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size = size
+        self.used = False
+        self.durable = False  # sealed, and all its files synced
+        self.created_ms = 0
+        self.jitter_ms = 0
+        self.entries_left = 0  # index entries that fit; 0 also while not ready for appending
+        unread = UNKNOWN if size else -1
+        self.first_timestamp = unread
+        self.max_timestamp = unread
+        self.max_timestamp_offset = base_offset
+        self.offset_index = OffsetIndex(disk, self._stem + INDEX_SUFFIX, 0)
+        self.time_index = TimeIndex(disk, self._stem + TIME_INDEX_SUFFIX, 0)
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        warm: WarmSegments,
+        findings: list[Finding],
+    ) -> "Segment":
+        """An empty segment with its files; whatever a lost one left under the name is cut."""
+        segment = cls(disk, directory, base_offset, 0, warm, findings)
+        for path in (segment.path, segment.offset_index.path, segment.time_index.path):
+            file = disk.open(path, create=True)
+            if file.size():
+                file.truncate(0)
+            if path == segment.path:
+                segment._file = file
+            else:
+                file.close()
+        warm.add(segment)
+        return segment
+
+    @property
+    def path(self) -> str:
+        return self._stem + LOG_SUFFIX
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def file(self) -> File:
+        """The open log file."""
+        self.used = True
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path)
+            self._warm.add(self)
+        return file
+
+    def cool(self) -> None:
+        """Drop files and mappings; a reader that holds the file keeps it."""
+        self._file = None
+        self.entries_left = 0
+        self.offset_index.release()
+        self.time_index.release()
+
+    def close(self) -> None:
+        self._warm.discard(self)
+        self.cool()
+
+    def remove_files(self) -> None:
+        self.close()
+        for path in (self.path, self.offset_index.path, self.time_index.path):
+            self._disk.remove(path)
+
+    # --- appending -----------------------------------------------------------------------------
+
+    def append(
+        self, batch: memoryview, size: int, last_offset: int, max_timestamp: int, interval: int
+    ) -> None:
+        """Write one batch behind the last; nothing has changed if the write raises."""
+        file = self._file
+        if file is None:
+            file = self.file()
+        position = self.size
+        file.write(position, batch)
+        self.used = True
+        self.size = position + size
+        self.next_offset = last_offset + 1
+        if not position:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self._bytes_since_entry > interval:
+            self.entries_left -= 1
+            self.offset_index.append(last_offset - self.base_offset, position)
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self._bytes_since_entry = size
+        else:
+            self._bytes_since_entry += size
+
+    def prepare(self, config: LogConfig, wall_ms: int) -> None:
+        """Make ready for appending: what rolling and indexing need to know."""
+        self.load_indexes(config.index_interval_bytes)
+        self._warm.add(self)
+        if not self.created_ms:
+            self.created_ms = wall_ms
+        if self.first_timestamp == UNKNOWN:
+            header = HEADER.unpack_from(self.file().read(0, HEADER_SIZE))
+            self.first_timestamp = BatchHeader._make(header).max_timestamp
+        if not self.offset_index.limit:
+            self.offset_index.reserve(config.segment_index_bytes)
+        if not self.time_index.limit:
+            self.time_index.reserve(config.segment_index_bytes)
+        # Sealing may need one more entry in the time index.
+        self.entries_left = min(
+            self.offset_index.limit - self.offset_index.count,
+            self.time_index.limit - self.time_index.count - 1,
+        )
+
+    def cut_to_size(self) -> None:
+        """Remove what a failed write may have left behind the last whole batch."""
+        self.file().truncate(self.size)
+
+    def seal(self) -> None:
+        """No more appends: the time index ends with the largest timestamp, both are trimmed."""
+        if self.size:
+            self.load_indexes()
+            if self.max_timestamp > self.time_index.last_timestamp:
+                if not self.time_index.limit:
+                    self.time_index.reserve(TIME_ENTRY.size)
+                self.time_index.append(
+                    self.max_timestamp, self.max_timestamp_offset - self.base_offset
+                )
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    # --- looking up ----------------------------------------------------------------------------
+
+    def load_indexes(self, interval: int = INTERVAL) -> None:
+        """Trust the index files only after a look at them; rebuild what is not sound."""
+        if self._indexes_checked:
+            return
+        problem = self._index_problem()
+        if problem:
+            self.rebuild_indexes(interval)
+            self.findings.append(Finding(self.offset_index.path, problem, "indexes rebuilt"))
+        self._indexes_checked = True
+        timestamp, relative = self.time_index.last_entry()
+        self.max_timestamp = timestamp
+        self.max_timestamp_offset = self.base_offset + relative
+
+    def _index_problem(self) -> str:
+        for index, entry_size in (
+            (self.offset_index, OFFSET_ENTRY.size),
+            (self.time_index, TIME_ENTRY.size),
+        ):
+            try:
+                length = self._disk.size(index.path)
+            except FileNotFoundError:
+                return f"{index.path} is missing"
+            if length % entry_size:
+                return f"{index.path} has {length} bytes, not a multiple of {entry_size}"
+            index.count = length // entry_size
+            problem = index.problem(self.size)
+            if problem:
+                return f"{index.path}: {problem}"
+        return ""
+
+    def rebuild_indexes(self, interval: int = INTERVAL) -> None:
+        """From the headers of the batches; synced, as the log before may be durable already."""
+        builder = IndexBuilder(self.base_offset, interval)
+        for position, header in headers(self.file(), 0, self.size, 1 << 16):
+            builder.add(position, header)
+        self.adopt_indexes(builder, sync=True)
+
+    def adopt_indexes(self, builder: IndexBuilder, *, sync: bool = False) -> None:
+        builder.finish()
+        self.offset_index.replace(builder.offset_entries, sync=sync)
+        self.time_index.replace(builder.time_entries, sync=sync)
+        self.time_index.last_timestamp = builder.last_time_entry
+        self.max_timestamp = builder.max_timestamp
+        self.max_timestamp_offset = builder.max_timestamp_offset
+        self.first_timestamp = builder.first_timestamp
+        self._bytes_since_entry = 0
+        self._indexes_checked = True
+
+    def largest_timestamp(self) -> int:
+        if self.max_timestamp == UNKNOWN:
+            self.load_indexes()
+        return self.max_timestamp
+
+    def locate(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch that ends at or after `offset`."""
+        self.load_indexes()
+        start = self.offset_index.floor(offset - self.base_offset)
+        for position, header in headers(self.file(), start, self.size):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position, header
+        return None
+
+    def boundary(
+        self, position: int, stop: int, stop_offset: int, bytes_max: int, min_one: bool
+    ) -> tuple[int, int]:
+        """Where a slice of whole batches from `position` ends, and the offset that follows it.
+
+        It ends at or before `stop` and holds `bytes_max` at most, but for the first batch.
+        """
+        self.load_indexes()
+        limit = position + bytes_max
+        file = self.file()
+        entry = self.offset_index.floor_position(limit)
+        if entry - position > bytes_max >> 1:
+            # Good enough, and one small read: filling the rest would scan every header.
+            return entry, int.from_bytes(file.read(entry, 8), "big")
+        end, next_offset = position, -1
+        for at, header in headers(file, position, stop):
+            after = at + header.size
+            if after > limit and (end > position or not min_one):
+                next_offset = header.base_offset
+                break
+            end, next_offset = after, header.last_offset + 1
+            if after >= limit:
+                break
+        if end == stop:
+            next_offset = stop_offset
+        return end, next_offset
+
+    # --- cutting -------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut every batch that ends at or after `offset`."""
+        found = self.locate(offset)
+        if found is None:
+            return
+        position = found[0]
+        relative = offset - self.base_offset
+        self.offset_index.truncate_to(relative)
+        self.time_index.truncate_to(relative)
+        self.entries_left = 0
+        self.offset_index.trim()
+        self.time_index.trim()
+        self.file().truncate(position)
+        self.size = position
+        self.durable = False
+        self._bytes_since_entry = 0
+        self._recount()
+
+    def _recount(self) -> None:
+        """Largest timestamp and next offset from the last entries on, after a cut."""
+        timestamp, relative = self.time_index.last_entry()
+        self.max_timestamp = timestamp
+        self.max_timestamp_offset = self.base_offset + relative
+        self.next_offset = self.base_offset
+        if not self.size:
+            self.first_timestamp = -1
+            return
+        start = self.offset_index.floor(relative)
+        for _, header in headers(self.file(), start, self.size):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.max_timestamp_offset = header.last_offset
+            self.next_offset = header.last_offset + 1
