@@ -1,0 +1,67 @@
+"""What the kernel says about a process: CPU spent, memory held; and about this machine."""
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def _family(pid: int) -> list[int]:
+    """The process and all that descend from it."""
+    found = [pid]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            found.extend(int(child) for child in task.read_text().split())
+    return found
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process and its children, the ended ones too."""
+    ticks = 0
+    for member in _family(pid):
+        # The name, in brackets, may hold spaces; the numbers follow the last bracket.
+        fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+        utime, stime, ended_utime, ended_stime = (int(field) for field in fields[11:15])
+        ticks += utime + stime + ended_utime + ended_stime
+    return ticks / _TICKS_PER_S
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory of a process and its children."""
+    pages = sum(int(Path(f"/proc/{m}/statm").read_text().split()[1]) for m in _family(pid))
+    return pages * _PAGE_BYTES / 1e6
+
+
+def _first_value(path: str, key: str) -> str:
+    for line in Path(path).read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return "unknown"
+
+
+def _java_version() -> str:
+    try:
+        said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "none"
+    lines = said.stderr.strip().splitlines()
+    return lines[0] if lines else "unknown"
+
+
+def machine() -> dict[str, str]:
+    """Enough to judge whether another machine's figures can be compared."""
+    import confluent_kafka
+
+    memory_kb = int(_first_value("/proc/meminfo", "MemTotal").split()[0])
+    return {
+        "CPU": f"{_first_value('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores",
+        "memory": f"{memory_kb / 1e6:.0f} GB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "Java": _java_version(),
+        "librdkafka": confluent_kafka.libversion()[0],
+    }

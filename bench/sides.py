@@ -1,0 +1,87 @@
+"""The two brokers that are compared, each up in a directory of its own on the same disk."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from bench import proc
+from tests.peers.cache import CACHE
+from tests.peers.kafka import running_kafka
+from tests.peers.probe import advertised_apis
+from tests.process import running_broker
+
+BARNABAS = "barnabas"
+KAFKA = "kafka"
+FIND_COORDINATOR = 10
+
+# Kafka keeps deleted files for a minute; a long run would fill the memory disk with them.
+DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
+
+
+@dataclass
+class Side:
+    """A running broker: where it listens, what it costs."""
+
+    name: str
+    bootstrap_servers: str
+    pid: int
+
+    def __post_init__(self) -> None:
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+    def cpu_s(self) -> float:
+        return proc.cpu_s(self.pid)
+
+    def rss_mb(self) -> float:
+        return proc.rss_mb(self.pid)
+
+    def has_groups(self) -> bool:
+        host, _, port = self.bootstrap_servers.rpartition(":")
+        return FIND_COORDINATOR in advertised_apis(host, int(port))
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+
+    @contextmanager
+    def topic(self) -> Iterator[str]:
+        """A fresh topic, deleted afterwards so that a long run does not fill the disk."""
+        name = f"bench-{time.time_ns()}"
+        self.create_topic(name)
+        try:
+            yield name
+        finally:
+            self._admin.delete_topics([name])[name].result(60)
+
+
+@contextmanager
+def directory(where: str) -> Iterator[Path]:
+    """An empty directory in memory ("ram") or on the disk the project is on ("disk")."""
+    CACHE.mkdir(exist_ok=True)
+    base = Path("/dev/shm") if where == "ram" else CACHE
+    path = Path(tempfile.mkdtemp(prefix="barnabas-bench-", dir=base))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def running_sides(names: list[str], base: Path) -> Iterator[list[Side]]:
+    """All of them up at once, so that each round meets the same machine."""
+    with ExitStack() as up:
+        sides = []
+        for name in names:
+            home = base / name
+            if name == KAFKA:
+                kafka = up.enter_context(running_kafka(home, DELETE_SOON))
+                sides.append(Side(name, kafka.bootstrap_servers, kafka.pid))
+            else:
+                ours = up.enter_context(running_broker(home))
+                sides.append(Side(name, ours.bootstrap_servers, ours.pid))
+        yield sides

@@ -1,0 +1,180 @@
+"""What both brokers are asked to do, and what each asking measures.
+
+In: a running side and a scale. Out: one `Sample` per measured thing.
+Always: a fresh topic per call, and no measurement shorter than the CPU clock can tell.
+"""
+
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from bench import librdkafka
+from bench.sides import Side
+from tests.peers.java import kafka_tools
+
+CONSUME_PASSES = 3
+TOOL_TIMEOUT_S = 180
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measurement on one side; what does not apply is None."""
+
+    records_per_s: float | None = None
+    cpu_us_per_record: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+
+Samples = dict[str, Sample]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`run(side, scale)` measures; `needs_groups` if only a broker with groups can do it."""
+
+    name: str
+    measures: tuple[str, ...]
+    run: Callable[[Side, float], Samples]
+    needs_groups: bool = False
+    needs_java: bool = False
+
+
+def _sample(side: Side, records: int, cpu_before: float, seconds: float) -> Sample:
+    return Sample(records / seconds, (side.cpu_s() - cpu_before) / records * 1e6)
+
+
+def _large_batches(label: str, record_bytes: int, records: int) -> Workload:
+    produced, consumed = f"produce {label}", f"consume {label}"
+
+    def run(side: Side, scale: float) -> Samples:
+        count = int(records * scale)
+        servers = side.bootstrap_servers
+        with side.topic() as topic:
+            cpu = side.cpu_s()
+            seconds = librdkafka.produce(
+                servers, topic, count, record_bytes, librdkafka.PRODUCE_LARGE_BATCHES
+            )
+            produce = _sample(side, count, cpu, seconds)
+            cpu = side.cpu_s()
+            seconds = sum(
+                librdkafka.consume(servers, topic, count, librdkafka.CONSUME)
+                for _ in range(CONSUME_PASSES)
+            )
+            consume = _sample(side, count * CONSUME_PASSES, cpu, seconds)
+        return {produced: produce, consumed: consume}
+
+    return Workload(f"librdkafka-{label.replace(' ', '')}", (produced, consumed), run)
+
+
+def _one_record_requests(side: Side, scale: float) -> Samples:
+    count = int(60_000 * scale)
+    with side.topic() as topic:
+        cpu = side.cpu_s()
+        seconds = librdkafka.produce(
+            side.bootstrap_servers, topic, count, 100, librdkafka.PRODUCE_ONE_BY_ONE
+        )
+        return {"one-record requests": _sample(side, count, cpu, seconds)}
+
+
+def _synchronous(acks: str) -> Workload:
+    label = f"synchronous produce, acks={acks}"
+
+    def run(side: Side, scale: float) -> Samples:
+        with side.topic() as topic:
+            return {label: _wait_for_each(side, topic, acks, int(3_000 * scale))}
+
+    return Workload(f"sync-acks-{acks}", (label,), run)
+
+
+def _wait_for_each(side: Side, topic: str, acks: str, count: int) -> Sample:
+    producer = Producer({"bootstrap.servers": side.bootstrap_servers, "acks": acks, "linger.ms": 0})
+    delivered: list[KafkaError | None] = []
+
+    def on_delivery(error: KafkaError | None, _message: Message) -> None:
+        delivered.append(error)
+
+    value = bytes(100)
+    times_ms = []
+    for number in range(-100, count):  # the first hundred connect and warm up
+        delivered.clear()
+        started = time.perf_counter()
+        producer.produce(topic, value, partition=0, on_delivery=on_delivery)
+        while not delivered:
+            producer.poll(1)
+        if delivered[0] is not None:
+            raise RuntimeError(f"{side.name} did not take a record: {delivered[0]}")
+        if number >= 0:
+            times_ms.append((time.perf_counter() - started) * 1e3)
+    percentiles = statistics.quantiles(times_ms, n=100)
+    return Sample(p50_ms=statistics.median(times_ms), p99_ms=percentiles[98])
+
+
+def _run_tool(main: str, *arguments: str) -> list[str]:
+    command = kafka_tools().command(f"org.apache.kafka.tools.{main}", *arguments)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{main} failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+    return done.stdout.strip().splitlines()
+
+
+def _producer_performance(side: Side, topic: str, records: int, record_bytes: int) -> Sample:
+    # A cold JVM would measure its own compiler: the tool leaves its first records out.
+    warm_up = records // 4
+    cpu = side.cpu_s()
+    lines = _run_tool(
+        "ProducerPerformance",
+        *("--bootstrap-server", side.bootstrap_servers, "--topic", topic),
+        *("--num-records", str(records + warm_up), "--warmup-records", str(warm_up)),
+        *("--record-size", str(record_bytes), "--throughput", "-1"),
+        *("--command-property", "linger.ms=5", "batch.size=1000000", "buffer.memory=134217728"),
+    )
+    # "N records sent, R records/sec (M MB/sec), ..."; the last such line is without the warm-up.
+    summary = [line for line in lines if " records/sec " in line][-1]
+    rate = float(summary.split(" records/sec ")[0].rpartition(" ")[2].replace(",", ""))
+    return Sample(rate, (side.cpu_s() - cpu) / (records + warm_up) * 1e6)
+
+
+def _consumer_performance(side: Side, topic: str, records: int) -> Sample:
+    cpu = side.cpu_s()
+    lines = _run_tool(
+        "ConsumerPerformance",
+        *("--bootstrap-server", side.bootstrap_servers, "--topic", topic),
+        *("--num-records", str(records), "--timeout", "60000"),
+    )
+    names, values = (line.split(", ") for line in lines[-2:])
+    # Without the seconds in which a group of one came together.
+    rate = float(dict(zip(names, values, strict=True))["fetch.nMsg.sec"])
+    return Sample(rate, (side.cpu_s() - cpu) / records * 1e6)
+
+
+def _perf_tools(label: str, record_bytes: int, records: int) -> Workload:
+    produced, consumed = f"ProducerPerformance {label}", f"ConsumerPerformance {label}"
+
+    def run(side: Side, scale: float) -> Samples:
+        count = int(records * scale)
+        with side.topic() as topic:
+            samples = {produced: _producer_performance(side, topic, count, record_bytes)}
+            if side.has_groups():
+                samples[consumed] = _consumer_performance(side, topic, count)
+        return samples
+
+    name = f"perf-tools-{label.replace(' ', '')}"
+    return Workload(name, (produced, consumed), run, needs_java=True)
+
+
+WORKLOADS = (
+    _large_batches("1 KB", 1_000, 500_000),
+    _large_batches("100 B", 100, 3_000_000),
+    Workload("one-record", ("one-record requests",), _one_record_requests),
+    _synchronous("all"),
+    _synchronous("1"),
+    _perf_tools("1 KB", 1_000, 500_000),
+    _perf_tools("100 B", 100, 2_000_000),
+)
