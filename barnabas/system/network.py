@@ -51,9 +51,12 @@ class SocketStream:
 
     def send_file(self, slice_: FileSlice) -> int:
         try:
-            return os.sendfile(self._fd, slice_.file.fileno(), slice_.position, slice_.length)
+            count = os.sendfile(self._fd, slice_.file.fileno(), slice_.position, slice_.length)
         except BlockingIOError:
             return 0
+        if count == 0:
+            raise OSError(0, "the file is shorter than the reply promised")
+        return count
 
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         if callback is not None:

@@ -1,0 +1,1 @@
+"""One broker: connections in, partitions behind them, one event loop, no locks."""

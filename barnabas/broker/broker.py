@@ -1,0 +1,215 @@
+"""The broker as a whole: what it owns, how it starts, how it stops.
+
+In: ports, a keeper, static settings. Out: a listener that answers, and a clean stop.
+Always: everything that changes state runs on one event loop, so nothing here has a lock.
+Not here: which real ports are used (main.py).
+"""
+
+import asyncio
+import traceback
+from collections.abc import Mapping
+from secrets import randbelow
+from uuid import uuid4
+
+from barnabas.broker.buffers import Buffers
+from barnabas.broker.catalog import Catalog
+from barnabas.broker.connection import Connection, Door
+from barnabas.broker.dispatch import Call, Dispatcher
+from barnabas.broker.fetch_sessions import FetchSessions
+from barnabas.broker.housekeeping import Housekeeping
+from barnabas.broker.lanes import Lanes
+from barnabas.broker.metrics import Counts
+from barnabas.broker.topic import Topics
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.resolve import Layers
+from barnabas.keeper.keeper import Keeper
+from barnabas.keeper.paths import uuid_text
+from barnabas.log.checkpoints import MetaProperties
+from barnabas.log.directory import LogDirectory
+from barnabas.model.errors import KafkaError
+from barnabas.model.ports import Clock, Disk, Listening, Network, Stream
+from barnabas.system.logs import Logger
+
+FRAMES_BYTES_MAX = 256 * 1024 * 1024
+
+
+class Broker:
+    """One broker on one loop."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        clock: Clock,
+        disk: Disk,
+        network: Network,
+        keeper: Keeper,
+        log: Logger,
+    ) -> None:
+        self.clock = clock
+        self.disk = disk
+        self.log = log
+        self.loop = asyncio.get_running_loop()
+        self._static = settings
+        self._network = network
+        self._listening: list[Listening] = []
+        self._metrics: asyncio.Server | None = None
+        self.layers = Layers(settings)
+        self.config = BrokerConfig(self.layers)
+        self.id = self.config.node_id
+        self.counts = Counts()
+        self.topics = Topics()
+        self.catalog = Catalog(self, keeper)
+        self.connections: set[Connection] = set()
+        self._by_host: dict[str, int] = {}
+        self.fetch_sessions = FetchSessions(
+            self.config.max_incremental_fetch_session_cache_slots, lambda: randbelow(2**31 - 1) + 1
+        )
+        self.dispatcher = Dispatcher(self)
+        bytes_max = self.config.queued_max_request_bytes
+        self._door = Door(
+            self.dispatcher,
+            self._closed,
+            self.failed,
+            Lanes(self.loop),
+            Buffers(bytes_max if bytes_max > 0 else FRAMES_BYTES_MAX),
+            self.config.socket_request_max_bytes,
+        )
+        self._housekeeping = Housekeeping(self, self._door)
+        self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
+        self.failure = ""
+        self.cluster_id = ""
+        self.logs: LogDirectory
+        self.host = ""
+        self.port = 0
+
+    # Starting and stopping
+
+    def start(self) -> None:
+        """Open the logs, then the door; when this returns, the broker answers."""
+        self.cluster_id = self.catalog.load_cluster_id(new_id())
+        self.catalog.load_settings()
+        self.layers = self.catalog.layers(self._static)
+        self.config = BrokerConfig(self.layers)
+        self.logs = LogDirectory.open(
+            self.disk,
+            self.config.directories[0],
+            meta=MetaProperties(self.cluster_id, self.id, new_id()),
+            config_for=self.catalog.log_config_of,
+        )
+        for finding in self.logs.findings:
+            self.log.warning("recovery", path=finding.path, what=finding.what, did=finding.action)
+        self.catalog.load_topics()
+        self._housekeeping.start()
+        for listener in self.config.listeners:
+            self._listening.append(
+                self._network.listen(listener.host, listener.port, self._accepted)
+            )
+        self._advertise()
+
+    def _advertise(self) -> None:
+        listening = self._listening[0]
+        self.host, self.port = listening.host, listening.port
+        if self.config.advertised_listeners:
+            advertised = self.config.advertised_listeners[0]
+            self.host, self.port = advertised.host, advertised.port or listening.port
+        elif self.host in ("0.0.0.0", "::"):
+            self.host = "localhost"
+
+    async def start_metrics(self) -> None:
+        address = self.config.metrics_listen
+        if address is not None:
+            from barnabas.broker.metrics_http import serve
+
+            self._metrics = await serve(self, address.host, address.port)
+
+    @property
+    def request_buffer_bytes(self) -> int:
+        return self._door.buffers.bytes_out
+
+    async def stop(self) -> None:
+        """Refuse newcomers, finish what runs, sync the logs, and say that the stop was clean."""
+        for listening in self._listening:
+            listening.close()
+        await self.dispatcher.finish()
+        for connection in tuple(self.connections):
+            connection.close("")
+        if self._metrics is not None:
+            self._metrics.close()
+        await self._housekeeping.stop()
+        if not self.failure:
+            self.logs.close()
+        self.catalog.close()
+
+    def give_up(self, reason: str) -> None:
+        """The broker cannot keep its promises any more."""
+        self.failure = reason
+        self.log.error("broker giving up", reason=reason)
+        self.stopping.set()
+
+    def reconfigure(self) -> None:
+        """Dynamic settings have changed: put them in force everywhere."""
+        self.layers = self.catalog.layers(self._static)
+        self.config = BrokerConfig(self.layers)
+        for topic in self.topics:
+            self.catalog.apply(topic)
+
+    # Connections
+
+    def _accepted(self, stream: Stream) -> None:
+        host = stream.peer.rpartition(":")[0]
+        from_host = self._by_host.get(host, 0)
+        limit, option = self.config.max_connections, "max.connections"
+        if from_host >= self.config.max_connections_per_ip:
+            limit, option = self.config.max_connections_per_ip, "max.connections.per.ip"
+        elif len(self.connections) < limit:
+            self._by_host[host] = from_host + 1
+            self.connections.add(Connection(stream, self._door))
+            self.counts.connections_accepted += 1
+            return
+        stream.close()
+        self.counts.connections_refused += 1
+        self.log.warning("connection refused", peer=stream.peer, reason=f"{option} is {limit}")
+
+    def _closed(self, connection: Connection, reason: str) -> None:
+        self.connections.discard(connection)
+        host = connection.peer.rpartition(":")[0]
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
+        if reason:
+            self.counts.connections_broken += 1
+            self.log.warning(
+                "connection closed",
+                peer=connection.peer,
+                client=connection.client_id,
+                reason=reason,
+            )
+
+    def failed(self, connection: Connection, error: Exception) -> None:
+        """A fault of ours: it costs this one connection, and leaves a trace."""
+        self.counts.failures += 1
+        self.log.error(
+            "request failed",
+            peer=connection.peer,
+            error=repr(error),
+            trace="".join(traceback.format_exception(error)),
+        )
+        connection.close("the broker failed on this request")
+
+    def refused(self, event: str, call: Call, error: KafkaError, **values: object) -> None:
+        """A request that was understood and turned down."""
+        self.counts.refused += 1
+        connection = call.connection
+        self.log.warning(
+            event,
+            peer=connection.peer,
+            client=connection.client_id,
+            **values,
+            code=error.code.name,
+            reason=error.detail,
+        )
+
+
+def new_id() -> str:
+    """A random id as Kafka writes it."""
+    return uuid_text(uuid4())

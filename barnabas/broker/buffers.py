@@ -1,0 +1,61 @@
+"""Memory for requests that are larger than one read, reused and bounded.
+
+Always: all frames in progress together hold at most `bytes_max`; a frame that
+has only announced its size holds no more than FIRST_SIZE.
+"""
+
+from collections.abc import Callable
+
+FIRST_SIZE = 1 << 20
+KEPT_MAX = 8
+
+
+class Buffers:
+    """Byte arrays of FIRST_SIZE are kept for the next frame; larger ones are let go."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes_out = 0
+        self._kept: list[bytearray] = []
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def bytes_out(self) -> int:
+        return self._bytes_out
+
+    def take(self, frame_size: int) -> bytearray | None:
+        """A buffer to start a frame with; None when there is no room, see `when_room`."""
+        if self._bytes_out + FIRST_SIZE > self._bytes_max and self._bytes_out:
+            return None
+        buffer = self._kept.pop() if self._kept else bytearray(FIRST_SIZE)
+        self._bytes_out += len(buffer)
+        return buffer
+
+    def grow(self, buffer: bytearray, frame_size: int) -> bytearray | None:
+        """A buffer twice as large with the same beginning; None when there is no room.
+
+        One frame may always grow, or a single large one could wait for itself for ever.
+        """
+        size = min(len(buffer) * 2, frame_size)
+        alone = self._bytes_out == len(buffer)
+        if self._bytes_out + size - len(buffer) > self._bytes_max and not alone:
+            return None
+        larger = bytearray(size)
+        larger[: len(buffer)] = buffer
+        self._bytes_out += size - len(buffer)
+        if len(buffer) == FIRST_SIZE and len(self._kept) < KEPT_MAX:
+            self._kept.append(buffer)
+        return larger
+
+    def give_back(self, buffer: bytearray) -> None:
+        self._bytes_out -= len(buffer)
+        if len(buffer) == FIRST_SIZE and len(self._kept) < KEPT_MAX:
+            self._kept.append(buffer)
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for resume in waiting:
+                resume()
+
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Call once, after a buffer has come back."""
+        self._waiting.append(resume)

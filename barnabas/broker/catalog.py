@@ -1,0 +1,255 @@
+"""Which topics exist and how they and the brokers are configured, kept in the keeper.
+
+In: changes, already checked against the protocol. Out: topics and partitions to serve.
+Always: the keeper has a change before anybody sees it; one change at a time.
+Not here: what the answers look like (handlers/), the files of a log (log/).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID, uuid4
+
+from barnabas.broker.partition import Partition
+from barnabas.broker.topic import Topic, metric_name
+from barnabas.config.resolve import Layers
+from barnabas.config.topic import TopicConfig
+from barnabas.keeper import paths
+from barnabas.keeper.keeper import (
+    Create,
+    Delete,
+    Keeper,
+    NodeExists,
+    NoNode,
+    Operation,
+    ensure,
+    parent,
+)
+from barnabas.log.config import LogConfig
+from barnabas.log.log import Log
+from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.ids import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+T = TypeVar("T")
+
+
+class Catalog:
+    """The single writer of topics and configuration on a broker of its own."""
+
+    def __init__(self, broker: "Broker", keeper: Keeper) -> None:
+        self._broker = broker
+        self._keeper = keeper
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
+        self._one_at_a_time = asyncio.Lock()
+        self._producer_ids = range(0)
+        # Settings made by request, of one broker by its id, or of all brokers (None).
+        self.dynamic: dict[int | None, dict[str, str]] = {}
+
+    # At start
+
+    def load_cluster_id(self, new_id: str) -> str:
+        """The id this cluster was given when it first started."""
+        try:
+            return paths.read_cluster_id(paths.CLUSTER_ID, self._keeper.get(paths.CLUSTER_ID).data)
+        except NoNode:
+            ensure(self._keeper, parent(paths.CLUSTER_ID))
+            self._keeper.create(paths.CLUSTER_ID, paths.cluster_id_data(new_id))
+        for path in (paths.TOPICS, paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS):
+            ensure(self._keeper, path)
+        return new_id
+
+    def load_settings(self) -> None:
+        """The dynamic settings that concern this broker."""
+        for broker in (None, self._broker.id):
+            self.dynamic[broker] = self._read_config(paths.broker_config(broker))
+
+    def load_topics(self) -> None:
+        """Every topic in the keeper; a partition without a directory gets a new, empty one."""
+        for name in self._keeper.children(paths.TOPICS):
+            path = paths.topic(name)
+            id_, replicas = paths.read_topic(path, self._keeper.get(path).data)
+            self._add(name, id_, len(replicas), self._read_config(paths.topic_config(name)))
+
+    def log_config_of(self, topic: str) -> LogConfig:
+        """For logs that are opened before their topics are."""
+        overrides = self._read_config(paths.topic_config(topic))
+        return log_config(TopicConfig(overrides, self._broker.layers), self._broker)
+
+    def layers(self, static: Mapping[str, str]) -> Layers:
+        return Layers(static, self.dynamic.get(None, {}), self.dynamic.get(self._broker.id, {}))
+
+    # Changes
+
+    async def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
+        """The name, the number and the overrides have been checked."""
+        async with self._one_at_a_time:
+            self.check_new(name)
+            id_ = uuid4()
+            operations: list[Operation] = [
+                Create(paths.topic(name), self._topic_data(id_, partitions))
+            ]
+            if overrides:
+                operations.append(Create(paths.topic_config(name), paths.config_data(overrides)))
+            await self._in_thread(lambda: self._keeper.multi(operations))
+            topic = self._add(name, id_, partitions, overrides)
+        self._broker.log.info("topic created", topic=name, id=id_, partitions=partitions)
+        return topic
+
+    def check_new(self, name: str) -> None:
+        """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC when metrics could not tell two names apart."""
+        if self._broker.topics.get(name) is not None:
+            raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+        alike = self._broker.topics.by_metric(metric_name(name))
+        if alike is not None:
+            raise InvalidRequest(
+                Code.INVALID_TOPIC_EXCEPTION,
+                f"topic {name!r} differs from {alike.name!r} only in '.' and '_',"
+                " which metrics cannot tell apart",
+            )
+
+    async def delete_topic(self, topic: Topic) -> None:
+        async with self._one_at_a_time:
+            if self._broker.topics.by_id(topic.id) is None:
+                raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name!r}")
+            operations: list[Operation] = [Delete(paths.topic(topic.name))]
+            if self._keeper.exists(paths.topic_config(topic.name)):
+                operations.append(Delete(paths.topic_config(topic.name)))
+            await self._in_thread(lambda: self._keeper.multi(operations))
+            self._broker.topics.remove(topic)
+            for partition in topic.partitions:
+                partition.close()
+                self._broker.logs.delete(partition.name)
+        self._broker.log.info("topic deleted", topic=topic.name, id=topic.id)
+
+    async def add_partitions(self, topic: Topic, total: int) -> None:
+        async with self._one_at_a_time:
+            have = len(topic.partitions)
+            if total <= have:
+                raise InvalidRequest(
+                    Code.INVALID_PARTITIONS,
+                    f"topic {topic.name!r} has {have} partitions; {total} would not be more",
+                )
+            data = self._topic_data(topic.id, total)
+            await self._in_thread(lambda: self._keeper.set(paths.topic(topic.name), data))
+            self._open_partitions(topic, total)
+        self._broker.log.info("partitions added", topic=topic.name, had=have, has=total)
+
+    async def configure_topic(self, topic: Topic, overrides: dict[str, str]) -> None:
+        async with self._one_at_a_time:
+            await self._keep_config(paths.topic_config(topic.name), overrides)
+            topic.overrides = overrides
+            self.apply(topic)
+        self._broker.log.info("topic configured", topic=topic.name, settings=overrides)
+
+    async def configure_broker(self, broker: int | None, settings: dict[str, str]) -> None:
+        """Of one broker, or of all (None)."""
+        async with self._one_at_a_time:
+            await self._keep_config(paths.broker_config(broker), settings)
+            self.dynamic[broker] = settings
+            self._broker.reconfigure()
+        self._broker.log.info("broker configured", broker=broker, settings=settings)
+
+    async def new_producer_id(self) -> int:
+        """Ids come from the keeper in blocks, so that none is given out twice, ever."""
+        async with self._one_at_a_time:
+            if not self._producer_ids:
+                self._producer_ids = await self._in_thread(self._next_producer_ids)
+            id_, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
+            return id_
+
+    def apply(self, topic: Topic) -> None:
+        """Put a topic's configuration in force."""
+        topic.config = TopicConfig(topic.overrides, self._broker.layers)
+        config = log_config(topic.config, self._broker)
+        for partition in topic.partitions:
+            partition.log.config = config
+            partition.min_insync_replicas = topic.config.min_insync_replicas
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._keeper.close()
+
+    # Inside
+
+    def _add(self, name: str, id_: UUID, partitions: int, overrides: Mapping[str, str]) -> Topic:
+        topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
+        self._open_partitions(topic, partitions)
+        self._broker.topics.add(topic)
+        return topic
+
+    def _open_partitions(self, topic: Topic, total: int) -> None:
+        logs = self._broker.logs
+        config = log_config(topic.config, self._broker)
+        broker = BrokerId(self._broker.id)
+        for index in range(len(topic.partitions), total):
+            name = TopicPartition(topic.name, index)
+            log = logs.logs.get(name) or logs.create(name, topic.id, config)
+            self._lead(log)
+            topic.partitions.append(Partition(name, log, broker, topic.config.min_insync_replicas))
+
+    def _lead(self, log: Log) -> None:
+        """After a crash, records may be gone that someone has read: a new epoch tells them."""
+        epoch = max(log.epochs.latest, 0)
+        if log.end_offset and not self._broker.logs.clean:
+            epoch += 1
+        log.begin_epoch(epoch)
+        log.advance_high_watermark(log.end_offset)
+
+    def _topic_data(self, id_: UUID, partitions: int) -> bytes:
+        return paths.topic_data(id_, {index: [self._broker.id] for index in range(partitions)})
+
+    def _read_config(self, path: str) -> dict[str, str]:
+        try:
+            return paths.read_config(path, self._keeper.get(path).data)
+        except NoNode:
+            return {}
+
+    async def _keep_config(self, path: str, settings: Mapping[str, str]) -> None:
+        data = paths.config_data(settings)
+
+        def keep() -> None:
+            try:
+                self._keeper.create(path, data)
+            except NodeExists:
+                self._keeper.set(path, data)
+
+        await self._in_thread(keep)
+
+    def _next_producer_ids(self) -> range:
+        path = paths.PRODUCER_ID_BLOCK
+        try:
+            _, last = paths.read_producer_id_block(path, self._keeper.get(path).data)
+        except NoNode:
+            last = -1
+            ensure(self._keeper, path)
+        block = range(last + 1, last + 1 + PRODUCER_ID_BLOCK_SIZE)
+        data = paths.producer_id_block_data(self._broker.id, block[0], block[-1])
+        self._keeper.set(path, data)
+        return block
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        """The keeper syncs to disk: never on the loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+
+def log_config(config: TopicConfig, broker: "Broker") -> LogConfig:
+    """What a log needs to know of its topic's configuration."""
+    return LogConfig(
+        segment_bytes=config.segment_bytes,
+        segment_ms=config.segment_ms,
+        segment_jitter_ms=config.segment_jitter_ms,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        max_message_bytes=config.max_message_bytes,
+        timestamp_type="append" if config.message_timestamp_type == "LogAppendTime" else "create",
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        producer_id_expiration_ms=broker.config.producer_id_expiration_ms,
+        compacted="compact" in config.cleanup_policy,
+    )

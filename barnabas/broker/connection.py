@@ -1,0 +1,347 @@
+"""One client's connection: frames in, replies out, in the order of their requests.
+
+In: readiness of the stream. Out: frames to the dispatcher, replies to the stream.
+Always: replies leave in request order; what one connection holds in memory is
+bounded (one frame in progress, REQUESTS_MAX unanswered requests, and no reading
+while replies are unsent); a frame's bytes are valid only during its handling.
+Not here: what a request means (dispatch.py), whose turn it is (lanes.py).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+
+from barnabas.broker.buffers import Buffers
+from barnabas.broker.lanes import Lane, Lanes
+from barnabas.broker.later import Later
+from barnabas.model.errors import KafkaError
+from barnabas.model.ports import Buffer, FileSlice, Stream
+
+REQUESTS_MAX = 256
+RECEIVE_SIZE = 64 * 1024
+SEND_PARTS_MAX = 256
+FRAME_SIZE_MIN = 8  # api key, version, correlation id
+SLOW_FRAME_MS = 30_000
+SLOW_FRAME_BYTES_PER_MS = 64
+
+Parts = list[Buffer | FileSlice]
+_SIZE = Struct(">i")
+
+
+class Slot:
+    """The place of one unanswered request in the order of replies."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: Parts | None = None
+
+
+class Door:
+    """What all connections of a listener share."""
+
+    __slots__ = (
+        "buffers", "closed", "dispatch", "failed", "frame_size_max", "lanes", "now_ms", "receive",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        dispatch: "Callable[[Connection, memoryview], Parts | Later[Parts] | None]",
+        closed: "Callable[[Connection, str], None]",
+        failed: "Callable[[Connection, Exception], None]",
+        lanes: Lanes,
+        buffers: Buffers,
+        frame_size_max: int,
+    ) -> None:
+        self.dispatch = dispatch
+        self.closed = closed
+        self.failed = failed
+        self.lanes = lanes
+        self.buffers = buffers
+        self.frame_size_max = frame_size_max
+        self.receive = memoryview(bytearray(RECEIVE_SIZE))
+        self.now_ms = 0  # coarse: housekeeping moves it
+
+
+class Connection:
+    """Reads, hands over, writes; one turn at a time."""
+
+    __slots__ = (
+        "_busy", "_door", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept", "_out",
+        "_pending", "_reading", "_slots", "_stream", "_writing", "active_ms", "client", "client_id",
+        "lane", "open", "peer", "queued",
+    )  # fmt: skip
+
+    def __init__(self, stream: Stream, door: Door) -> None:
+        self._stream = stream
+        self._door = door
+        self._frame: bytearray | None = None  # a frame larger than one read, as far as it came
+        self._frame_size = 0
+        self._frame_started_ms = 0
+        self._filled = 0
+        self._kept = b""  # received but not handled: a cut size, or frames behind a busy one
+        self._out: Parts = []
+        self._slots: deque[Slot] = deque()
+        self._pending: set[Later[Parts]] = set()
+        self._busy = False  # a request that must finish before the next one starts
+        self._reading = False
+        self._writing = False
+        self.peer = stream.peer
+        self.client_id = ""
+        self.client = ""  # software name and version, from ApiVersions
+        self.lane = Lane.CONTROL
+        self.queued = False
+        self.open = True
+        self.active_ms = door.now_ms
+        self._read_on()
+
+    # Reading
+
+    def turn(self) -> None:
+        """Send what waits; then read once and handle what came."""
+        if not self.open or (self._out and not self._flush()):
+            return
+        self.active_ms = self._door.now_ms
+        try:
+            if self._frame is not None:
+                self._continue_frame()
+            elif not self._busy:
+                self._receive()
+        except KafkaError as error:
+            self.close(str(error))
+            return
+        except Exception as error:
+            self._door.failed(self, error)
+            return
+        if self._busy or len(self._slots) >= REQUESTS_MAX:
+            self._read_off()
+        if self._out and self.open:
+            self._flush()
+
+    def _receive(self) -> None:
+        receive = self._door.receive
+        kept = self._kept
+        if kept:
+            have = len(kept)
+            receive[:have] = kept
+            self._kept = b""
+            if have >= _SIZE.size:  # frames that waited: handle them before reading on
+                self._handle_frames(receive, have)
+                return
+            count = self._stream.receive_into(receive[have:])
+            if count < 0:
+                self._kept = kept
+        else:
+            have = 0
+            count = self._stream.receive_into(receive)
+        if count > 0:
+            self._handle_frames(receive, have + count)
+        elif count == 0:
+            self.close("" if not have else "the peer closed in the middle of a request")
+
+    def _handle_frames(self, received: memoryview, end: int) -> None:
+        position = 0
+        while end - position >= 4:
+            if self._busy or len(self._slots) >= REQUESTS_MAX:
+                break
+            (size,) = _SIZE.unpack_from(received, position)
+            start = position + 4
+            if size < FRAME_SIZE_MIN or size > self._door.frame_size_max:
+                self._refuse_size(size)
+                return
+            position = start + size
+            if position > end:
+                self._start_frame(size, received[start:end])
+                return
+            self._handle(received[start:position])
+            if not self.open:
+                return
+        if position < end:
+            self._kept = bytes(received[position:end])
+
+    def _refuse_size(self, size: int) -> None:
+        limit = self._door.frame_size_max
+        if size < FRAME_SIZE_MIN:
+            self.close(f"request of {size} bytes: less than a request header; not Kafka's protocol")
+        else:
+            self.close(
+                f"request of {size} bytes: socket.request.max.bytes allows {limit};"
+                " send smaller batches or raise it"
+            )
+
+    def _start_frame(self, size: int, beginning: memoryview) -> None:
+        buffer = self._door.buffers.take(size)
+        if buffer is None:
+            self._kept = _SIZE.pack(size) + beginning
+            self._read_off()
+            self._door.buffers.when_room(self._resume)
+            return
+        self._filled = len(beginning)
+        buffer[: self._filled] = beginning
+        self._frame = buffer
+        self._frame_size = size
+        self._frame_started_ms = self._door.now_ms
+
+    def _continue_frame(self) -> None:
+        buffer = self._frame
+        assert buffer is not None
+        if self._filled == len(buffer):
+            larger = self._door.buffers.grow(buffer, self._frame_size)
+            if larger is None:
+                self._read_off()
+                self._door.buffers.when_room(self._resume)
+                return
+            self._frame = buffer = larger
+        view = memoryview(buffer)
+        count = self._stream.receive_into(view[self._filled : self._frame_size])
+        if count < 0:
+            return
+        if count == 0:
+            self.close("the peer closed in the middle of a request")
+            return
+        self._filled += count
+        if self._filled == self._frame_size:
+            self._frame = None
+            try:
+                self._handle(view[: self._frame_size])
+            finally:
+                view.release()
+                self._door.buffers.give_back(buffer)
+
+    def _handle(self, frame: memoryview) -> None:
+        answer = self._door.dispatch(self, frame)
+        if answer is None:
+            return
+        if not isinstance(answer, Later):
+            if not self._slots:
+                self._out += answer
+                return
+            slot = Slot()
+            slot.parts = answer
+            self._slots.append(slot)
+            return
+        slot = Slot()
+        self._slots.append(slot)
+        self._pending.add(answer)
+        answer.then(lambda parts, later=answer: self._answered(later, slot, parts))  # type: ignore[misc]
+
+    def hold(self) -> None:
+        """Handle no further request until `release`."""
+        self._busy = True
+
+    def release(self) -> None:
+        self._busy = False
+
+    # Replying
+
+    def _answered(self, later: Later[Parts], slot: Slot, parts: Parts) -> None:
+        self._pending.discard(later)
+        if not self.open:
+            return
+        slot.parts = parts
+        slots = self._slots
+        while slots and slots[0].parts is not None:
+            self._out += slots.popleft().parts or ()
+        self._resume()
+
+    def _flush(self) -> bool:
+        """True when everything was sent; else the stream is watched until it can take more."""
+        out = self._out
+        stream = self._stream
+        done = 0
+        try:
+            while done < len(out):
+                part = out[done]
+                if type(part) is FileSlice:
+                    count = stream.send_file(part)
+                    if count == part.length:
+                        done += 1
+                        continue
+                    if count:
+                        out[done] = FileSlice(part.file, part.position + count, part.length - count)
+                        continue
+                    break
+                end = done + 1
+                limit = min(len(out), done + SEND_PARTS_MAX)
+                while end < limit and type(out[end]) is not FileSlice:
+                    end += 1
+                run: list[Buffer] = out[done:end]  # type: ignore[assignment]
+                count = stream.send(run, more=end < len(out))
+                for part in run:
+                    if count < len(part):
+                        break
+                    count -= len(part)
+                    done += 1
+                if done < end:
+                    if count:
+                        out[done] = memoryview(out[done])[count:]  # type: ignore[arg-type]
+                    break
+        except OSError as error:
+            self.close(f"sending failed: {error.strerror or error}")
+            return False
+        del out[:done]
+        if out:
+            if not self._writing:
+                self._writing = True
+                self._read_off()
+                stream.watch_writable(self._ready)
+            return False
+        if self._writing:
+            self._writing = False
+            stream.watch_writable(None)
+            self._read_on()
+        return True
+
+    # Readiness
+
+    def _ready(self) -> None:
+        self._door.lanes.ready(self)
+
+    def _resume(self) -> None:
+        """Something this connection waited for has happened."""
+        if self.open:
+            self._read_on()
+            self._door.lanes.ready(self)
+
+    def _read_on(self) -> None:
+        if not (self._reading or self._writing or self._busy):
+            self._reading = True
+            self._stream.watch_readable(self._ready)
+
+    def _read_off(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._stream.watch_readable(None)
+
+    # Ending
+
+    @property
+    def waiting(self) -> bool:
+        """Does a request of this connection wait for its reply?"""
+        return bool(self._slots or self._out)
+
+    def too_slow(self, now_ms: int) -> bool:
+        """Has the frame in progress been dripping in for longer than any honest link takes?"""
+        if self._frame is None and not self._kept:
+            return False
+        started = self._frame_started_ms if self._frame is not None else self.active_ms
+        allowance = SLOW_FRAME_MS + self._filled // SLOW_FRAME_BYTES_PER_MS
+        return now_ms - started > allowance and not self._busy and not self._slots
+
+    def close(self, reason: str) -> None:
+        """`reason` is empty when the peer left in good order."""
+        if not self.open:
+            return
+        self.open = False
+        self._stream.close()
+        if self._frame is not None:
+            buffer, self._frame = self._frame, None
+            self._door.buffers.give_back(buffer)
+        pending, self._pending = self._pending, set()
+        for later in pending:
+            if later.cancelled is not None:
+                later.cancelled()
+        self._slots.clear()
+        self._out.clear()
+        self._kept = b""
+        self._door.closed(self, reason)

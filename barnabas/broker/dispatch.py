@@ -1,0 +1,164 @@
+"""Takes a frame apart, finds who answers it, and frames the answer.
+
+In: one request frame of one connection. Out: the parts of its reply, now or later, or none.
+Always: a frame that cannot be understood closes its connection, and no other.
+Not here: what the answers say (handlers/).
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.broker.connection import Connection, Parts
+from barnabas.broker.lanes import Lane
+from barnabas.broker.later import Later
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.wire.apis import API_VERSIONS, APIS
+from barnabas.wire.frames import RequestHeader, read_request_header, response_parts
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+# Which module of handlers/ answers which API. What is not here is not advertised.
+HANDLERS = {
+    0: "produce",
+    1: "fetch",
+    2: "list_offsets",
+    3: "metadata",
+    18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    32: "describe_configs",
+    33: "alter_configs",
+    35: "describe_log_dirs",
+    37: "create_partitions",
+    44: "incremental_alter_configs",
+    60: "describe_cluster",
+    61: "describe_producers",
+    74: "list_config_resources",
+    75: "describe_topic_partitions",
+}
+_DATA = (0, 1)  # Produce and Fetch
+FINISH_S_MAX = 5.0
+
+
+class Call(NamedTuple):
+    """Who asks, and in which version."""
+
+    version: int
+    connection: Connection
+    header: RequestHeader
+
+
+class Route(NamedTuple):
+    """How requests of one API and version are read and answered."""
+
+    decode: Callable[[memoryview, int, int], Any]
+    handle: Callable[["Broker", Any, Call], Any]
+    lane: Lane
+    counter: list[int]
+
+
+class Dispatcher:
+    """Called by connections, once per frame."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._routes: dict[tuple[int, int], Route] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.requests: dict[int, list[int]] = {key: [0] for key in HANDLERS}
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Parts | Later[Parts] | None:
+        header = read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        route = self._routes.get((key, version))
+        if route is None:
+            if key == API_VERSIONS and version > APIS[key].max_version:
+                return self._unknown_api_versions(header)
+            route = self._find_route(key, version)
+        route.counter[0] += 1
+        connection.lane = route.lane
+        connection.client_id = header.client_id or ""
+        request = route.decode(frame, version, header.body_position)
+        answer = route.handle(self._broker, request, Call(version, connection, header))
+        if answer is None:
+            return None
+        if isinstance(answer, Later):
+            return _framed(answer, header)
+        if asyncio.iscoroutine(answer):
+            return self._run(answer, connection, header)
+        return response_parts(key, version, header.correlation_id, answer)
+
+    async def finish(self) -> None:
+        """Wait for the requests that are being worked on."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=FINISH_S_MAX)
+
+    def _find_route(self, key: int, version: int) -> Route:
+        name = HANDLERS.get(key)
+        if name is None:
+            raise InvalidRequest(
+                Code.UNSUPPORTED_VERSION, f"API key {key} is not one this broker answers"
+            )
+        known = APIS[key]
+        if not known.min_version <= version <= known.max_version:
+            raise InvalidRequest(
+                Code.UNSUPPORTED_VERSION,
+                f"{known.name} version {version}; this broker speaks"
+                f" {known.min_version} to {known.max_version}",
+            )
+        lane = Lane.DATA if key in _DATA else Lane.CONTROL
+        route = Route(known.request.decode, handler(name).handle, lane, self.requests[key])
+        self._routes[key, version] = route
+        return route
+
+    def _unknown_api_versions(self, header: RequestHeader) -> Parts:
+        """A client from the future asks what we speak: answer in version 0, which all can read."""
+        response = handler("api_versions").unsupported()
+        return response_parts(API_VERSIONS, 0, header.correlation_id, response)
+
+    def _run(
+        self, answer: Coroutine[Any, Any, Any], connection: Connection, header: RequestHeader
+    ) -> Later[Parts]:
+        """A request that takes a while holds back the ones behind it on its connection."""
+        later: Later[Parts] = Later()
+        connection.hold()
+
+        async def finish() -> None:
+            try:
+                response = await answer
+                parts = response_parts(
+                    header.api_key, header.api_version, header.correlation_id, response
+                )
+            except KafkaError as error:
+                connection.close(str(error))
+            except Exception as error:
+                self._broker.failed(connection, error)
+            else:
+                connection.release()
+                later.set(parts)
+
+        task = asyncio.get_running_loop().create_task(finish())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return later
+
+
+def handler(name: str) -> ModuleType:
+    return import_module(f"barnabas.broker.handlers.{name}")
+
+
+def _framed(answer: Later[Any], header: RequestHeader) -> Later[Parts]:
+    framed: Later[Parts] = Later()
+    framed.cancelled = answer.cancelled
+    answer.then(
+        lambda response: framed.set(
+            response_parts(header.api_key, header.api_version, header.correlation_id, response)
+        )
+    )
+    return framed

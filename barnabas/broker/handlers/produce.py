@@ -1,0 +1,106 @@
+"""Produce: batches into logs.
+
+Always: the order of arrival is the order in the log; no record is looked at.
+"""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.broker.partition import ACKS_ALL
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.topic import Topic
+
+TOPIC_IDS_SINCE = 13
+_ACKS = (ACKS_ALL, 0, 1)
+
+
+def handle(broker: "Broker", request: ProduceRequest, call: Call) -> ProduceResponse | None:
+    wall_ms = broker.clock.wall_ms()
+    by_id = call.version >= TOPIC_IDS_SINCE
+    topics = broker.topics
+    responses = []
+    for data in request.topic_data:
+        topic = topics.by_id(data.topic_id) if by_id else topics.get(data.name)
+        responses.append(
+            TopicProduceResponse(
+                name=data.name,
+                topic_id=data.topic_id,
+                partition_responses=[
+                    _append(broker, topic, partition, request, wall_ms, call)
+                    for partition in data.partition_data
+                ],
+            )
+        )
+    if request.acks == 0:
+        return None
+    return ProduceResponse(responses=responses)
+
+
+def _append(
+    broker: "Broker",
+    topic: "Topic | None",
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    wall_ms: int,
+    call: Call,
+) -> PartitionProduceResponse:
+    records = data.records
+    try:
+        if topic is None:
+            raise _unknown(call)
+        if request.acks not in _ACKS:
+            raise InvalidRequest(Code.INVALID_REQUIRED_ACKS, f"acks={request.acks}; -1, 0 or 1")
+        if request.transactional_id is not None:
+            raise InvalidRequest(Code.INVALID_TXN_STATE, "transactions are not supported yet")
+        if not records:
+            raise InvalidRequest(Code.INVALID_RECORD, "a produce request without records")
+        partition = topic.partition(data.index)
+        appended = partition.append(memoryview(records), request.acks, wall_ms)
+    except KafkaError as error:
+        return _refused(broker, topic, data, request, error, call)
+    broker.counts.produced(len(records))
+    return PartitionProduceResponse(
+        index=data.index,
+        error_code=0,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.append_time_ms,
+        log_start_offset=partition.log.start_offset,
+    )
+
+
+def _unknown(call: Call) -> KafkaError:
+    if call.version >= TOPIC_IDS_SINCE:
+        return InvalidRequest(Code.UNKNOWN_TOPIC_ID)
+    return InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _refused(
+    broker: "Broker",
+    topic: "Topic | None",
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    error: KafkaError,
+    call: Call,
+) -> PartitionProduceResponse:
+    name = topic.name if topic else None
+    broker.refused("append refused", call, error, topic=name, partition=data.index)
+    if request.acks == 0:  # a closed connection is the only way left to tell the producer
+        raise error
+    return PartitionProduceResponse(
+        index=data.index,
+        error_code=error.code,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=-1,
+        error_message=error.detail,
+    )

@@ -1,0 +1,100 @@
+"""What a broker does at leisure: syncs, checkpoints, idle connections, deleted files.
+
+Always: whatever may wait for the disk runs in a thread of its own, never on the loop, and
+touches nothing that the loop changes.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from barnabas.broker.connection import Door
+from barnabas.log.flush import Flush
+from barnabas.log.log import Log
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+TICK_S = 1.0
+CHECKPOINT_EVERY_TICKS = 5
+EXPIRE_EVERY_TICKS = 600
+
+
+class Housekeeping:
+    """One tick a second; one piece of disk work at a time."""
+
+    def __init__(self, broker: "Broker", door: Door) -> None:
+        self._broker = broker
+        self._door = door
+        self._ticks = 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
+        self._work: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._door.now_ms = self._broker.clock.monotonic_ms()
+        self._timer = self._broker.loop.call_later(TICK_S, self._tick)
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._work is not None:
+            await self._work
+        self._thread.shutdown()
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        self._door.now_ms = now_ms = self._broker.clock.monotonic_ms()
+        self._close_idle(now_ms)
+        if self._ticks % EXPIRE_EVERY_TICKS == 0:
+            self._expire_producers()
+        if self._work is None or self._work.done():
+            self._work = self._broker.loop.create_task(self._tidy())
+        self._timer = self._broker.loop.call_later(TICK_S, self._tick)
+
+    def _close_idle(self, now_ms: int) -> None:
+        idle_ms_max = self._broker.config.connections_max_idle_ms
+        for connection in tuple(self._broker.connections):
+            if connection.too_slow(now_ms):
+                connection.close("a request came in too slowly")
+            elif 0 <= idle_ms_max < now_ms - connection.active_ms and not connection.waiting:
+                connection.close("")
+
+    def _expire_producers(self) -> None:
+        wall_ms = self._broker.clock.wall_ms()
+        for log in self._broker.logs.logs.values():
+            log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
+
+    async def _tidy(self) -> None:
+        logs = self._broker.logs
+        try:
+            for log in logs.take_rolled():
+                flush = log.pending_flush(sealed_only=True)
+                if flush is not None:
+                    await self._sync(log, flush)
+            if self._ticks % CHECKPOINT_EVERY_TICKS == 0:
+                checkpoint = logs.pending_checkpoint()
+                if checkpoint is not None:
+                    await self._in_thread(checkpoint.run)
+        except OSError as error:
+            # After a failed sync nobody knows what is on the disk; trying again would only
+            # hide it. Stop at once, without the marker of a clean stop.
+            self._broker.give_up(f"the data directory failed: {error}")
+            return
+        doomed, logs.deleted = logs.deleted, []
+        for path in doomed:
+            await self._remove(path)
+
+    async def _sync(self, log: Log, flush: Flush) -> None:
+        await self._in_thread(flush.run)
+        log.flushed(flush)
+
+    async def _remove(self, path: str) -> None:
+        try:
+            await self._in_thread(lambda: self._broker.disk.remove_tree(path))
+        except OSError as error:
+            self._broker.log.warning("deleted log not removed", path=path, reason=str(error))
+
+    async def _in_thread(self, call: Callable[[], None]) -> None:
+        await self._broker.loop.run_in_executor(self._thread, call)

@@ -1,0 +1,62 @@
+"""Decides whose turn it is: control before data, and data in slices of time.
+
+In: connections that can read or write. Out: their turns.
+Always: a control connection waits for at most one slice of data work, however
+many producers and consumers are busy.
+Not here: which requests are control (dispatch.py).
+"""
+
+import asyncio
+from collections import deque
+from enum import Enum
+from typing import Protocol
+
+DATA_SLICE_S = 0.004
+
+
+class Lane(Enum):
+    CONTROL = "control"
+    DATA = "data"
+
+
+class Turn(Protocol):
+    """What waits in a lane."""
+
+    lane: Lane
+    queued: bool
+
+    def turn(self) -> None: ...
+
+
+class Lanes:
+    """Control takes its turn at once; data queues, and yields to control every slice."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._data: deque[Turn] = deque()
+        self._draining = False
+
+    def ready(self, waiting: Turn) -> None:
+        if waiting.lane is Lane.CONTROL:
+            waiting.turn()
+        elif not waiting.queued:
+            waiting.queued = True
+            self._data.append(waiting)
+            if not self._draining:
+                self._draining = True
+                self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        data = self._data
+        time = self._loop.time
+        end = time() + DATA_SLICE_S
+        while data:
+            waiting = data.popleft()
+            waiting.queued = False
+            waiting.turn()
+            if time() >= end:
+                break
+        if data:
+            self._loop.call_soon(self._drain)
+        else:
+            self._draining = False

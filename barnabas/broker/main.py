@@ -1,0 +1,68 @@
+"""Starts a broker on this machine's clock, disk and network, and stops it on a signal."""
+
+import gc
+import os
+import resource
+import signal
+from collections.abc import Callable, Mapping
+
+import uvloop
+
+from barnabas.broker.broker import Broker
+from barnabas.keeper.sqlite import SqliteKeeper
+from barnabas.model.errors import Code, Failed, KafkaError
+from barnabas.system.clock import SystemClock
+from barnabas.system.disk import SystemDisk
+from barnabas.system.logs import Logger
+from barnabas.system.network import SystemNetwork
+
+KEEPER_FILE = "keeper.db"
+
+
+def run(settings: Mapping[str, str], data: str, ready: Callable[[str, int], None]) -> int:
+    """Until SIGTERM or SIGINT. `ready` is told the address once the broker answers.
+
+    The exit code: 0 after a clean stop, 1 when the broker could not start or go on.
+    """
+    log = Logger()
+    try:
+        uvloop.run(_serve({**settings, "log.dirs": os.path.abspath(data)}, ready, log))
+    except (KafkaError, OSError) as error:
+        log.error("broker stopped", reason=str(error))
+        return 1
+    return 0
+
+
+async def _serve(
+    settings: Mapping[str, str], ready: Callable[[str, int], None], log: Logger
+) -> None:
+    _raise_file_limit()
+    disk = SystemDisk()
+    data = settings["log.dirs"]
+    disk.make_directory(data)
+    keeper = SqliteKeeper(os.path.join(data, KEEPER_FILE))
+    broker = Broker(settings, SystemClock(), disk, SystemNetwork(log), keeper, log)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        broker.loop.add_signal_handler(number, broker.stopping.set)
+    broker.start()
+    await broker.start_metrics()
+    _calm_garbage_collection()
+    ready(broker.host, broker.port)
+    await broker.stopping.wait()
+    log.info("broker stopping")
+    await broker.stop()
+    if broker.failure:
+        raise Failed(Code.KAFKA_STORAGE_ERROR, broker.failure)
+
+
+def _raise_file_limit() -> None:
+    """Each connection and each segment is an open file; the default limit is often 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _calm_garbage_collection() -> None:
+    """Requests make no cycles: what lives now lives for good, and the rest can wait."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)

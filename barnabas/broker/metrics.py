@@ -1,0 +1,97 @@
+"""Counters that cost an addition each, and their page for Prometheus.
+
+Always: counting is free of imports and locks; the page is built only when it is asked for.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+class Counts:
+    """What this broker has done since it started."""
+
+    __slots__ = (
+        "appends", "bytes_in", "bytes_out", "connections_accepted", "connections_broken",
+        "connections_refused", "failures", "fetches", "refused",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        for name in self.__slots__:
+            setattr(self, name, 0)
+
+    appends: int
+    bytes_in: int
+    bytes_out: int
+    connections_accepted: int
+    connections_broken: int
+    connections_refused: int
+    failures: int
+    fetches: int
+    refused: int
+
+    def produced(self, size: int) -> None:
+        self.appends += 1
+        self.bytes_in += size
+
+    def fetched(self, size: int) -> None:
+        self.fetches += 1
+        self.bytes_out += size
+
+
+def page(broker: "Broker") -> bytes:
+    """The metrics in Prometheus' text format."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(broker))
+    return generate_latest(registry)
+
+
+class _Collector:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def collect(self):  # type: ignore[no-untyped-def]
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        from barnabas.wire.apis import APIS
+
+        broker = self._broker
+        counts = broker.counts
+        for name, doc, value in (
+            ("appends", "Batches appended.", counts.appends),
+            ("bytes_in", "Bytes of batches appended.", counts.bytes_in),
+            ("bytes_out", "Bytes of batches sent to consumers.", counts.bytes_out),
+            ("fetches", "Fetch requests answered.", counts.fetches),
+            ("requests_refused", "Requests turned down with an error.", counts.refused),
+            ("request_failures", "Requests that failed by a fault of the broker.", counts.failures),
+            ("connections_accepted", "Connections accepted.", counts.connections_accepted),
+            ("connections_refused", "Connections over a limit.", counts.connections_refused),
+            ("connections_broken", "Connections closed for a reason.", counts.connections_broken),
+        ):
+            yield CounterMetricFamily(f"barnabas_{name}", doc, value)
+        requests = CounterMetricFamily("barnabas_requests", "Requests by API.", labels=["api"])
+        for key, counter in broker.dispatcher.requests.items():
+            requests.add_metric([APIS[key].name], counter[0])
+        yield requests
+        for name, doc, value in (
+            ("connections", "Open connections.", len(broker.connections)),
+            ("topics", "Topics.", len(broker.topics)),
+            ("partitions", "Partitions.", sum(len(t.partitions) for t in broker.topics)),
+            ("fetch_sessions", "Incremental fetch sessions.", len(broker.fetch_sessions)),
+            ("request_buffer_bytes", "Memory of requests under way.", broker.request_buffer_bytes),
+        ):
+            yield GaugeMetricFamily(f"barnabas_{name}", doc, value)
+        labels = ["topic", "partition"]
+        end = GaugeMetricFamily("barnabas_log_end_offset", "Next offset.", labels=labels)
+        start = GaugeMetricFamily("barnabas_log_start_offset", "First offset.", labels=labels)
+        size = GaugeMetricFamily("barnabas_log_bytes", "Bytes on disk.", labels=labels)
+        for topic in broker.topics:
+            for partition in topic.partitions:
+                values = [topic.name, str(partition.name.partition)]
+                end.add_metric(values, partition.log.end_offset)
+                start.add_metric(values, partition.log.start_offset)
+                size.add_metric(values, partition.log.size)
+        yield from (end, start, size)

@@ -1,0 +1,50 @@
+"""The metrics page over HTTP: one GET, one answer, closed.
+
+Always: a request is bounded in size and time, and can do nothing but read.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+REQUEST_BYTES_MAX = 16 * 1024
+REQUEST_S_MAX = 5.0
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+async def serve(broker: "Broker", host: str, port: int) -> asyncio.Server:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_S_MAX):
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(await _reply(broker, head))
+            async with asyncio.timeout(REQUEST_S_MAX):
+                await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            return  # a scraper that does not speak HTTP gets nothing
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(answer, host or None, port, limit=REQUEST_BYTES_MAX)
+
+
+async def _reply(broker: "Broker", head: bytes) -> bytes:
+    method, _, rest = head.partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0]
+    if method not in (b"GET", b"HEAD"):
+        return _response("405 Method Not Allowed", b"only GET\n")
+    if path not in (b"/metrics", b"/"):
+        return _response("404 Not Found", b"the metrics are at /metrics\n")
+    from barnabas.broker.metrics import page
+
+    return _response("200 OK", page(broker))
+
+
+def _response(status: str, body: bytes) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,74 @@
+"""Topics in memory: by name, by id, and their partitions."""
+
+from collections.abc import Iterator, Mapping
+from uuid import UUID
+
+from barnabas.broker.partition import Partition
+from barnabas.config.topic import TopicConfig
+from barnabas.model.errors import Code, Retriable
+
+
+class Topic:
+    """A name, an id that dies with it, its partitions, and its configuration."""
+
+    __slots__ = ("config", "id", "name", "overrides", "partitions")
+
+    def __init__(
+        self, name: str, id_: UUID, config: TopicConfig, overrides: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self.id = id_
+        self.config = config
+        self.overrides = dict(overrides)  # as they were set, text
+        self.partitions: list[Partition] = []
+
+    @property
+    def internal(self) -> bool:
+        return self.name in ("__consumer_offsets", "__transaction_state")
+
+    def partition(self, index: int) -> Partition:
+        if 0 <= index < len(self.partitions):
+            return self.partitions[index]
+        raise Retriable(
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {self.name} has {len(self.partitions)} partitions, no partition {index}",
+        )
+
+
+class Topics:
+    """All topics of the cluster, in the order of their names."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+        self._by_metric: dict[str, Topic] = {}
+        self.get = self._by_name.get
+        self.by_id = self._by_id.get
+        self.by_metric = self._by_metric.get
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter([self._by_name[name] for name in sorted(self._by_name)])
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self._by_metric[metric_name(topic.name)] = topic
+
+    def remove(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+        del self._by_metric[metric_name(topic.name)]
+
+    def existing(self, name: str) -> Topic:
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        return topic
+
+
+def metric_name(topic: str) -> str:
+    """What metrics call a topic: two names that differ only in '.' and '_' would be one."""
+    return topic.replace(".", "_")

@@ -1,0 +1,322 @@
+"""A connection with a stream in memory: framing, order, bounds, backpressure."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from struct import pack
+from typing import cast
+
+import pytest
+
+from barnabas.broker.buffers import FIRST_SIZE, Buffers
+from barnabas.broker.connection import REQUESTS_MAX, Connection, Door, Parts
+from barnabas.broker.lanes import Lanes
+from barnabas.broker.later import Later
+from barnabas.model.errors import Corrupt
+from barnabas.model.ports import Buffer, FileSlice
+
+FRAME_SIZE_MAX = 8 << 20
+LOOP = cast(asyncio.AbstractEventLoop, None)  # control connections take their turn at once
+
+
+class MemoryStream:
+    """Gives what was put into `incoming`, at most `chunk` bytes a time; takes up to `room`."""
+
+    def __init__(self, chunk: int = 1 << 30, room: int = 1 << 30) -> None:
+        self.peer = "203.0.113.7:4711"
+        self.incoming = bytearray()
+        self.sent = bytearray()
+        self.chunk = chunk
+        self.room = room
+        self.ended = False
+        self.closed = False
+        self.readable: Callable[[], None] | None = None
+        self.writable: Callable[[], None] | None = None
+
+    def receive_into(self, buffer: memoryview) -> int:
+        count = min(self.chunk, len(buffer), len(self.incoming))
+        if not count:
+            return 0 if self.ended else -1
+        buffer[:count] = self.incoming[:count]
+        del self.incoming[:count]
+        return count
+
+    def send(self, parts: Sequence[Buffer], more: bool = False) -> int:
+        data = b"".join(parts)[: self.room]
+        self.sent += data
+        self.room -= len(data)
+        return len(data)
+
+    def send_file(self, slice_: FileSlice) -> int:
+        data = slice_.file.read(slice_.position, min(slice_.length, self.room))
+        self.sent += data
+        self.room -= len(data)
+        return len(data)
+
+    def watch_readable(self, callback: Callable[[], None] | None) -> None:
+        self.readable = callback
+
+    def watch_writable(self, callback: Callable[[], None] | None) -> None:
+        self.writable = callback
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pump(self) -> None:
+        """What an event loop does while there is something to do."""
+        for _ in range(100_000):
+            if self.closed:
+                return
+            if self.writable and self.room:
+                self.writable()
+            elif self.readable and (self.incoming or self.ended):
+                self.readable()
+            else:
+                return
+        raise AssertionError("the connection spins")
+
+
+class World:
+    """One connection, and a dispatcher that the test decides about."""
+
+    def __init__(self, stream: MemoryStream, bytes_max: int = 64 << 20) -> None:
+        self.stream = stream
+        self.frames: list[bytes] = []
+        self.answers: Callable[[Connection, bytes], Parts | Later[Parts] | None] = lambda _, frame: [
+            frame
+        ]
+        self.reasons: list[str] = []
+        self.failures: list[Exception] = []
+        self.buffers = Buffers(bytes_max)
+        self.door = Door(
+            self._dispatch,
+            lambda _, reason: self.reasons.append(reason),
+            self._failed,
+            Lanes(LOOP),
+            self.buffers,
+            FRAME_SIZE_MAX,
+        )
+        self.connection = Connection(stream, self.door)
+
+    def _dispatch(self, connection: Connection, frame: memoryview) -> Parts | Later[Parts] | None:
+        self.frames.append(bytes(frame))
+        return self.answers(connection, bytes(frame))
+
+    def _failed(self, connection: Connection, error: Exception) -> None:
+        self.failures.append(error)
+        connection.close("failed")
+
+    def receive(self, *frames: bytes) -> None:
+        for frame in frames:
+            self.stream.incoming += pack(">i", len(frame)) + frame
+        self.stream.pump()
+
+
+class MemoryFile:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read(self, position: int, length: int) -> bytes:
+        return self.data[position : position + length]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7, 100, 1 << 30])
+def test_frames_come_out_whole_however_the_bytes_come_in(chunk: int) -> None:
+    world = World(MemoryStream(chunk))
+    frames = [b"a" * 8, b"b" * 300, b"c" * 8]
+    world.receive(*frames)
+    assert world.frames == frames
+    assert world.stream.sent == b"".join(frames)
+    assert world.buffers.bytes_out == 0
+
+
+def test_a_frame_larger_than_one_buffer_is_put_together_in_growing_ones() -> None:
+    world = World(MemoryStream(chunk=100_000))
+    frame = bytes(range(256)) * (3 * FIRST_SIZE // 256) + b"end"
+    world.receive(frame, b"small one")
+    assert world.frames == [frame, b"small one"]
+    assert world.buffers.bytes_out == 0
+
+
+def test_an_announced_frame_holds_no_more_memory_than_has_come() -> None:
+    world = World(MemoryStream())
+    world.stream.incoming += pack(">i", FRAME_SIZE_MAX) + b"x"
+    world.stream.pump()
+    assert world.buffers.bytes_out == FIRST_SIZE
+
+
+@pytest.mark.parametrize("size", [-1, 0, 7, FRAME_SIZE_MAX + 1, 2**31 - 1])
+def test_an_impossible_size_closes_the_connection_with_a_reason(size: int) -> None:
+    world = World(MemoryStream())
+    world.stream.incoming += pack(">i", size) + b"x" * 64
+    world.stream.pump()
+    assert world.stream.closed
+    assert str(size) in world.reasons[0]
+    assert world.frames == []
+
+
+def test_replies_leave_in_the_order_of_their_requests() -> None:
+    world = World(MemoryStream())
+    laters: list[Later[Parts]] = [Later(), Later()]
+    answers: list[Parts | Later[Parts]] = [laters[0], [b"second"], laters[1], [b"fourth"]]
+    world.answers = lambda *_: answers.pop(0)
+    world.receive(*[b"request!"] * 4)
+    assert world.stream.sent == b""
+    laters[1].set([b"third"])
+    assert world.stream.sent == b""
+    laters[0].set([b"first"])
+    assert world.stream.sent == b"firstsecondthirdfourth"
+
+
+def test_a_request_without_an_answer_leaves_no_gap() -> None:
+    world = World(MemoryStream())
+    world.answers = lambda _, frame: None if frame == b"be quiet" else [frame]
+    world.receive(b"be quiet", b"and talk", b"be quiet")
+    assert world.stream.sent == b"and talk"
+
+
+def test_a_held_connection_handles_nothing_until_it_is_released() -> None:
+    world = World(MemoryStream(chunk=50))
+    later: Later[Parts] = Later()
+
+    def answer(connection: Connection, frame: bytes) -> Parts | Later[Parts]:
+        if frame == b"the slow one":
+            connection.hold()
+            return later
+        return [frame]
+
+    world.answers = answer
+    world.receive(b"the slow one", b"x" * 200, b"the last")
+    assert world.frames == [b"the slow one"]
+    assert world.stream.readable is None
+    world.connection.release()
+    later.set([b"done"])
+    world.stream.pump()
+    assert world.stream.sent == b"done" + b"x" * 200 + b"the last"
+
+
+def test_unanswered_requests_are_bounded_and_the_rest_wait() -> None:
+    world = World(MemoryStream())
+    laters: list[Later[Parts]] = []
+
+    def answer(connection: Connection, frame: bytes) -> Later[Parts]:
+        laters.append(Later())
+        return laters[-1]
+
+    world.answers = answer
+    world.receive(*[b"request!"] * (REQUESTS_MAX + 10))
+    assert len(laters) == REQUESTS_MAX
+    assert world.stream.readable is None
+    for later in list(laters):
+        later.set([b"."])
+    world.stream.pump()
+    for later in laters[REQUESTS_MAX:]:
+        later.set([b"."])
+    assert world.stream.sent == b"." * (REQUESTS_MAX + 10)
+
+
+def test_nothing_is_read_while_replies_cannot_leave() -> None:
+    world = World(MemoryStream(room=10))
+    world.receive(b"twelve bytes", b"two more coming")
+    assert world.stream.sent == b"twelve byt"
+    assert world.stream.readable is None
+    world.stream.incoming += pack(">i", 8) + b"a third."
+    world.stream.room = 1 << 20
+    world.stream.pump()
+    assert world.stream.sent == b"twelve bytestwo more cominga third."
+
+
+@pytest.mark.parametrize("room", [0, 1, 5, 6, 9, 10, 14, 100])
+def test_file_slices_leave_in_place_whatever_the_socket_takes(room: int) -> None:
+    world = World(MemoryStream(room=room))
+    file = MemoryFile(b"0123456789")
+    head, tail = FileSlice(file, 2, 4), FileSlice(file, 8, 2)  # type: ignore[arg-type]
+    world.answers = lambda *_: [b"head:", head, b" ", tail, b"."]
+    world.receive(b"request!")
+    assert world.stream.sent == b"head:2345 89."[:room]
+    for _ in range(20):
+        world.stream.room = 1
+        world.stream.pump()
+    assert world.stream.sent == b"head:2345 89."
+
+
+def test_a_peer_that_leaves_between_requests_leaves_in_good_order() -> None:
+    world = World(MemoryStream())
+    world.stream.ended = True
+    world.stream.pump()
+    assert world.reasons == [""]
+
+
+@pytest.mark.parametrize("part", [b"\0", pack(">i", 100), pack(">i", 100) + b"x" * 50])
+def test_a_peer_that_leaves_in_a_request_is_said_so(part: bytes) -> None:
+    world = World(MemoryStream())
+    world.stream.incoming += part
+    world.stream.pump()
+    world.stream.ended = True
+    world.stream.pump()
+    assert world.reasons == ["the peer closed in the middle of a request"]
+    assert world.buffers.bytes_out == 0
+
+
+def test_a_request_that_makes_no_sense_closes_its_connection_with_the_reason() -> None:
+    world = World(MemoryStream())
+
+    def answer(connection: Connection, frame: bytes) -> Parts:
+        raise Corrupt("no such thing")
+
+    world.answers = answer
+    world.receive(b"nonsense", b"more of it")
+    assert len(world.frames) == 1
+    assert world.reasons == ["CORRUPT_MESSAGE: no such thing"]
+
+
+def test_a_fault_of_ours_costs_only_the_connection_it_happened_on() -> None:
+    world = World(MemoryStream())
+
+    def answer(connection: Connection, frame: bytes) -> Parts:
+        raise ZeroDivisionError
+
+    world.answers = answer
+    world.receive(b"request!")
+    assert len(world.failures) == 1
+    assert world.stream.closed
+
+
+def test_those_who_wait_are_told_when_the_connection_ends() -> None:
+    world = World(MemoryStream())
+    cancelled: list[bool] = []
+    later: Later[Parts] = Later()
+    later.cancelled = lambda: cancelled.append(True)
+    world.answers = lambda *_: later
+    world.receive(b"request!")
+    world.stream.ended = True
+    world.stream.pump()
+    assert cancelled == [True]
+    later.set([b"too late"])
+    assert world.stream.sent == b""
+
+
+def test_large_frames_wait_for_room_and_go_on_when_there_is_some() -> None:
+    first = World(MemoryStream(), bytes_max=FIRST_SIZE)
+    second = World(MemoryStream(), bytes_max=FIRST_SIZE)
+    second.door.buffers = first.buffers
+    first.stream.incoming += pack(">i", 100_000) + b"a" * 10
+    first.stream.pump()
+    second.receive(b"b" * 100_000)
+    assert second.frames == []
+    assert second.stream.readable is None
+    first.stream.incoming += b"a" * 99_990
+    first.stream.pump()
+    second.stream.pump()
+    assert second.frames == [b"b" * 100_000]
+
+
+def test_a_frame_that_drips_is_too_slow_and_a_large_honest_one_is_not() -> None:
+    world = World(MemoryStream())
+    world.door.now_ms = 1000
+    world.stream.incoming += pack(">i", 5 << 20) + b"x"
+    world.stream.pump()
+    assert not world.connection.too_slow(31_000)
+    assert world.connection.too_slow(31_001)
+    world.stream.incoming += b"x" * (4 << 20)
+    world.stream.pump()
+    assert not world.connection.too_slow(60_000)

@@ -1,0 +1,78 @@
+"""Control before data, and data in slices."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from barnabas.broker.lanes import DATA_SLICE_S, Lane, Lanes
+
+
+class HandLoop:
+    """A loop whose time and turns the test moves by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.soon: deque[Callable[[], None]] = deque()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def turn(self) -> None:
+        for _ in range(len(self.soon)):
+            self.soon.popleft()()
+
+
+class Busy:
+    """Takes `cost` seconds a turn."""
+
+    def __init__(self, loop: HandLoop, name: str, lane: Lane, cost: float, did: list[str]) -> None:
+        self.loop = loop
+        self.name = name
+        self.lane = lane
+        self.cost = cost
+        self.did = did
+        self.queued = False
+
+    def turn(self) -> None:
+        self.loop.now += self.cost
+        self.did.append(self.name)
+
+
+def test_control_takes_its_turn_at_once_and_data_after_it() -> None:
+    loop, did = HandLoop(), list[str]()
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop))
+    lanes.ready(Busy(loop, "produce", Lane.DATA, 0, did))
+    lanes.ready(Busy(loop, "heartbeat", Lane.CONTROL, 0, did))
+    loop.turn()
+    assert did == ["heartbeat", "produce"]
+
+
+def test_control_waits_for_one_slice_of_data_work_and_no_more() -> None:
+    loop, did = HandLoop(), list[str]()
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop))
+    for index in range(100):
+        lanes.ready(Busy(loop, f"p{index}", Lane.DATA, DATA_SLICE_S / 2, did))
+    loop.turn()
+    assert did == ["p0", "p1"]
+    lanes.ready(Busy(loop, "heartbeat", Lane.CONTROL, 0, did))
+    assert did[-1] == "heartbeat"
+    while loop.soon:
+        loop.turn()
+    assert len(did) == 101
+
+
+def test_a_connection_that_is_ready_twice_queues_once() -> None:
+    loop, did = HandLoop(), list[str]()
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop))
+    one = Busy(loop, "one", Lane.DATA, 0, did)
+    lanes.ready(one)
+    lanes.ready(one)
+    loop.turn()
+    assert did == ["one"]
+    lanes.ready(one)
+    loop.turn()
+    assert did == ["one", "one"]
