@@ -1,0 +1,304 @@
+"""What an administrator asks of a cluster: topics, options, partitions, offsets.
+
+Blocking. Errors raise; the first topic that failed is the one named.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.errors import check, check_partition
+from barnabas.client.metadata import Topic, View
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
+from barnabas.wire.messages import (
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    incremental_alter_configs,
+    list_offsets,
+)
+
+EARLIEST = -2
+LATEST = -1
+END_OF_PARTITION = -1
+BROKER_DEFAULT = -1
+_TOPIC_RESOURCE = 2
+_BROKER_RESOURCE = 4
+_SET, _DELETE = 0, 1
+
+
+class Option(NamedTuple):
+    """An option of a topic or broker, as the broker describes it."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    sensitive: bool
+    documentation: str | None
+
+
+class OffsetAt(NamedTuple):
+    """An offset, and the timestamp of its record where one was asked for, else -1."""
+
+    offset: int
+    timestamp: int
+
+
+class Admin:
+    """Administration of one cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def topics(self) -> View:
+        """Every topic there is."""
+        return self._cluster.retrying(lambda: self._cluster.view_of(None))
+
+    def topic(self, name: str) -> Topic:
+        """One topic, as it is now."""
+        return self._cluster.retrying(lambda: self._cluster.view_of([name])).topic(name)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = BROKER_DEFAULT,
+        replication_factor: int = BROKER_DEFAULT,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        request = create_topics.CreateTopicsRequest(
+            topics=[
+                create_topics.CreatableTopic(
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=replication_factor,
+                    assignments=[],
+                    configs=[
+                        create_topics.CreatableTopicConfig(name=option, value=value)
+                        for option, value in (configs or {}).items()
+                    ],
+                )
+            ],
+            timeout_ms=self._cluster.timeout_ms,
+            validate_only=validate_only,
+        )
+
+        def attempt() -> None:
+            response = self._cluster.controller().call(
+                request, create_topics.CreateTopicsResponse, timeout_ms=self._cluster.timeout_ms
+            )
+            for result in response.topics:
+                check(result.error_code, result.error_message, about=f"topic {result.name!r}")
+
+        self._cluster.retrying(attempt)
+
+    def delete_topic(self, name: str) -> None:
+        request = delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=name, topic_id=NO_TOPIC_ID)],
+            topic_names=[name],
+            timeout_ms=self._cluster.timeout_ms,
+        )
+        older = delete_topics.DeleteTopicsRequest(
+            topic_names=[name], timeout_ms=self._cluster.timeout_ms
+        )
+
+        def attempt() -> None:
+            controller = self._cluster.controller()
+            by_state = controller.version_of(request.api_key) >= 6
+            response = controller.call(
+                request if by_state else older,
+                delete_topics.DeleteTopicsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            for result in response.responses:
+                check(result.error_code, result.error_message, about=f"topic {name!r}")
+
+        self._cluster.retrying(attempt)
+
+    def create_partitions(self, name: str, count: int) -> None:
+        """Grow a topic to `count` partitions."""
+        request = create_partitions.CreatePartitionsRequest(
+            topics=[
+                create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=None)
+            ],
+            timeout_ms=self._cluster.timeout_ms,
+            validate_only=False,
+        )
+
+        def attempt() -> None:
+            response = self._cluster.controller().call(
+                request,
+                create_partitions.CreatePartitionsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            for result in response.results:
+                check(result.error_code, result.error_message, about=f"topic {result.name!r}")
+
+        self._cluster.retrying(attempt)
+
+    def topic_options(self, name: str) -> list[Option]:
+        return self._describe(_TOPIC_RESOURCE, name)
+
+    def broker_options(self, broker: int) -> list[Option]:
+        return self._describe(_BROKER_RESOURCE, str(broker))
+
+    def _describe(self, resource_type: int, name: str) -> list[Option]:
+        request = describe_configs.DescribeConfigsRequest(
+            resources=[
+                describe_configs.DescribeConfigsResource(
+                    resource_type=resource_type, resource_name=name, configuration_keys=None
+                )
+            ],
+        )
+
+        def attempt() -> list[Option]:
+            if resource_type == _BROKER_RESOURCE:
+                connection = self._cluster.broker(int(name))
+            else:
+                connection = self._cluster.anyone()
+            response = connection.call(
+                request,
+                describe_configs.DescribeConfigsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            found = []
+            for result in response.results:
+                check(result.error_code, result.error_message, about=repr(name))
+                found += [
+                    Option(
+                        option.name,
+                        option.value,
+                        option.config_source,
+                        option.read_only,
+                        option.is_sensitive,
+                        option.documentation,
+                    )
+                    for option in result.configs
+                ]
+            return sorted(found)
+
+        return self._cluster.retrying(attempt)
+
+    def alter_topic(
+        self, name: str, *, put: Mapping[str, str] | None = None, reset: Iterable[str] = ()
+    ) -> None:
+        """Set some options of a topic, and take others back to their defaults."""
+        changes = [(option, _SET, value) for option, value in (put or {}).items()]
+        reset_changes = [(option, _DELETE, None) for option in reset]
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental_alter_configs.AlterConfigsResource(
+                    resource_type=_TOPIC_RESOURCE,
+                    resource_name=name,
+                    configs=[
+                        incremental_alter_configs.AlterableConfig(
+                            name=option, config_operation=operation, value=value
+                        )
+                        for option, operation, value in [*changes, *reset_changes]
+                    ],
+                )
+            ],
+            validate_only=False,
+        )
+
+        def attempt() -> None:
+            response = self._cluster.controller().call(
+                request,
+                incremental_alter_configs.IncrementalAlterConfigsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            for result in response.responses:
+                about = f"topic {result.resource_name!r}"
+                check(result.error_code, result.error_message, about=about)
+
+        self._cluster.retrying(attempt)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Cut partitions below offsets (-1: everything); the new start of each."""
+
+        def attempt() -> dict[TopicPartition, int]:
+            starts: dict[TopicPartition, int] = {}
+            for broker, partitions in self._by_leader(before).items():
+                request = delete_records.DeleteRecordsRequest(
+                    topics=[
+                        delete_records.DeleteRecordsTopic(
+                            name=topic,
+                            partitions=[
+                                delete_records.DeleteRecordsPartition(
+                                    partition_index=at.partition, offset=before[at]
+                                )
+                                for at in group
+                            ],
+                        )
+                        for topic, group in _by_topic(partitions).items()
+                    ],
+                    timeout_ms=self._cluster.timeout_ms,
+                )
+                response = self._cluster.broker(broker).call(
+                    request,
+                    delete_records.DeleteRecordsResponse,
+                    timeout_ms=self._cluster.timeout_ms,
+                )
+                for topic_result in response.topics:
+                    for result in topic_result.partitions:
+                        at = TopicPartition(topic_result.name, result.partition_index)
+                        check_partition(result.error_code, about=f"{at}, offset {before.get(at)}")
+                        starts[at] = result.low_watermark
+            return starts
+
+        return self._cluster.retrying(attempt)
+
+    def offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
+        """Of EARLIEST, LATEST or a time in ms: the offset of the first record at or after it.
+
+        -1 as offset: there is no such record.
+        """
+
+        def attempt() -> dict[TopicPartition, OffsetAt]:
+            found: dict[TopicPartition, OffsetAt] = {}
+            for broker, partitions in self._by_leader(times).items():
+                request = list_offsets.ListOffsetsRequest(
+                    replica_id=-1,
+                    topics=[
+                        list_offsets.ListOffsetsTopic(
+                            name=topic,
+                            partitions=[
+                                list_offsets.ListOffsetsPartition(
+                                    partition_index=at.partition, timestamp=times[at]
+                                )
+                                for at in group
+                            ],
+                        )
+                        for topic, group in _by_topic(partitions).items()
+                    ],
+                    timeout_ms=self._cluster.timeout_ms,
+                )
+                response = self._cluster.broker(broker).call(
+                    request, list_offsets.ListOffsetsResponse, timeout_ms=self._cluster.timeout_ms
+                )
+                for topic_result in response.topics:
+                    for result in topic_result.partitions:
+                        at = TopicPartition(topic_result.name, result.partition_index)
+                        check_partition(result.error_code, about=str(at))
+                        found[at] = OffsetAt(result.offset, result.timestamp)
+            return found
+
+        return self._cluster.retrying(attempt)
+
+    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        view = self._cluster.view({at.topic: None for at in partitions})
+        groups: dict[int, list[TopicPartition]] = {}
+        for at in partitions:
+            groups.setdefault(view.leader(at), []).append(at)
+        return groups
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    groups: dict[str, list[TopicPartition]] = {}
+    for at in partitions:
+        groups.setdefault(at.topic, []).append(at)
+    return groups

@@ -1,0 +1,97 @@
+"""Who leads what: a picture of the cluster, taken from one answer to a Metadata request.
+
+In: MetadataResponse. Out: brokers, topics, leaders.
+Always: a picture is never changed, only replaced.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from barnabas.client.errors import error_of
+from barnabas.config.kinds import Address
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.metadata import MetadataResponse
+
+
+class Broker(NamedTuple):
+    id: int
+    address: Address
+    rack: str | None
+
+
+class Partition(NamedTuple):
+    number: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    in_sync: list[int]
+    offline: list[int]
+
+
+class Topic(NamedTuple):
+    name: str
+    id: UUID
+    is_internal: bool
+    partitions: list[Partition]
+
+
+class View:
+    """The cluster as one broker saw it."""
+
+    def __init__(self, response: MetadataResponse) -> None:
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        self.brokers = {
+            broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack)
+            for broker in response.brokers
+        }
+        self.topics: dict[str, Topic] = {}
+        self.errors: dict[str, KafkaError] = {}
+        for topic in response.topics:
+            name = topic.name or ""
+            if topic.error_code:
+                self.errors[name] = error_of(topic.error_code, about=f"topic {name!r}")
+                continue
+            partitions = [
+                Partition(
+                    p.partition_index,
+                    p.leader_id,
+                    p.leader_epoch,
+                    p.replica_nodes,
+                    p.isr_nodes,
+                    p.offline_replicas,
+                )
+                for p in topic.partitions
+            ]
+            partitions.sort()
+            self.topics[name] = Topic(name, topic.topic_id, topic.is_internal, partitions)
+
+    def topic(self, name: str) -> Topic:
+        if found := self.topics.get(name):
+            return found
+        if problem := self.errors.get(name):
+            raise problem
+        raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
+
+    def partition(self, at: TopicPartition) -> Partition:
+        for partition in self.topic(at.topic).partitions:
+            if partition.number == at.partition:
+                return partition
+        count = len(self.topic(at.topic).partitions)
+        raise InvalidRequest(
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {at.topic!r} has no partition {at.partition}: it has {count}",
+        )
+
+    def leader(self, at: TopicPartition) -> int:
+        leader = self.partition(at).leader
+        if leader not in self.brokers:
+            raise Retriable(Code.LEADER_NOT_AVAILABLE, f"{at} has no leader at the moment")
+        return leader
+
+    def name_of(self, topic_id: UUID) -> str:
+        for topic in self.topics.values():
+            if topic.id == topic_id:
+                return topic.name
+        return ""

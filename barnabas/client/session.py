@@ -1,0 +1,141 @@
+"""One connection's side of the protocol, without the connection.
+
+In: requests to send, bytes received. Out: bytes to send, responses.
+Always: a request goes out in the highest version both sides speak; responses are matched to
+requests in order; a response larger than `response_size_max` is never allocated.
+Not here: sockets and time (connection.py), which broker to ask (cluster.py).
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from barnabas.model.errors import Code, Corrupt, InvalidRequest
+from barnabas.model.ports import Buffer, FileSlice
+from barnabas.wire.apis import API_VERSIONS, APIS
+from barnabas.wire.codec import Message
+from barnabas.wire.frames import SIZE_SIZE, read_response, request_parts
+from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+RESPONSE_SIZE_MAX = 256 * 1024 * 1024
+_GREETING_VERSION = 3
+_CORRELATION_MAX = 0x7FFF_FFFF
+
+
+class _Pending(NamedTuple):
+    correlation_id: int
+    api_key: int
+    version: int
+
+
+class Session:
+    """Fill `room()`, then say how much with `received(count)`, which may give a response."""
+
+    def __init__(
+        self, client_id: str, software: tuple[str, str], response_size_max: int = RESPONSE_SIZE_MAX
+    ) -> None:
+        self._client_id = client_id
+        self._software = software
+        self._response_size_max = response_size_max
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._pending: deque[_Pending] = deque()
+        self._next_correlation_id = 0
+        self._buffer = bytearray(SIZE_SIZE)
+        self._filled = 0
+        self._in_body = False
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._pending)
+
+    def greeting(self) -> list[Buffer | FileSlice]:
+        """The first request: which versions does the broker speak?"""
+        name, version = self._software
+        return self._frame(
+            ApiVersionsRequest(client_software_name=name, client_software_version=version),
+            _GREETING_VERSION,
+        )
+
+    def greeted(self, response: Message) -> list[Buffer | FileSlice] | None:
+        """Learn from the answer to the greeting; None, or the greeting an older broker needs."""
+        assert isinstance(response, ApiVersionsResponse)
+        if response.error_code == Code.UNSUPPORTED_VERSION:
+            return self._frame(ApiVersionsRequest(), 0)
+        if response.error_code:
+            raise InvalidRequest(
+                Code.UNSUPPORTED_VERSION, f"ApiVersions was answered with {response.error_code}"
+            )
+        self._versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+        return None
+
+    def version_of(self, api_key: int, version_max: int | None = None) -> int:
+        """The highest version of an API that both sides speak."""
+        api = APIS[api_key]
+        lowest, highest = self._versions.get(api_key, (0, -1))
+        ours = api.max_version if version_max is None else min(version_max, api.max_version)
+        version = min(ours, highest)
+        if version < max(lowest, api.min_version):
+            offered = f"offers {lowest} to {highest}" if highest >= 0 else "does not offer it"
+            raise InvalidRequest(
+                Code.UNSUPPORTED_VERSION,
+                f"{api.name} needs version {api.min_version} to {ours}, the broker {offered}",
+            )
+        return version
+
+    def request(
+        self, message: Message, *, version_max: int | None = None, answered: bool = True
+    ) -> list[Buffer | FileSlice]:
+        """The bytes of a request; `answered=False` for the one kind that gets no answer."""
+        version = self.version_of(message.api_key, version_max)
+        return self._frame(message, version, answered)
+
+    def room(self) -> memoryview:
+        """Where the next bytes belong; never empty."""
+        return memoryview(self._buffer)[self._filled :]
+
+    def received(self, count: int) -> Message | None:
+        self._filled += count
+        if self._filled < len(self._buffer):
+            return None
+        if not self._in_body:
+            size = int.from_bytes(self._buffer, signed=True)
+            if not 4 <= size <= self._response_size_max:
+                raise Corrupt(
+                    f"response of {size} bytes announced, {self._response_size_max} at most: "
+                    "is this a Kafka port, and does it expect TLS?",
+                    Code.NETWORK_EXCEPTION,
+                )
+            self._expect(size, in_body=True)
+            return None
+        frame = self._buffer
+        self._expect(SIZE_SIZE, in_body=False)
+        return self._response(frame)
+
+    def _expect(self, size: int, in_body: bool) -> None:
+        # A new buffer each time: responses are views of theirs, and outlive the next read.
+        self._buffer = bytearray(size)
+        self._filled = 0
+        self._in_body = in_body
+
+    def _frame(
+        self, message: Message, version: int, answered: bool = True
+    ) -> list[Buffer | FileSlice]:
+        correlation_id = self._next_correlation_id
+        parts = request_parts(message.api_key, version, correlation_id, self._client_id, message)
+        self._next_correlation_id = (correlation_id + 1) & _CORRELATION_MAX
+        if answered:
+            self._pending.append(_Pending(correlation_id, message.api_key, version))
+        return parts
+
+    def _response(self, frame: bytearray) -> Message:
+        if not self._pending:
+            raise Corrupt("response to no request", Code.NETWORK_EXCEPTION)
+        expected, api_key, version = self._pending.popleft()
+        if api_key == API_VERSIONS and frame[4:6] == b"\0\x23":
+            version = 0  # a broker too old for the version asked answers in the oldest
+        correlation_id, response = read_response(frame, api_key, version)
+        if correlation_id != expected:
+            raise Corrupt(
+                f"response {correlation_id} where {expected} was due", Code.NETWORK_EXCEPTION
+            )
+        return response
