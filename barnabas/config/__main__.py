@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from barnabas.config import broker, topic
-from barnabas.config.option import Option
+from barnabas.config import broker, client, topic
+from barnabas.config.option import Option, Scope
 
 _INTRODUCTION = """\
 # Options
@@ -30,6 +30,8 @@ def markdown() -> str:
     lines += [f"- `{o.name}` = `{o.default}`. {o.doc}" for o in topic.UNSUPPORTED.values()]
     lines += ["", "## Broker options", ""]
     lines += _table(broker.OPTIONS.values(), "Older name")
+    lines += ["", "## Client options", ""]
+    lines += _table(client.OPTIONS.values(), "Older name")
     return "\n".join(lines) + "\n"
 
 
@@ -38,7 +40,8 @@ def _table(options: Iterable[Option[Any]], synonyms: str) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for option in options:
         default = option.format(option.default)
-        notes = " *Needs a restart.*" if option.needs_restart else ""
+        restart = option.needs_restart and option.scope is not Scope.CLIENT
+        notes = " *Needs a restart.*" if restart else ""
         notes += "" if option.honoured else " *Not yet.*"
         names = ", ".join(f"`{name}`" for name in option.synonyms)
         shown = "unset" if default is None else f"`{default}`"

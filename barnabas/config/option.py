@@ -22,6 +22,7 @@ class Scope(Enum):
 
     TOPIC = "topic"
     BROKER = "broker"
+    CLIENT = "client"
 
 
 class Option(Generic[T]):

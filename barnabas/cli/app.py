@@ -1,0 +1,83 @@
+"""The root of the command line: which subcommands there are, and what an error looks like.
+
+Always: data goes to stdout, all else to stderr; an error is one line, never a traceback.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+import barnabas
+from barnabas.cli import exits
+from barnabas.cli.options import cluster_options
+from barnabas.model.errors import KafkaError
+
+COMMANDS = {
+    "up": "Run a broker here, in the foreground.",
+    "demo": "A broker, a topic, a producer and a consumer, in a few seconds.",
+    "topic": "List, create, describe, configure and delete topics.",
+    "produce": "Write records to a topic, from lines on standard input.",
+    "consume": "Read records from a topic.",
+}
+
+
+class LazyCommands(click.Group):
+    """Commands by name; the module of each is imported when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"barnabas.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    name="barnabas",
+    cls=LazyCommands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(barnabas.__version__, "--version", message="barnabas %(version)s")
+@cluster_options
+def root() -> None:
+    """An event log that any Kafka client can use."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    try:
+        result = root.main(list(arguments), prog_name="barnabas", standalone_mode=False)
+        return result if isinstance(result, int) else exits.OK
+    except click.exceptions.NoArgsIsHelpError as help_text:
+        click.echo(help_text.format_message())
+        return exits.USAGE
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return exits.PIPE_CLOSED
+    except KafkaError as problem:
+        click.echo(f"barnabas: {problem.detail}", err=True)
+        return exits.exit_code_of(problem)
+    except OSError as problem:
+        named = f"{problem.filename}: " if problem.filename else ""
+        click.echo(f"barnabas: {named}{problem.strerror or problem}", err=True)
+        return exits.FAILURE
+
+
+def _forget_stdout() -> None:
+    """Nobody reads it any more, so the interpreter must not try to flush it at the end."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

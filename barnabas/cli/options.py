@@ -1,0 +1,118 @@
+"""Options that every command shares: which cluster, and how to speak to it.
+
+They may stand before or after the name of the command; the later one wins.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from barnabas.config.client import OPTIONS, ClientConfig
+from barnabas.config.option import Option
+from barnabas.config.properties import parse_properties
+from barnabas.model.errors import KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Cluster
+
+F = TypeVar("F", bound=Callable[..., Any])
+SERVERS_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"
+_KEY = "barnabas.settings"
+
+
+def cluster_options(command: F) -> F:
+    """-b, -X and -F."""
+    for option in (
+        click.option(
+            "-X",
+            "settings",
+            metavar="NAME=VALUE",
+            multiple=True,
+            expose_value=False,
+            callback=_take_settings,
+            help="A client option by Kafka's name; `-X list` shows them.",
+        ),
+        click.option(
+            "-F",
+            "file",
+            type=click.Path(exists=True, dir_okay=False),
+            expose_value=False,
+            callback=_take_file,
+            help="A file of client options, name=value.",
+        ),
+        click.option(
+            "-b",
+            "--bootstrap-servers",
+            metavar="HOST:PORT,...",
+            expose_value=False,
+            callback=_take_servers,
+            help=f"Brokers to ask first. [default: ${SERVERS_VARIABLE}, or localhost:9092]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def client_config(ctx: click.Context) -> ClientConfig:
+    """All that was given on the command line, checked."""
+    settings = dict(_settings(ctx))
+    if servers := os.environ.get(SERVERS_VARIABLE):
+        settings.setdefault("bootstrap.servers", servers)
+    try:
+        return ClientConfig(settings)
+    except KafkaError as problem:
+        raise click.UsageError(problem.detail) from None
+
+
+def open_cluster(ctx: click.Context) -> "Cluster":
+    from barnabas.client.cluster import Cluster
+
+    config = client_config(ctx)
+    return Cluster(
+        config.bootstrap_servers, client_id=config.client_id, timeout_ms=config.request_timeout_ms
+    )
+
+
+def pairs(texts: Iterable[str], what: str = "NAME=VALUE") -> dict[str, str]:
+    """name=value, each."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"{text!r}: expected {what}")
+        found[name.strip()] = value
+    return found
+
+
+def list_options(options: Iterable[Option[Any]]) -> None:
+    """What `-X list` shows."""
+    for option in options:
+        default = option.format(option.default)
+        click.echo(f"{option.name}={'' if default is None else default}")
+        click.echo(f"    {option.doc}")
+
+
+def _settings(ctx: click.Context) -> dict[str, str]:
+    settings: dict[str, str] = ctx.find_root().meta.setdefault(_KEY, {})
+    return settings
+
+
+def _take_settings(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> None:
+    if "list" in texts:
+        list_options(OPTIONS.values())
+        ctx.exit()
+    _settings(ctx).update(pairs(texts))
+
+
+def _take_file(ctx: click.Context, parameter: click.Parameter, path: str | None) -> None:
+    if path is not None:
+        with open(path, encoding="utf-8") as file:
+            for name, value in parse_properties(file.read()).items():
+                _settings(ctx).setdefault(name, value)
+
+
+def _take_servers(ctx: click.Context, parameter: click.Parameter, servers: str | None) -> None:
+    if servers is not None:
+        _settings(ctx)["bootstrap.servers"] = servers

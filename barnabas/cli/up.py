@@ -1,0 +1,132 @@
+"""`barnabas up`: a broker in the foreground."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from barnabas.cli.options import list_options, pairs
+from barnabas.config import broker
+from barnabas.config.alter import check_static
+from barnabas.config.kinds import Address, parse_address
+from barnabas.config.properties import parse_properties
+from barnabas.model.errors import KafkaError
+
+DEFAULT_DATA = "barnabas-data"
+DEFAULT_LISTEN = "127.0.0.1:9092"
+_MEMORY = "/dev/shm"
+_START_TICKS = 21  # of the fields of /proc/self/stat, counted from 0
+
+
+class HostAndPort(click.ParamType[Address]):
+    """HOST:PORT."""
+
+    name = "HOST:PORT"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Address:
+        try:
+            return parse_address(str(value))
+        except ValueError as problem:
+            self.fail(f"{value!r}: {problem}", param, ctx)
+
+
+@click.command()
+@click.option("--data", metavar="DIR", help=f"Where records are kept. [default: {DEFAULT_DATA}]")
+@click.option("--ephemeral", is_flag=True, help="Keep records in memory, gone at the end.")
+@click.option(
+    "--listen", type=HostAndPort(), help=f"Port 0 picks a free one. [default: {DEFAULT_LISTEN}]"
+)
+@click.option("--metrics", type=HostAndPort(), help="Where Prometheus may read metrics.")
+@click.option(
+    "-X",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A broker option by Kafka's name; `-X list` shows them.",
+)
+@click.option(
+    "-F",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A file of broker options, as server.properties.",
+)
+def command(
+    data: str | None,
+    ephemeral: bool,
+    listen: Address | None,
+    metrics: Address | None,
+    settings: tuple[str, ...],
+    file: str | None,
+) -> int:
+    """Run a broker here, in the foreground.
+
+    Prints one line with its address when it answers. Ctrl-C or SIGTERM stops it cleanly.
+    """
+    if "list" in settings:
+        list_options(broker.OPTIONS.values())
+        return 0
+    if ephemeral and data is not None:
+        raise click.UsageError("--data and --ephemeral exclude each other")
+    static = _static(settings, file)
+    if listen is not None:
+        static["listeners"] = f"PLAINTEXT://{listen}"
+    static.setdefault("listeners", f"PLAINTEXT://{DEFAULT_LISTEN}")
+    if metrics is not None:
+        static["metrics.listen"] = str(metrics)
+    with _directory(data or _directory_in(static), ephemeral) as directory:
+        from barnabas.broker.main import run
+
+        return run(static, directory, _say_ready)
+
+
+def _static(settings: tuple[str, ...], file: str | None) -> dict[str, str]:
+    given: dict[str, str] = {}
+    try:
+        if file is not None:
+            with open(file, encoding="utf-8") as text:
+                given = parse_properties(text.read())
+        static, ignored = check_static({**given, **pairs(settings)})
+    except KafkaError as problem:
+        raise click.UsageError(problem.detail) from None
+    for name in ignored:
+        click.echo(f"barnabas: ignoring {name}: it tunes a part that is not here", err=True)
+    return static
+
+
+def _directory_in(static: dict[str, str]) -> str:
+    directories = broker.BrokerConfig(static).directories
+    if len(directories) > 1:
+        raise click.UsageError(f"log.dirs names {len(directories)} directories; one is supported")
+    return directories[0]
+
+
+@contextmanager
+def _directory(data: str, ephemeral: bool) -> Iterator[str]:
+    if not ephemeral:
+        yield data
+        return
+    import shutil
+    import tempfile
+
+    in_memory = _MEMORY if os.path.isdir(_MEMORY) and os.access(_MEMORY, os.W_OK) else None
+    directory = tempfile.mkdtemp(prefix="barnabas-", dir=in_memory)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _say_ready(host: str, port: int) -> None:
+    click.echo(f"barnabas ready on {Address(host, port)} ({_age_ms()} ms)")
+
+
+def _age_ms() -> int:
+    """Since this process was started, by the kernel's count, which is in steps of 10 ms."""
+    with open("/proc/self/stat", encoding="ascii", errors="replace") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    started = int(fields[_START_TICKS - 2]) / os.sysconf("SC_CLK_TCK")
+    return round((time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1000)
