@@ -235,6 +235,15 @@ def test_what_is_not_bytes_is_refused_and_leaves_no_trace(records: Any) -> None:
 
 
 @both
+@pytest.mark.parametrize("timestamp", [2**63, -(2**63) - 1, 2**90])
+def test_a_timestamp_over_64_bits_is_refused(records: Any, timestamp: int) -> None:
+    builder = records.BatchBuilder()
+    with pytest.raises(OverflowError):
+        builder.append(b"", b"", (), timestamp)
+    assert builder.count == 0
+
+
+@both
 def test_a_first_record_that_is_refused_leaves_its_time_behind_it(records: Any) -> None:
     builder = records.BatchBuilder()
     with pytest.raises(TypeError):

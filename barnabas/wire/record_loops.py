@@ -1,0 +1,446 @@
+# cython: annotation_typing=False, infer_types=False
+"""The loops over single records: encode, decode, look for a time, count.
+
+In: fields of records, or the bytes of a batch behind its header, decompressed.
+Out: bytes, records, or Corrupt that says what is wrong and where.
+Always: nothing is read past the end of the record it belongs to; offsets rise.
+Not here: batches as a whole (records.py), their header (batch.py), codecs (compression.py).
+
+This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+record_loops.pxd; `COMPILED` says which of the two is running.
+"""
+
+from collections.abc import Iterable
+
+from barnabas.model.errors import Code, Corrupt, InvalidRequest
+
+COMPILED = not __file__.endswith(".py")
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+RECORD_SIZE_MIN = 7  # length, attributes, two deltas, two lengths and a count, of one byte each
+NO_TIMESTAMP = -1
+
+_RECORD_SIZE_MIN = RECORD_SIZE_MIN
+_HEADER_SIZE_MIN = 2  # of a record's header: the lengths of its key and its value
+_INT32_MAX = 0x7FFF_FFFF
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+_INT64_MIN = -_INT64_MAX - 1
+
+
+class Record:
+    """One record. Not to be changed once made; compiled, it cannot be."""
+
+    __slots__ = ("headers", "key", "offset", "timestamp", "value")
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    def __init__(
+        self,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+    ) -> None:
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return (
+            self.offset == other.offset
+            and self.timestamp == other.timestamp
+            and self.key == other.key
+            and self.value == other.value
+            and self.headers == other.headers
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.offset, self.timestamp, self.key, self.value, self.headers))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Record, (self.offset, self.timestamp, self.key, self.value, self.headers)
+
+    def __repr__(self) -> str:
+        return (
+            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={self.key!r},"
+            f" value={self.value!r}, headers={self.headers!r})"
+        )
+
+
+class RecordWriter:
+    """Encodes records as they come, behind `room` bytes left free for a header."""
+
+    buffer: bytearray
+    count: int
+    last_offset_delta: int  # of the last record, or -1
+    base_timestamp: int  # of the first record, or -1
+    max_timestamp: int  # the latest of any record, or -1
+
+    def __init__(self, room: int, size_max: int = _INT32_MAX) -> None:
+        self.buffer = bytearray(room)
+        self.count = 0
+        self.last_offset_delta = -1
+        self.base_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self._size_max = size_max
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, the room in front included."""
+        return len(self.buffer)
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp: int,
+    ) -> bool:
+        """Take the record, unless with it there would be more than `size_max` bytes.
+
+        A first record is always taken: whether it is too large is for the caller to say.
+        """
+        return self._append(self.last_offset_delta + 1, timestamp, key, value, headers)
+
+    def extend(self, records: Iterable[Record], base_offset: int) -> None:
+        """Take all of these, each at its own offset."""
+        for record in records:
+            delta = record.offset - base_offset
+            if delta <= self.last_offset_delta:
+                raise ValueError(
+                    f"record at offset {record.offset} after offset"
+                    f" {base_offset + self.last_offset_delta}"
+                )
+            self._append(delta, record.timestamp, record.key, record.value, record.headers)
+
+    def close(self) -> bytearray:
+        """All the bytes; nothing more is taken."""
+        if self._closed:
+            raise ValueError("the batch has been built: start another builder")
+        self._closed = True
+        return self.buffer
+
+    def _append(
+        self,
+        delta: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+    ) -> bool:
+        if self._closed:
+            raise ValueError("the batch has been built: start another builder")
+        if delta > _INT32_MAX:
+            raise ValueError(f"offset delta {delta} does not fit in a batch")
+        if not _INT64_MIN <= timestamp <= _INT64_MAX:
+            raise OverflowError(f"timestamp {timestamp} is over 64 bits")
+        base = self.base_timestamp if self.count else timestamp
+        if timestamp > _INT64_MAX + base if base < 0 else timestamp < _INT64_MIN + base:
+            raise ValueError(f"timestamp {timestamp} is too far from the batch's first, {base}")
+        start = len(self.buffer)
+        try:
+            _write_record(self.buffer, delta, timestamp - base, key, value, headers)
+        except BaseException:
+            del self.buffer[start:]
+            raise
+        if self.count == 0:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif len(self.buffer) > self._size_max:
+            del self.buffer[start:]
+            return False
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.last_offset_delta = delta
+        self.count += 1
+        return True
+
+
+def _write_record(
+    buffer: bytearray,
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+) -> None:
+    key_size = -1 if key is None else len(key)
+    value_size = -1 if value is None else len(value)
+    size = (
+        1
+        + _varint_size(timestamp_delta)
+        + _varint_size(offset_delta)
+        + _varint_size(key_size)
+        + _varint_size(value_size)
+        + _varint_size(len(headers))
+    )
+    if key_size > 0:
+        size += key_size
+    if value_size > 0:
+        size += value_size
+    names = []
+    for name, content in headers:
+        encoded = name.encode()
+        names.append(encoded)
+        size += _varint_size(len(encoded)) + len(encoded)
+        size += 1 if content is None else _varint_size(len(content)) + len(content)
+    if size > _INT32_MAX:
+        raise InvalidRequest(
+            Code.MESSAGE_TOO_LARGE, f"record of {size} bytes: none can be over {_INT32_MAX}"
+        )
+    _write_varint(buffer, size)
+    end = len(buffer) + size
+    buffer.append(0)  # attributes, of which records have none
+    _write_varint(buffer, timestamp_delta)
+    _write_varint(buffer, offset_delta)
+    _write_varint(buffer, key_size)
+    if key is not None:
+        buffer += key
+    _write_varint(buffer, value_size)
+    if value is not None:
+        buffer += value
+    _write_varint(buffer, len(headers))
+    if headers:
+        for i in range(len(names)):
+            encoded = names[i]
+            content = headers[i][1]
+            _write_varint(buffer, len(encoded))
+            buffer += encoded
+            _write_varint(buffer, -1 if content is None else len(content))
+            if content is not None:
+                buffer += content
+    if len(buffer) != end:
+        raise TypeError("keys, values and header values must be bytes")
+
+
+def _varint_size(number: int) -> int:
+    rest = (number << 1) ^ (number >> 63)
+    size = 1
+    while rest > 0x7F:
+        rest >>= 7
+        size += 1
+    return size
+
+
+def _write_varint(buffer: bytearray, number: int) -> None:
+    rest = (number << 1) ^ (number >> 63)
+    while rest > 0x7F:
+        buffer.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    buffer.append(rest)
+
+
+def decode_records(
+    body: bytes,
+    count: int,
+    base_offset: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    appended: bool,
+) -> list[Record]:
+    """`appended`: the broker set the time, and every record has the batch's."""
+    data = body
+    size = len(body)
+    records = []
+    previous = -1
+    at = 0
+    for _ in range(count):
+        end, at = _record_end(data, at, size)
+        delta, at = _varint64(data, at, end, "timestamp delta")
+        offset_delta, at = _varint32(data, at, end, "offset delta")
+        if not previous < offset_delta <= last_offset_delta:
+            raise _bad_offset(offset_delta, previous, last_offset_delta, at)
+        previous = offset_delta
+        record = Record.__new__(Record)
+        record.offset = base_offset + offset_delta
+        record.timestamp = max_timestamp if appended else _time(base_timestamp, delta, at)
+
+        length, at = _length(data, at, end, "key length")
+        if length < 0:
+            record.key = None
+        else:
+            record.key = data[at : at + length]
+            at += length
+
+        length, at = _length(data, at, end, "value length")
+        if length < 0:
+            record.value = None
+        else:
+            record.value = data[at : at + length]
+            at += length
+
+        if at < end and data[at] == 0:
+            at += 1
+            record.headers = ()
+        else:
+            record.headers, at = _read_headers(data, at, end)
+        if at != end:
+            raise _misfit("record", at, end)
+        records.append(record)
+    if at != size:
+        raise _misfit("batch", at, size)
+    return records
+
+
+def _read_headers(data: bytes, at: int, end: int) -> tuple[Headers, int]:
+    count, at = _header_count(data, at, end)
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        length, at = _header_key_length(data, at, end)
+        try:
+            key = data[at : at + length].decode("utf-8")
+        except UnicodeDecodeError as problem:
+            raise Corrupt(f"header key at byte {at} of the records: {problem}") from None
+        at += length
+        length, at = _length(data, at, end, "header value length")
+        if length < 0:
+            headers.append((key, None))
+        else:
+            headers.append((key, data[at : at + length]))
+            at += length
+    return tuple(headers), at
+
+
+def find_record(
+    body: bytes,
+    count: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    timestamp: int,
+) -> tuple[int, int]:
+    """Offset delta and timestamp of the first record not before `timestamp`; or -1 and -1."""
+    data = body
+    size = len(body)
+    at = 0
+    previous = -1
+    for _ in range(count):
+        end, at = _record_end(data, at, size)
+        delta, at = _varint64(data, at, end, "timestamp delta")
+        offset_delta, at = _varint32(data, at, end, "offset delta")
+        if not previous < offset_delta <= last_offset_delta:
+            raise _bad_offset(offset_delta, previous, last_offset_delta, at)
+        previous = offset_delta
+        found = _time(base_timestamp, delta, at)
+        if found >= timestamp:
+            return offset_delta, found
+        at = end
+    return -1, -1
+
+
+def count_records(body: bytes) -> int:
+    data = body
+    size = len(body)
+    at = 0
+    count = 0
+    while at < size:
+        end, at = _record_end(data, at, size)
+        _, at = _varint64(data, at, end, "timestamp delta")
+        _, at = _varint32(data, at, end, "offset delta")
+        length, at = _length(data, at, end, "key length")
+        at += max(length, 0)
+        length, at = _length(data, at, end, "value length")
+        at += max(length, 0)
+        header_count, at = _header_count(data, at, end)
+        for _ in range(header_count):
+            length, at = _header_key_length(data, at, end)
+            at += length
+            length, at = _length(data, at, end, "header value length")
+            at += max(length, 0)
+        if at != end:
+            raise _misfit("record", at, end)
+        count += 1
+    return count
+
+
+def _record_end(data: bytes, at: int, size: int) -> tuple[int, int]:
+    """Where the record at `at` ends, and where its first field behind the attributes is."""
+    length, at = _varint32(data, at, size, "record length")
+    if length < _RECORD_SIZE_MIN - 1 or length > size - at:
+        raise Corrupt(
+            f"record of {length} bytes at byte {at} of the records, where {size - at} are left"
+        )
+    return at + length, at + 1
+
+
+def _length(data: bytes, at: int, end: int, what: str) -> tuple[int, int]:
+    """A length that fits in what is left of the record, or -1 for null."""
+    length, at = _varint32(data, at, end, what)
+    if length < -1 or length > end - at:
+        raise Corrupt(
+            f"{what} {length} at byte {at} of the records, where the record has {end - at} left"
+        )
+    return length, at
+
+
+def _header_count(data: bytes, at: int, end: int) -> tuple[int, int]:
+    count, at = _varint32(data, at, end, "header count")
+    if count < 0 or count > (end - at) // _HEADER_SIZE_MIN:
+        raise Corrupt(
+            f"header count {count} at byte {at} of the records, where the record has"
+            f" {end - at} bytes left"
+        )
+    return count, at
+
+
+def _header_key_length(data: bytes, at: int, end: int) -> tuple[int, int]:
+    length, at = _length(data, at, end, "header key length")
+    if length < 0:
+        raise Corrupt(f"a header without a key at byte {at} of the records")
+    return length, at
+
+
+def _varint32(data: bytes, at: int, end: int, what: str) -> tuple[int, int]:
+    if at < end and data[at] < 0x80:
+        return (data[at] >> 1) ^ -(data[at] & 1), at + 1
+    number, at = _varint64(data, at, end, what)
+    if not -_INT32_MAX - 1 <= number <= _INT32_MAX:
+        raise Corrupt(f"{what} before byte {at} of the records is over 32 bits")
+    return number, at
+
+
+def _varint64(data: bytes, at: int, end: int, what: str) -> tuple[int, int]:
+    raw = 0
+    shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        if byte < 0x80:
+            if shift == 63 and byte > 1:
+                break
+            raw |= byte << shift
+            return (raw >> 1) ^ -(raw & 1), at
+        if shift == 63:
+            break
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+    if shift == 63:
+        raise Corrupt(f"{what} before byte {at} of the records is over 64 bits")
+    raise Corrupt(f"{what} cut short at byte {at} of the records")
+
+
+def _time(base: int, delta: int, at: int) -> int:
+    if base > _INT64_MAX - delta if delta > 0 else base < _INT64_MIN - delta:
+        raise Corrupt(f"timestamp {base} + {delta} at byte {at} of the records is over 64 bits")
+    return base + delta
+
+
+def _bad_offset(delta: int, previous: int, last: int, at: int) -> Corrupt:
+    return Corrupt(
+        f"offset delta {delta} at byte {at} of the records, after {previous} in a batch whose last"
+        f" is {last}"
+    )
+
+
+def _misfit(what: str, at: int, end: int) -> Corrupt:
+    return Corrupt(f"{what} ends at byte {end} of the records, its fields at {at}")
