@@ -34,7 +34,10 @@ SlicedRecords = Annotated[Buffer | FileSlice, "records"]
 
 VERSION_MAX = 0x7FFF
 ELEMENTS_MAX = 250_000
-"""Array elements and tags in one message, nested ones included."""
+"""Array elements and tags in one request, nested ones included; a frame of 100 MB could
+name 50 million empty strings."""
+RESPONSE_ELEMENTS_MAX = 4_000_000
+"""The same in a response: a large cluster's metadata names its brokers again and again."""
 
 
 class _Required:
@@ -151,6 +154,7 @@ class Message(Struct):
     version_min: ClassVar[int]
     version_max: ClassVar[int]
     flexible_from: ClassVar[int]
+    elements_max: ClassVar[int]
     has_records: ClassVar[bool]
     decoders: ClassVar[dict[int, Decoder]]
     encoders: ClassVar[dict[int, Encoder]]
@@ -206,6 +210,8 @@ def message(
         made.version_min = int(first)
         made.version_max = int(last or first)
         made.flexible_from = VERSION_MAX if flexible == "none" else int(flexible.rstrip("+"))
+        response = made.__name__.endswith("Response")
+        made.elements_max = RESPONSE_ELEMENTS_MAX if response else ELEMENTS_MAX
         made.has_records = records
         made.decoders = {}
         made.encoders = {}

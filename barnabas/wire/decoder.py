@@ -5,17 +5,23 @@ Neighbouring fields of fixed width, and the length byte or bytes after them, are
 IndexError or struct.error, so only lengths are checked by hand; the line that failed tells
 which field it was about.
 
-Always: what is allocated is bounded by the size of the input and by ELEMENTS_MAX.
+Always: what is allocated is bounded by the size of the input and by `elements_max`.
 """
 
 import struct
 from functools import cache
 from typing import Any
 
-from barnabas.model.ports import Buffer
-from barnabas.wire.codec import ELEMENTS_MAX, Decoder, Message, Struct
+from barnabas.wire.codec import Decoder, Message, Struct
 from barnabas.wire.plan import WIDTH, Kind, PlannedField, Source, least_size, plan_of
-from barnabas.wire.primitives import STRING_LENGTH_MAX, Malformed, read_uvarint, uuid_from_bytes
+from barnabas.wire.primitives import (
+    STRING_LENGTH_MAX,
+    Malformed,
+    next_tag,
+    read_uvarint,
+    skip_tags,
+    uuid_from_bytes,
+)
 
 FAILURES = (IndexError, struct.error, ValueError, Malformed)
 
@@ -43,8 +49,8 @@ class _Writer:
             unpack_many=struct.unpack_from,
             bad_length=_bad_length,
             bad_count=_bad_count,
-            next_tag=_next_tag,
-            skip_tags=_skip_tags,
+            next_tag=next_tag,
+            skip_tags=skip_tags,
         )
         self.run: list[tuple[str, str]] = []  # formats and targets, not yet read
 
@@ -59,7 +65,7 @@ class _Writer:
         else:
             source.line("if type(data) is not bytes: data = bytes(data)")
         source.line("end = len(data)")
-        source.line(f"budget = {ELEMENTS_MAX}")
+        source.line(f"budget = {self.cls.elements_max}")
         source.line("try:")
         source.depth = 2
         made = self.struct(self.cls)
@@ -205,9 +211,7 @@ class _Writer:
         if self.flexible:
             source.line(f"{n} -= 1")
         least = max(1, least_size(element, self.version, self.flexible))
-        source.line(f"budget -= {n}")
-        source.line(f"if {n} < 0 or budget < 0 or {n} * {least} > end - p:")
-        source.line(f"    raise ValueError(bad_count({n}, {least}, end - p))")
+        self.spend(n, least)
         if element.shape == "fixed" and element.format != "16s":
             source.line(f"{target} = list(unpack_many(f'>{{{n}}}{element.format}', data, p))")
             source.line(f"p += {n} * {WIDTH[element.format]}")
@@ -222,6 +226,12 @@ class _Writer:
         if kind.nullable:
             source.depth -= 1
 
+    def spend(self, n: str, least: int) -> None:
+        """Refuse a count that the rest of the input cannot hold, or that is too many in all."""
+        self.source.line(f"budget -= {n}")
+        self.source.line(f"if {n} < 0 or budget < 0 or {n} * {least} > end - p:")
+        self.source.line(f"    raise ValueError(bad_count({n}, {least}, end - p))")
+
     # Tagged fields
 
     def tags(self, fields: list[PlannedField]) -> dict[str, str]:
@@ -232,7 +242,11 @@ class _Writer:
         self.read("B", count)
         self.flush()
         if not fields:
-            source.line(f"if {count}: p, budget = skip_tags(data, p, {count}, budget)")
+            source.line(f"if {count}:")
+            source.depth += 1
+            self.spend(count, 2)
+            source.line(f"p = skip_tags(data, p, {count})")
+            source.depth -= 1
             source.path.pop()
             return {}
         values = {}
@@ -242,9 +256,7 @@ class _Writer:
         tag, last, size, limit = (source.variable(s) for s in ("tag", "last", "size", "limit"))
         source.line(f"if {count}:")
         source.depth += 1
-        source.line(f"budget -= {count}")
-        source.line(f"if budget < 0 or {count} * 2 > end - p:")
-        source.line(f"    raise ValueError(bad_count({count}, 2, end - p))")
+        self.spend(count, 2)
         source.line(f"{last} = -1")
         source.line(f"for _ in range({count}):")
         source.depth += 1
@@ -268,29 +280,6 @@ class _Writer:
         return values
 
 
-def _next_tag(data: Buffer, p: int, last: int) -> tuple[int, int, int]:
-    """A tag, the size of its field, and where that starts."""
-    tag, p = read_uvarint(data, p)
-    size, p = read_uvarint(data, p)
-    if tag <= last:
-        raise ValueError(f"tag {tag} after tag {last}")
-    if size > len(data) - p:
-        raise ValueError(_bad_length(size, len(data) - p))
-    return tag, size, p
-
-
-def _skip_tags(data: Buffer, p: int, count: int, budget: int) -> tuple[int, int]:
-    """Step over fields that no version we speak has; nothing is made of them."""
-    budget -= count
-    if budget < 0 or count * 2 > len(data) - p:
-        raise ValueError(_bad_count(count, 2, len(data) - p))
-    tag = -1
-    for _ in range(count):
-        tag, size, p = _next_tag(data, p, tag)
-        p += size
-    return p, budget
-
-
 def _bad_length(length: int, left: int) -> str:
     if length < 0:
         return f"length {length} where null is not allowed" if length == -1 else f"length {length}"
@@ -302,4 +291,4 @@ def _bad_count(count: int, least: int, left: int) -> str:
         return "null is not allowed" if count == -1 else f"count {count}"
     if count * least > left:
         return f"{count} elements of {least} bytes or more, {left} bytes are left"
-    return f"{count} elements: a message may have {ELEMENTS_MAX} in all"
+    return f"{count} elements: with those before, more than a message may have"

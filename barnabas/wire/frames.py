@@ -15,9 +15,10 @@ from msgspec import Struct as MsgspecStruct
 from barnabas.model.ports import Buffer, FileSlice
 from barnabas.wire.apis import API_VERSIONS, APIS
 from barnabas.wire.codec import Message, make_encoder, merge_parts
-from barnabas.wire.primitives import Malformed, skip_tags
+from barnabas.wire.primitives import Malformed, read_uvarint, skip_tags
 
 SIZE_SIZE = 4
+HEADER_TAGS_MAX = 1_000  # no version of Kafka sends any
 FIXED_SIZE = 8  # of a request header: key, version, correlation id
 
 _FIXED = Struct(">hhi")
@@ -68,7 +69,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         if position < len(frame) and frame[position] == 0:
             position += 1
         else:
-            position = skip_tags(frame, position)
+            position = _skip_header_tags(frame, position)
     return RequestHeader(key, version, correlation, client_id, position)
 
 
@@ -125,5 +126,12 @@ def read_response(frame: Buffer, api_key: int, api_version: int) -> tuple[int, M
     (correlation_id,) = _CORRELATION.unpack_from(frame)
     position = _CORRELATION.size
     if api_version >= api.flexible_from and api_key != API_VERSIONS:
-        position = skip_tags(frame, position)
+        position = _skip_header_tags(frame, position)
     return correlation_id, api.response.decode(frame, api_version, position)
+
+
+def _skip_header_tags(frame: Buffer, position: int) -> int:
+    count, position = read_uvarint(frame, position)
+    if count > HEADER_TAGS_MAX:
+        raise Malformed(f"header with {count} tagged fields, {HEADER_TAGS_MAX} at most")
+    return skip_tags(frame, position, count)

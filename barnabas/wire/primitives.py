@@ -124,19 +124,23 @@ def compact_string(text: str | None) -> bytes:
     return uvarint(len(data) + 1) + data
 
 
-def skip_tags(data: Buffer, position: int) -> int:
-    """The position after a section of tagged fields, none of which is looked at."""
-    count, position = read_uvarint(data, position)
-    previous = -1
+def next_tag(data: Buffer, position: int, previous: int) -> tuple[int, int, int]:
+    """A tag, the size of its field, and where that starts. Tags only go up."""
+    tag, position = read_uvarint(data, position)
+    size, position = read_uvarint(data, position)
+    if tag <= previous:
+        raise Malformed(f"tag {tag} follows tag {previous}")
+    if size > len(data) - position:
+        raise Malformed(f"tag {tag} of {size} bytes: {len(data) - position} are left")
+    return tag, size, position
+
+
+def skip_tags(data: Buffer, position: int, count: int) -> int:
+    """The position after `count` tagged fields, of which nothing is kept."""
+    tag = -1
     for _ in range(count):
-        tag, position = read_uvarint(data, position)
-        size, position = read_uvarint(data, position)
-        if tag <= previous:
-            raise Malformed(f"tag {tag} at byte {position} follows tag {previous}")
-        if size > len(data) - position:
-            raise Malformed(f"tag {tag} of {size} bytes: {len(data) - position} are left")
+        tag, size, position = next_tag(data, position, tag)
         position += size
-        previous = tag
     return position
 
 

@@ -43,7 +43,7 @@ KNOWN_TO_KIO = [case for case in CASES if known_to_kio(*case)]
 def plain(value: object) -> object:
     """A value of either implementation, in words that both share."""
     if isinstance(value, ErrorCode):
-        return int(value.value[0] if isinstance(value.value, tuple) else value.value)
+        return int(value.value)
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, datetime):
