@@ -20,7 +20,7 @@ SLOW := tests/clients tests/peers tests/kill tests/fuzz
 SLOW_HERE = $(wildcard $(SLOW))
 PYTEST = $(PY) -m pytest -q
 
-.PHONY: help demo test check lint fast slow bench sim fuzz kills clean
+.PHONY: help demo test check lint fast slow bench sim fuzz kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -35,6 +35,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 $(COMPILED): $(INSTALLED) setup.py $(TYPED) $(TYPED:.pxd=.py)
 	$(PY) setup.py -q build_ext --inplace
 	touch $@
+
+compile: $(COMPILED) ## the hot loops, after an edit
 
 demo: $(COMPILED) ## a broker, a topic, a producer and a consumer
 	$(PY) -m barnabas demo

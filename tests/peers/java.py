@@ -20,7 +20,7 @@ COMPILE_TIMEOUT_S = 120
 _ARTIFACTS = (
     ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
     ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-    ("org.slf4j", "slf4j-simple", "2.0.16"),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
 
 
