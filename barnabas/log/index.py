@@ -19,13 +19,14 @@ from barnabas.model.ports import Disk
 OFFSET_ENTRY = Struct(">II")
 TIME_ENTRY = Struct(">qI")
 RELATIVE_OFFSET_MAX = 0x7FFF_FFFF  # Kafka reads it as a signed int
+_PAGE = 4096
 _POSITION = Struct(">I")
 
 
 class MappedEntries:
     """Fixed-size entries in a file that is mapped only while somebody needs it."""
 
-    __slots__ = ("_disk", "_entry_size", "_grown", "_view", "count", "limit", "path")
+    __slots__ = ("_backed", "_disk", "_entry_size", "_grown", "_view", "count", "limit", "path")
 
     def __init__(self, disk: Disk, path: str, entry_size: int, count: int) -> None:
         self._disk = disk
@@ -34,21 +35,38 @@ class MappedEntries:
         self.path = path
         self.count = count
         self.limit = 0  # entries that fit; 0 while no room is mapped for writing
+        self._backed = 0  # entries whose blocks are surely on the disk
         self._grown = False  # the file may be longer than its entries
 
-    def reserve(self, bytes_max: int) -> None:
-        """Make room for appending: the file at its full (sparse) length, mapped."""
-        self.release()
-        self.limit = max(bytes_max // self._entry_size, self.count + 1)
-        length = self.limit * self._entry_size
-        self._grown = True
-        file = self._disk.open(self.path, create=True)
-        try:
-            file.truncate(self.count * self._entry_size)  # nothing stale behind the last entry
-            file.truncate(length)
-            self._view = file.map(length)
-        finally:
-            file.close()
+    def reserve(self, bytes_max: int, spare: int = 0) -> int:
+        """Make room for appending; how many entries fit now, `spare` ones not counted.
+
+        The file gets its full (sparse) length and is mapped. Blocks are written ahead, a page
+        at a time: a store into a hole of a full disk would kill the process, a write only fails.
+        """
+        size = self._entry_size
+        if not self.limit:
+            self.release()
+            limit = max(bytes_max // size, self.count + 1 + spare)
+            file = self._disk.open(self.path, create=True)
+            try:
+                self._grown = True
+                file.truncate(self.count * size)  # nothing stale behind the last entry
+                file.truncate(limit * size)
+                self._view = file.map(limit * size)
+            finally:
+                file.close()
+            self.limit = limit
+            self._backed = self.count
+        if self._backed - self.count <= spare and self._backed < self.limit:
+            ahead = min(_PAGE // size, self.limit - self._backed)
+            file = self._disk.open(self.path)
+            try:
+                file.write(self._backed * size, bytes(ahead * size))
+            finally:
+                file.close()
+            self._backed += ahead
+        return self._backed - self.count - spare
 
     def view(self) -> memoryview:
         """The entries; only to be called while there are any."""
@@ -110,7 +128,7 @@ class OffsetIndex(MappedEntries):
         super().__init__(disk, path, OFFSET_ENTRY.size, count)
 
     def append(self, relative_offset: int, position: int) -> None:
-        assert self.count < self.limit, "the segment rolls before its index is full"
+        assert self.count < self._backed, "the segment makes room before it appends"
         OFFSET_ENTRY.pack_into(self.view(), self.count * 8, relative_offset, position)
         self.count += 1
 
@@ -134,13 +152,28 @@ class OffsetIndex(MappedEntries):
 
     def _floor_slot(self, key: int, field: int) -> int:
         high = self.count - 1
-        if high < 0:
+        if high < 0 or key < 0:
             return -1
         view = self.view()
         unpack = _POSITION.unpack_from
-        if unpack(view, high * 8 + field)[0] <= key:
+        last: int = unpack(view, high * 8 + field)[0]
+        if last <= key:
             return high
-        low = -1
+        # Entries are spread evenly, more or less: guess, and close in on both sides of it.
+        low, step = -1, 2
+        guess = key * high // last
+        if unpack(view, guess * 8 + field)[0] <= key:
+            low = guess
+            while (guess := guess + step) < high and unpack(view, guess * 8 + field)[0] <= key:
+                low = guess
+                step <<= 2
+            high = min(high, guess)
+        else:
+            high = guess
+            while (guess := guess - step) > low and unpack(view, guess * 8 + field)[0] > key:
+                high = guess
+                step <<= 2
+            low = max(low, guess)
         while high - low > 1:
             middle = (low + high) >> 1
             if unpack(view, middle * 8 + field)[0] <= key:
@@ -177,7 +210,7 @@ class TimeIndex(MappedEntries):
         """Does nothing unless the timestamp is above all before."""
         if timestamp <= self.last_timestamp:
             return
-        assert self.count < self.limit, "the segment rolls before its index is full"
+        assert self.count < self._backed, "the segment makes room before it appends"
         TIME_ENTRY.pack_into(self.view(), self.count * 12, timestamp, relative_offset)
         self.count += 1
         self.last_timestamp = timestamp
@@ -223,11 +256,11 @@ class TimeIndex(MappedEntries):
                 high = middle
         return low
 
-    def problem(self, segment_size: int) -> str:
+    def problem(self) -> str:
         """Why this index cannot be trusted, or nothing."""
-        if not self.count:
-            return "" if not segment_size else "no entries"
         last = (-1, -1)
+        if not self.count:
+            return ""
         for entry in TIME_ENTRY.iter_unpack(self.view()[: self.count * 12]):
             if entry[0] <= last[0] or entry[1] < last[1]:
                 return "entries do not rise"

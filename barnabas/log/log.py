@@ -184,27 +184,27 @@ class Log:
         last_offset = base_offset + last_delta
         segment = self._active
         first_timestamp = segment.first_timestamp
-        if (
-            segment.entries_left < 1
-            or segment.size + size > config.segment_bytes
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-            or (
-                max_timestamp - first_timestamp
-                if first_timestamp >= 0
-                else wall_ms - segment.created_ms
-            )
-            > config.segment_ms - segment.jitter_ms
-        ):
-            segment = self._segment_for(size, last_offset, max_timestamp, wall_ms)
-        _pack_place(batch, 0, base_offset, length, leader_epoch)
-        if append_time >= 0:
-            _pack_attributes(batch, ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME)
-            _pack_timestamp(batch, _MAX_TIMESTAMP_POSITION, wall_ms)
-            _pack_crc(batch, CRC_POSITION, crc32c(batch[ATTRIBUTES_POSITION:]))
         try:
+            if (
+                segment.entries_left < 1
+                or segment.size + size > config.segment_bytes
+                or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+                or (
+                    max_timestamp - first_timestamp
+                    if first_timestamp >= 0
+                    else wall_ms - segment.created_ms
+                )
+                > config.segment_ms - segment.jitter_ms
+            ):
+                segment = self._segment_for(size, last_offset, max_timestamp, wall_ms)
+            _pack_place(batch, 0, base_offset, length, leader_epoch)
+            if append_time >= 0:
+                _pack_attributes(batch, ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME)
+                _pack_timestamp(batch, _MAX_TIMESTAMP_POSITION, wall_ms)
+                _pack_crc(batch, CRC_POSITION, crc32c(batch[ATTRIBUTES_POSITION:]))
             segment.append(batch, size, last_offset, max_timestamp, config.index_interval_bytes)
         except OSError as error:
-            raise self._write_failed(segment, error) from error
+            raise self._write_failed(error) from error
         if leader_epoch != self.epochs.latest:
             self.epochs.begin(leader_epoch, base_offset)
         if producer_id >= 0:
@@ -277,8 +277,9 @@ class Log:
         limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return crc32c(f"{self.partition} {base_offset}".encode()) % limit if limit > 0 else 0
 
-    def _write_failed(self, segment: Segment, error: OSError) -> Failed:
+    def _write_failed(self, error: OSError) -> Failed:
         """A batch that was not written whole must leave nothing behind."""
+        segment = self._active
         try:
             segment.cut_to_size()
         except OSError as second:
@@ -388,7 +389,10 @@ class Log:
         self._snapshots.remove_below(self._bases[0])
 
     def truncate_to(self, offset: int) -> None:
-        """Cut everything from `offset` on, and all that was derived from it."""
+        """Cut everything from `offset` on, and all that was derived from it.
+
+        Checkpoint the directory before the next append: the recovery point has gone back.
+        """
         if offset >= self.end_offset:
             return
         self._places.clear()

@@ -347,8 +347,8 @@ class _Opening:
         """Headers of batches in [offset, end)."""
         if offset >= end:
             return
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
-            if following is not None and following.base_offset <= offset:
+        for number, segment in enumerate(segments, 1):
+            if number < len(segments) and segments[number].base_offset <= offset:
                 continue
             found = segment.locate(offset) if segment.size else None
             if found is None:

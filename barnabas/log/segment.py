@@ -94,11 +94,7 @@ class Segment:
             file = disk.open(path, create=True)
             if file.size():
                 file.truncate(0)
-            if path == segment.path:
-                segment._file = file
-            else:
-                file.close()
-        warm.add(segment)
+            file.close()
         return segment
 
     @property
@@ -165,17 +161,11 @@ class Segment:
         self._warm.add(self)
         if not self.created_ms:
             self.created_ms = wall_ms
-        if self.first_timestamp == UNKNOWN:
-            header = HEADER.unpack_from(self.file().read(0, HEADER_SIZE))
-            self.first_timestamp = BatchHeader._make(header).max_timestamp
-        if not self.offset_index.limit:
-            self.offset_index.reserve(config.segment_index_bytes)
-        if not self.time_index.limit:
-            self.time_index.reserve(config.segment_index_bytes)
+        self._read_first_timestamp()
+        index_bytes = config.segment_index_bytes
         # Sealing may need one more entry in the time index.
         self.entries_left = min(
-            self.offset_index.limit - self.offset_index.count,
-            self.time_index.limit - self.time_index.count - 1,
+            self.offset_index.reserve(index_bytes), self.time_index.reserve(index_bytes, spare=1)
         )
 
     def cut_to_size(self) -> None:
@@ -187,8 +177,7 @@ class Segment:
         if self.size:
             self.load_indexes()
             if self.max_timestamp > self.time_index.last_timestamp:
-                if not self.time_index.limit:
-                    self.time_index.reserve(TIME_ENTRY.size)
+                self.time_index.reserve(0)
                 self.time_index.append(
                     self.max_timestamp, self.max_timestamp_offset - self.base_offset
                 )
@@ -211,10 +200,8 @@ class Segment:
         self.max_timestamp_offset = self.base_offset + relative
 
     def _index_problem(self) -> str:
-        for index, entry_size in (
-            (self.offset_index, OFFSET_ENTRY.size),
-            (self.time_index, TIME_ENTRY.size),
-        ):
+        offsets, times = self.offset_index, self.time_index
+        for index, entry_size in ((offsets, OFFSET_ENTRY.size), (times, TIME_ENTRY.size)):
             try:
                 length = self._disk.size(index.path)
             except FileNotFoundError:
@@ -222,10 +209,17 @@ class Segment:
             if length % entry_size:
                 return f"{index.path} has {length} bytes, not a multiple of {entry_size}"
             index.count = length // entry_size
-            problem = index.problem(self.size)
-            if problem:
-                return f"{index.path}: {problem}"
+        if problem := offsets.problem(self.size) or times.problem():
+            return problem
+        if not times.count and self._read_first_timestamp() >= 0:
+            return f"{times.path} is empty, but there are timestamps"
         return ""
+
+    def _read_first_timestamp(self) -> int:
+        if self.first_timestamp == UNKNOWN:
+            header = HEADER.unpack_from(self.file().read(0, HEADER_SIZE))
+            self.first_timestamp = BatchHeader._make(header).max_timestamp
+        return self.first_timestamp
 
     def rebuild_indexes(self, interval: int = INTERVAL) -> None:
         """From the headers of the batches; synced, as the log before may be durable already."""
