@@ -5,9 +5,9 @@ from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, s
 
 @message(api_key=18, versions="0-4", flexible="3+")
 class ApiVersionsRequest(Message):
-    """Which
+    """Which versions does the broker speak.
 
-    versions does the broker speak. v3: flexible, says what software the client is. v4: as v3.
+    v3: flexible, says what software the client is. v4: as v3.
     """
 
     client_software_name: str = since(3, default="", ignorable=True)
@@ -34,10 +34,9 @@ class FinalizedFeatureKey(Struct):
 
 @message(api_key=18, versions="0-4", flexible="3+")
 class ApiVersionsResponse(Message):
-    """The
+    """The versions of each API.
 
-    versions of each API. v1: throttle time. v3: flexible, features. v4: features whose minimum
-    is 0.
+    v1: throttle time. v3: flexible, features. v4: features whose minimum is 0.
     """
 
     error_code: Int16

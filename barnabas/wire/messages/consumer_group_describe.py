@@ -20,7 +20,7 @@ class TopicPartitions(Struct):
 
 
 class Assignment(Struct):
-    topic_partitions: list[TopicPartitions] = since(0, default=[])
+    topic_partitions: list[TopicPartitions]
 
 
 class Member(Struct):

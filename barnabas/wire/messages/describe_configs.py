@@ -48,9 +48,9 @@ class DescribeConfigsResult(Struct):
 
 @message(api_key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    """Options with their
+    """Options with their values and where these come from.
 
-    values and where these come from. v3: kinds, documentation. v4: flexible.
+    v3: kinds, documentation. v4: flexible.
     """
 
     throttle_time_ms: Int32 = 0

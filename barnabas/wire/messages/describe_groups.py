@@ -35,8 +35,8 @@ class DescribedGroup(Struct):
 class DescribeGroupsResponse(Message):
     """State and members of groups.
 
-    v1: throttle time. v3: allowed operations. v4: static membership. v5: flexible. v6: error
-    messages.
+    v1: throttle time. v3: allowed operations. v4: static membership. v5: flexible.
+    v6: error messages.
     """
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)

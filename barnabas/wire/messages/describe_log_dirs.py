@@ -40,8 +40,8 @@ class DescribeLogDirsResult(Struct):
 class DescribeLogDirsResponse(Message):
     """Sizes of partitions per log directory.
 
-    v2: flexible. v3: an error for all. v4: bytes of the disk. v5: is the directory being
-    emptied.
+    v2: flexible. v3: an error for all. v4: bytes of the disk.
+    v5: is the directory being emptied.
     """
 
     throttle_time_ms: Int32 = 0

@@ -50,9 +50,9 @@ class ForgottenTopic(Struct):
 class FetchRequest(Message):
     """Where to read on, per partition.
 
-    v5: log start offset. v7: fetch sessions. v9: leader epochs. v11: rack. v12: flexible,
-    divergence by epoch. v13: topics by id. v15: replica state. v17: directory ids. v18: the
-    follower's high watermark.
+    v5: log start offset. v7: fetch sessions. v9: leader epochs. v11: rack.
+    v12: flexible, divergence by epoch. v13: topics by id. v15: replica state.
+    v17: directory ids. v18: the follower's high watermark.
     """
 
     cluster_id: str | None = tagged(0, since=12, default=None, ignorable=True)

@@ -35,8 +35,8 @@ class JoinGroupResponseMember(Struct):
 class JoinGroupResponse(Message):
     """The generation, and for the leader its members.
 
-    v2: throttle time. v5: static membership. v6: flexible. v7: protocol type. v9: is the
-    assignment to be skipped.
+    v2: throttle time. v5: static membership. v6: flexible. v7: protocol type.
+    v9: is the assignment to be skipped.
     """
 
     throttle_time_ms: Int32 = since(2, default=0, ignorable=True)

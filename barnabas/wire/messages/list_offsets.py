@@ -18,8 +18,8 @@ class ListOffsetsTopic(Struct):
 class ListOffsetsRequest(Message):
     """Which offset belongs to a timestamp (-1 end, -2 start, -3 latest timestamp and on).
 
-    v2: isolation level. v4: leader epochs. v6: flexible. v7: -3. v8: -4 (local start). v9: -5
-    (end in tiers). v10: timeout. v11: -6 (first offset not yet in tiers).
+    v2: isolation level. v4: leader epochs. v6: flexible. v7: -3. v8: -4 (local start).
+    v9: -5 (end in tiers). v10: timeout. v11: -6 (first offset not yet in tiers).
     """
 
     replica_id: Int32

@@ -15,9 +15,9 @@ class MetadataRequestTopic(Struct):
 class MetadataRequest(Message):
     """Who leads what.
 
-    v1: null asks for all topics, none for none. v4: may topics be created. v8: allowed
-    operations. v9: flexible. v10: topic ids. v11: no cluster operations. v12: topics asked for
-    by id.
+    v1: null asks for all topics, none for none. v4: may topics be created.
+    v8: allowed operations. v9: flexible. v10: topic ids. v11: no cluster operations.
+    v12: topics asked for by id.
     """
 
     topics: list[MetadataRequestTopic] | None = nullable_since(1)
@@ -56,9 +56,9 @@ class MetadataResponseTopic(Struct):
 class MetadataResponse(Message):
     """Brokers, topics and leaders.
 
-    v1: racks, controller. v2: cluster id. v5: offline replicas. v7: leader epochs. v8: allowed
-    operations. v9: flexible. v10: topic ids. v11: no cluster operations. v12: names may be
-    null. v13: an error for the whole response.
+    v1: racks, controller. v2: cluster id. v5: offline replicas. v7: leader epochs.
+    v8: allowed operations. v9: flexible. v10: topic ids. v11: no cluster operations.
+    v12: names may be null. v13: an error for the whole response.
     """
 
     throttle_time_ms: Int32 = since(3, default=0, ignorable=True)

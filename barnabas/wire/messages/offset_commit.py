@@ -23,8 +23,8 @@ class OffsetCommitRequestTopic(Struct):
 class OffsetCommitRequest(Message):
     """How far a group has read.
 
-    v5: no retention time. v6: leader epochs. v7: static membership. v8: flexible. v9: new group
-    protocol. v10: topics by id.
+    v5: no retention time. v6: leader epochs. v7: static membership. v8: flexible.
+    v9: new group protocol. v10: topics by id.
     """
 
     group_id: str

@@ -28,8 +28,8 @@ class OffsetFetchRequestGroup(Struct):
 class OffsetFetchRequest(Message):
     """How far groups have read.
 
-    v2: null asks for all topics. v6: flexible. v7: stable offsets only. v8: several groups. v9:
-    new group protocol. v10: topics by id.
+    v2: null asks for all topics. v6: flexible. v7: stable offsets only. v8: several groups.
+    v9: new group protocol. v10: topics by id.
     """
 
     group_id: str = until(7, default="")
@@ -75,8 +75,8 @@ class OffsetFetchResponseGroup(Struct):
 class OffsetFetchResponse(Message):
     """Committed offsets with their metadata.
 
-    v2: an error for all. v3: throttle time. v5: leader epochs. v6: flexible. v8: several
-    groups. v10: topics by id.
+    v2: an error for all. v3: throttle time. v5: leader epochs. v6: flexible.
+    v8: several groups. v10: topics by id.
     """
 
     throttle_time_ms: Int32 = since(3, default=0, ignorable=True)

@@ -79,8 +79,8 @@ class NodeEndpoint(Struct):
 class ProduceResponse(Message):
     """Where each batch went.
 
-    v5: log start offset. v8: which records were refused, and why. v9: flexible. v10: the new
-    leader, for a producer that asked the old one. v13: topics by id.
+    v5: log start offset. v8: which records were refused, and why. v9: flexible.
+    v10: the new leader, for a producer that asked the old one. v13: topics by id.
     """
 
     responses: list[TopicProduceResponse]
