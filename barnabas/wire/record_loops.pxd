@@ -28,6 +28,9 @@ cdef class RecordWriter:
     cdef long long _size_max
     cdef bint _closed
 
+    @cython.locals(record=Record, delta=cython.longlong)
+    cpdef object extend(self, object records, long long base_offset)
+
     @cython.locals(start=Py_ssize_t, base=cython.longlong)
     cdef bint _append(
         self, long long delta, long long timestamp, object key, object value, object headers
@@ -97,7 +100,7 @@ cdef (long long, Py_ssize_t) _header_key_length(
     octets data, Py_ssize_t at, Py_ssize_t end
 ) except *
 
-@cython.locals(number=cython.longlong)
+@cython.locals(number=cython.longlong, raw=cython.int)
 cdef (long long, Py_ssize_t) _varint32(
     octets data, Py_ssize_t at, Py_ssize_t end, str what
 ) except *
