@@ -11,6 +11,7 @@ import click
 
 import barnabas
 from barnabas.cli import exits
+from barnabas.cli.groups import NamedCommands
 from barnabas.cli.options import cluster_options
 from barnabas.model.errors import KafkaError
 
@@ -23,7 +24,7 @@ COMMANDS = {
 }
 
 
-class LazyCommands(click.Group):
+class LazyCommands(NamedCommands):
     """Commands by name; the module of each is imported when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -60,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(help_text.format_message())
         return exits.USAGE
     except click.ClickException as problem:
-        problem.show()
+        _say(problem)
         return problem.exit_code
     except (click.Abort, KeyboardInterrupt):
         return exits.INTERRUPTED
@@ -74,6 +75,15 @@ def run(arguments: Sequence[str]) -> int:
         named = f"{problem.filename}: " if problem.filename else ""
         click.echo(f"barnabas: {named}{problem.strerror or problem}", err=True)
         return exits.FAILURE
+
+
+def _say(problem: click.ClickException) -> None:
+    """One line, and where to find help."""
+    context = problem.ctx if isinstance(problem, click.UsageError) else None
+    name = context.command_path if context else "barnabas"
+    line = " ".join(problem.format_message().split())
+    line = line[:1].lower() + line[1:]
+    click.echo(f"barnabas: {line.rstrip('.')} (see {name} --help)", err=True)
 
 
 def _forget_stdout() -> None:

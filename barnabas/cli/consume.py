@@ -1,0 +1,101 @@
+"""`barnabas consume`: records of a topic on standard output."""
+
+import sys
+
+import click
+
+from barnabas.cli.formats import Formatter, compile_format, to_json
+from barnabas.cli.offsets import BEGINNING, resolve
+from barnabas.cli.options import client_config, cluster_options, open_cluster
+from barnabas.cli.topic import find_topic, offsets_range, select_partitions
+from barnabas.client.admin import Admin
+from barnabas.client.consumer import PartitionReader
+from barnabas.client.positions import Limits, Positions
+
+
+@click.command(context_settings={"max_content_width": 100})
+@click.argument("topic")
+@click.option(
+    "-o",
+    "--offset",
+    "words",
+    multiple=True,
+    default=(BEGINNING,),
+    metavar="OFFSET",
+    help="beginning, end, OFFSET, -N (the last N), s@TIME (from), e@TIME (up to). TIME is in "
+    "milliseconds or ISO 8601. s@ and e@ go together.  [default: beginning]",
+)
+@click.option("-p", "--partition", "numbers", type=click.IntRange(0), multiple=True)
+@click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many records.")
+@click.option("-e", "--exit", "to_end", is_flag=True, help="Stop at what is the end now.")
+@click.option(
+    "-f",
+    "--format",
+    "format_",
+    help="%s value, %S its length, %R the same in 4 bytes, %k key, %K its length, %T time in ms, "
+    "%d time as ISO 8601, %h headers, %t topic, %p partition, %o offset, \\n \\t \\xNN. "
+    " [default: %s\\n]",
+)
+@click.option("-J", "--json", "as_json", is_flag=True, help="JSON lines, which produce -J reads.")
+@click.option("-Z", "null", is_flag=True, help="Print NULL for null keys and values.")
+@cluster_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    topic: str,
+    words: tuple[str, ...],
+    numbers: tuple[int, ...],
+    count: int | None,
+    to_end: bool,
+    format_: str | None,
+    as_json: bool,
+    null: bool,
+) -> None:
+    """Read records from a topic."""
+    if as_json and format_ is not None:
+        raise click.UsageError("-f and -J exclude each other")
+    range_ = offsets_range(words)
+    formatter = _formatter(format_, as_json, null)
+    config = client_config(ctx)
+    with open_cluster(ctx) as cluster:
+        admin = Admin(cluster)
+        partitions = select_partitions(find_topic(admin, topic), numbers)
+        starts, stops = resolve(admin, partitions, range_, to_end=to_end)
+        positions = Positions(
+            starts, stops, committed_only=config.isolation_level == "read_committed"
+        )
+        limits = Limits(
+            wait_ms_max=config.fetch_max_wait_ms,
+            bytes_min=config.fetch_min_bytes,
+            bytes_max=config.fetch_max_bytes,
+            partition_bytes_max=config.max_partition_fetch_bytes,
+        )
+        reader = PartitionReader(cluster, positions, limits)
+        given = _print_all(reader, positions, formatter, count)
+    if sys.stderr.isatty():
+        click.echo(f"{given} records", err=True)
+
+
+def _print_all(
+    reader: PartitionReader, positions: Positions, formatter: Formatter, count: int | None
+) -> int:
+    given = 0
+    out = sys.stdout.buffer
+    while positions.reading():
+        for message in reader.poll():
+            out.write(formatter(message))
+            given += 1
+            if given == count:
+                out.flush()
+                return given
+        out.flush()  # so that what has come is seen while waiting for more
+    return given
+
+
+def _formatter(format_: str | None, as_json: bool, null: bool) -> Formatter:
+    if as_json:
+        return to_json
+    try:
+        return compile_format("%s\\n" if format_ is None else format_, b"NULL" if null else None)
+    except ValueError as problem:
+        raise click.UsageError(f"-f {problem}") from None

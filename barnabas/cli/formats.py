@@ -1,0 +1,226 @@
+"""How a record looks on standard output: kcat's format letters, or JSON lines.
+
+In: a format as given to -f. Out: a function from a message to bytes.
+Always: `produce -J` reads what `consume -J` wrote, byte for byte the same key, value and
+headers.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.cli.offsets import iso_time
+from barnabas.client.positions import Message
+from barnabas.wire.batch import LOG_APPEND_TIME
+from barnabas.wire.records import Headers
+
+Formatter = Callable[[Message], bytes]
+
+_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\", "'": b"'", '"': b'"'}
+
+
+def _text(value: bytes | None) -> bytes:
+    return b"" if value is None else value
+
+
+def _length(value: bytes | None) -> int:
+    return -1 if value is None else len(value)
+
+
+def _number(field: Callable[[Message], int]) -> Formatter:
+    return lambda message: b"%d" % field(message)
+
+
+def _headers(message: Message) -> bytes:
+    return b",".join(
+        name.encode() + b"=" + (b"NULL" if value is None else value)
+        for name, value in message.headers
+    )
+
+
+LETTERS: dict[str, Formatter] = {
+    "s": lambda m: _text(m.value),
+    "v": lambda m: _text(m.value),
+    "S": _number(lambda m: _length(m.value)),
+    "R": lambda m: _length(m.value).to_bytes(4, signed=True),
+    "k": lambda m: _text(m.key),
+    "K": _number(lambda m: _length(m.key)),
+    "T": _number(lambda m: m.timestamp),
+    "h": _headers,
+    "t": lambda m: m.topic.encode(),
+    "p": _number(lambda m: m.partition),
+    "o": _number(lambda m: m.offset),
+    "d": lambda m: iso_time(m.timestamp).encode() if m.timestamp >= 0 else b"",
+    "e": _number(lambda m: m.batch.leader_epoch),
+    "x": _number(lambda m: m.batch.producer_id),
+    "y": _number(lambda m: m.batch.producer_epoch),
+    "[": _number(lambda m: m.marks.log_start),
+    "|": _number(lambda m: m.marks.last_stable),
+    "]": _number(lambda m: m.marks.high_watermark),
+}
+
+
+def compile_format(text: str, null: bytes | None = None) -> Formatter:
+    """ValueError names the letter or escape that is not known. `null` stands for null."""
+    parts: list[Formatter] = []
+    literal = bytearray()
+
+    def close_literal() -> None:
+        if literal:
+            fixed = bytes(literal)
+            parts.append(lambda message: fixed)
+            literal.clear()
+
+    position = 0
+    while position < len(text):
+        character = text[position]
+        if character == "\\":
+            escaped, position = _escape(text, position + 1)
+            literal += escaped
+        elif character == "%" and text[position + 1 : position + 2] == "%":
+            literal += b"%"
+            position += 2
+        elif character == "%":
+            close_literal()
+            part, position = _letter(text, position + 1, null)
+            parts.append(part)
+        else:
+            literal += character.encode()
+            position += 1
+    close_literal()
+    return lambda message: b"".join([part(message) for part in parts])
+
+
+def unescape(text: str) -> bytes:
+    """\\n, \\t, \\xNN and the like, in a delimiter."""
+    found = bytearray()
+    position = 0
+    while position < len(text):
+        if text[position] == "\\":
+            escaped, position = _escape(text, position + 1)
+            found += escaped
+        else:
+            found += text[position].encode()
+            position += 1
+    return bytes(found)
+
+
+def _escape(text: str, position: int) -> tuple[bytes, int]:
+    letter = text[position : position + 1]
+    if letter == "x":
+        digits = text[position + 1 : position + 3]
+        try:
+            return bytes.fromhex(digits), position + 3
+        except ValueError:
+            pass
+    elif letter in _ESCAPES:
+        return _ESCAPES[letter], position + 1
+    raise ValueError(f"\\{letter} is no escape: use \\n, \\t, \\r, \\0, \\\\ or \\xNN")
+
+
+def _letter(text: str, position: int, null: bytes | None) -> tuple[Formatter, int]:
+    letter = text[position : position + 1]
+    if letter not in LETTERS or not letter:
+        known = " ".join(f"%{known}" for known in LETTERS)
+        raise ValueError(f"%{letter} is no format letter: use {known} or %%")
+    if letter == "d" and text.startswith("{strftime[", position + 1):
+        start = position + 1 + len("{strftime[")
+        end = text.find("]}", start)
+        if end < 0:
+            raise ValueError("%d{strftime[...]} is not closed with ]}")
+        return _strftime(text[start:end]), end + 2
+    if null is not None and letter in "svk":
+        return (_or_null(letter, null)), position + 1
+    return LETTERS[letter], position + 1
+
+
+def _or_null(letter: str, null: bytes) -> Formatter:
+    if letter == "k":
+        return lambda m: null if m.key is None else m.key
+    return lambda m: null if m.value is None else m.value
+
+
+def _strftime(pattern: str) -> Formatter:
+    from datetime import UTC, datetime
+
+    return lambda m: datetime.fromtimestamp(m.timestamp / 1000, UTC).strftime(pattern).encode()
+
+
+def to_json(message: Message) -> bytes:
+    """One line. Bytes that are no UTF-8 go as base64, under another name."""
+    fields: dict[str, Any] = {
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+        "tstype": "logappend" if message.batch.attributes & LOG_APPEND_TIME else "create",
+        "ts": message.timestamp,
+    }
+    if message.headers:
+        flat: list[Any] = []
+        for name, value in message.headers:
+            flat += [name, _json_value(value)]
+        fields["headers"] = flat
+    _put(fields, "key", message.key)
+    _put(fields, "payload", message.value)
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def from_json(
+    line: bytes,
+) -> tuple[bytes | None, bytes | None, Headers, int | None]:
+    """Key, value, headers and timestamp of a line that `to_json` wrote. ValueError if not."""
+    fields = json.loads(line)
+    if not isinstance(fields, dict):
+        raise ValueError("expected an object")
+    flat = fields.get("headers") or []
+    if not isinstance(flat, list) or len(flat) % 2:
+        raise ValueError('"headers": expected names and values in turn')
+    headers = tuple(
+        (_name(name), _from_json_value("headers", value))
+        for name, value in zip(flat[::2], flat[1::2], strict=True)
+    )
+    timestamp = fields.get("ts")
+    if timestamp is not None and (type(timestamp) is not int or not -1 <= timestamp < 2**63):
+        raise ValueError('"ts": expected milliseconds since 1970')
+    known = None if timestamp is None or timestamp < 0 else timestamp
+    return _get(fields, "key"), _get(fields, "payload"), headers, known
+
+
+def _json_value(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
+
+
+def _put(fields: dict[str, Any], name: str, value: bytes | None) -> None:
+    shown = _json_value(value)
+    if isinstance(shown, dict):
+        fields[f"{name}_base64"] = shown["base64"]
+    else:
+        fields[name] = shown
+
+
+def _get(fields: dict[str, Any], name: str) -> bytes | None:
+    if f"{name}_base64" in fields:
+        return _from_json_value(name, {"base64": fields[f"{name}_base64"]})
+    return _from_json_value(name, fields.get(name))
+
+
+def _from_json_value(name: str, value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and isinstance(value.get("base64"), str):
+        return b64decode(value["base64"], validate=True)
+    raise ValueError(f'"{name}": expected text or null')
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError('"headers": a name is not text')
+    return value

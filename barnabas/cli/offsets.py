@@ -1,0 +1,94 @@
+"""Where to start and stop: beginning, end, OFFSET, -N, s@TIME, e@TIME.
+
+In: the words of -o. Out: what to ask the brokers for, and the offsets once they answered.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from barnabas.client.admin import EARLIEST, LATEST, Admin
+from barnabas.model.ids import TopicPartition
+
+BEGINNING = "beginning"
+END = "end"
+
+
+class Range(NamedTuple):
+    """Where to start: one of the four, or a time in ms. `stop_ms`: the first time not wanted."""
+
+    start: str | int = BEGINNING
+    start_ms: int | None = None
+    stop_ms: int | None = None
+
+
+def parse_range(words: Iterable[str]) -> Range:
+    """ValueError says what is wrong with a word."""
+    found = Range()
+    for word in words:
+        if word.startswith("s@"):
+            found = found._replace(start_ms=parse_time(word[2:]))
+        elif word.startswith("e@"):
+            found = found._replace(stop_ms=parse_time(word[2:]))
+        elif word in (BEGINNING, END):
+            found = found._replace(start=word)
+        elif word.removeprefix("-").isascii() and word.removeprefix("-").isdigit():
+            found = found._replace(start=int(word))
+        else:
+            raise ValueError(f"{word!r}: expected beginning, end, OFFSET, -N, s@TIME or e@TIME")
+    return found
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970, or ISO 8601; without a zone it is local time."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise ValueError(
+            f"{text!r}: expected milliseconds, or a time as 2026-01-31T12:00:00"
+        ) from None
+
+
+def iso_time(timestamp_ms: int) -> str:
+    """In UTC, with milliseconds."""
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def resolve(
+    admin: Admin, partitions: Iterable[TopicPartition], range_: Range, *, to_end: bool
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Starts, and stops where there are any. `to_end`: stop at what is the end now."""
+    partitions = list(partitions)
+    needs_end = to_end or range_.stop_ms is not None or range_.start != BEGINNING
+    earliest = _offsets(admin, partitions, EARLIEST)
+    latest = _offsets(admin, partitions, LATEST) if needs_end or range_.start_ms is not None else {}
+    if range_.start_ms is not None:
+        at_time = _offsets(admin, partitions, range_.start_ms)
+        starts = {at: at_time[at] if at_time[at] >= 0 else latest[at] for at in partitions}
+    else:
+        starts = {at: _start(range_.start, earliest[at], latest.get(at, 0)) for at in partitions}
+    if range_.stop_ms is not None:
+        at_time = _offsets(admin, partitions, range_.stop_ms)
+        stops = {at: at_time[at] if at_time[at] >= 0 else latest[at] for at in partitions}
+    else:
+        stops = dict(latest) if to_end else {}
+    return starts, stops
+
+
+def _start(start: str | int, earliest: int, latest: int) -> int:
+    if start == BEGINNING:
+        return earliest
+    if start == END:
+        return latest
+    assert isinstance(start, int)
+    return max(earliest, latest + start) if start < 0 else start
+
+
+def _offsets(
+    admin: Admin, partitions: Iterable[TopicPartition], time_ms: int
+) -> Mapping[TopicPartition, int]:
+    found = admin.offsets(dict.fromkeys(partitions, time_ms))
+    return {at: answer.offset for at, answer in found.items()}

@@ -1,0 +1,211 @@
+"""`barnabas produce`: records from standard input."""
+
+import os
+import select
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from barnabas.cli import exits
+from barnabas.cli.formats import from_json, unescape
+from barnabas.cli.options import client_config, cluster_options, open_cluster
+from barnabas.client.producer import ACKS_ALL, Delivery, Producer
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.ids import check_topic_name
+from barnabas.wire.compression import Codec
+from barnabas.wire.records import Headers
+
+_CHUNK_SIZE = 1 << 20
+_RECORD_SIZE_MAX = 1 << 28
+_ERRORS_SHOWN_MAX = 10
+
+
+class _Input(NamedTuple):
+    """How a piece of the input becomes a record."""
+
+    key: bytes | None
+    key_delimiter: bytes | None
+    headers: Headers
+    as_json: bool
+    empty_is_null: bool
+
+
+@click.command(context_settings={"max_content_width": 100})
+@click.argument("topic")
+@click.option("-p", "--partition", type=click.IntRange(0), help="[default: by key]")
+@click.option("-k", "--key", help="The key of every record.")
+@click.option("-K", "--key-delimiter", help="What stands between key and value on a line.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="Ends a record.")
+@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True)
+@click.option("-Z", "empty_is_null", is_flag=True, help="An empty key or value is null.")
+@click.option(
+    "-z",
+    "--codec",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    help="[default: none]",
+)
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="[default: all]")
+@click.option(
+    "-J", "--json", "as_json", is_flag=True, help="Read JSON lines, as consume -J writes."
+)
+@cluster_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    topic: str,
+    partition: int | None,
+    key: str | None,
+    key_delimiter: str | None,
+    delimiter: str,
+    headers: tuple[str, ...],
+    empty_is_null: bool,
+    codec: str | None,
+    acks: str | None,
+    as_json: bool,
+) -> int:
+    """Write records to a topic, from lines on standard input.
+
+    Exits with 1 if any record could not be written.
+    """
+    end = _delimiter(delimiter, "-D")
+    shape = _Input(
+        None if key is None else key.encode(),
+        None if key_delimiter is None else _delimiter(key_delimiter, "-K"),
+        _headers(headers),
+        as_json,
+        empty_is_null,
+    )
+    if as_json and (key_delimiter is not None or key is not None):
+        raise click.UsageError("-J reads the key from each line: leave out -k and -K")
+    try:
+        check_topic_name(topic)
+    except KafkaError as problem:
+        raise click.UsageError(problem.detail) from None
+    config = client_config(ctx)
+    report = _Report()
+    with open_cluster(ctx) as cluster:
+        producer = Producer(
+            cluster,
+            acks=_acks(acks or config.acks),
+            codec=Codec[(codec or config.compression_type).upper()],
+            batch_size_max=config.batch_size,
+            delivered=report,
+        )
+        _send_all(producer, topic, partition, end, shape)
+    return report.close()
+
+
+def _send_all(
+    producer: Producer, topic: str, partition: int | None, end: bytes, shape: _Input
+) -> None:
+    number = 0
+    try:
+        for pieces in _pieces(end):
+            for piece in pieces:
+                number += 1
+                key, value, headers, timestamp = _record(piece, number, shape)
+                producer.send(
+                    topic,
+                    value,
+                    key=key,
+                    headers=headers,
+                    partition=partition,
+                    timestamp_ms=timestamp,
+                    handle=number,
+                )
+            if not _more_is_waiting():
+                producer.flush()
+    finally:
+        producer.flush()  # what came before an interrupt or a bad line is written all the same
+
+
+class _Report:
+    """Counts what was written, and says what was not."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.failed = 0
+
+    def __call__(self, delivery: Delivery) -> None:
+        if delivery.error is None:
+            self.written += 1
+            return
+        self.failed += 1
+        if self.failed <= _ERRORS_SHOWN_MAX:
+            click.echo(f"barnabas: record {delivery.handle}: {delivery.error.detail}", err=True)
+
+    def close(self) -> int:
+        if self.failed:
+            click.echo(f"barnabas: {self.failed} records were not written", err=True)
+            return exits.FAILURE
+        if sys.stderr.isatty():
+            click.echo(f"{self.written} records", err=True)
+        return exits.OK
+
+
+def _record(
+    piece: bytes, number: int, shape: _Input
+) -> tuple[bytes | None, bytes | None, Headers, int | None]:
+    timestamp = None
+    headers = shape.headers
+    key = shape.key
+    value: bytes | None = piece
+    if shape.as_json:
+        try:
+            key, value, own, timestamp = from_json(piece)
+        except ValueError as problem:
+            raise InvalidRequest(
+                Code.INVALID_RECORD,
+                f"line {number} is no record as consume -J writes it: {problem}",
+            ) from None
+        headers = (*headers, *own)
+    elif shape.key_delimiter is not None and shape.key_delimiter in piece:
+        key, _, value = piece.partition(shape.key_delimiter)
+    if shape.empty_is_null:
+        key, value = key or None, value or None
+    return key, value, headers, timestamp
+
+
+def _pieces(end: bytes) -> Iterator[list[bytes]]:
+    """Standard input between delimiters, as it comes."""
+    descriptor = sys.stdin.fileno()
+    rest = b""
+    while chunk := os.read(descriptor, _CHUNK_SIZE):
+        *whole, rest = (rest + chunk).split(end)
+        if len(rest) > _RECORD_SIZE_MAX:
+            raise InvalidRequest(
+                Code.MESSAGE_TOO_LARGE,
+                f"no delimiter within {_RECORD_SIZE_MAX} bytes of input: is -D right?",
+            )
+        yield whole
+    if rest:
+        yield [rest]
+
+
+def _more_is_waiting() -> bool:
+    return bool(select.select([sys.stdin.fileno()], [], [], 0)[0])
+
+
+def _delimiter(text: str, option: str) -> bytes:
+    try:
+        found = unescape(text)
+    except ValueError as problem:
+        raise click.UsageError(f"{option} {problem}") from None
+    if not found:
+        raise click.UsageError(f"{option}: expected at least one character")
+    return found
+
+
+def _headers(texts: tuple[str, ...]) -> Headers:
+    """NAME=VALUE; NAME alone has a null value."""
+    found: list[tuple[str, bytes | None]] = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        found.append((name, value.encode() if equals else None))
+    return tuple(found)
+
+
+def _acks(word: str) -> int:
+    return ACKS_ALL if word == "all" else int(word)

@@ -1,0 +1,86 @@
+"""Rows as a table for people, or as JSON and CSV for scripts."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+Row = dict[str, Any]
+OUTPUTS = ("table", "json", "jsonl", "csv")
+
+
+def output_option(command: F) -> F:
+    """--output and -J; the command gets `output`."""
+    decorate = click.option(
+        "--output",
+        type=click.Choice(OUTPUTS),
+        default="table",
+        show_default=True,
+        help="For people, or for scripts.",
+    )
+    shorthand = click.option(
+        "-J",
+        is_flag=True,
+        expose_value=False,
+        help="The same as --output jsonl.",
+        callback=lambda ctx, parameter, value: _choose_jsonl(ctx, value),
+    )
+    return decorate(shorthand(command))
+
+
+def _choose_jsonl(ctx: click.Context, value: bool) -> None:
+    if value:
+        ctx.meta["barnabas.jsonl"] = True
+
+
+def render(rows: Sequence[Row], columns: Sequence[str], output: str) -> None:
+    """`columns` are what a table and CSV show; JSON has all."""
+    if click.get_current_context().meta.get("barnabas.jsonl"):
+        output = "jsonl"
+    if output == "json":
+        import json
+
+        click.echo(json.dumps(list(rows), indent=2))
+    elif output == "jsonl":
+        import json
+
+        for row in rows:
+            click.echo(json.dumps(row))
+    elif output == "csv":
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([[_plain(row.get(column)) for column in columns] for row in rows])
+    else:
+        click.echo(table(rows, columns), nl=False)
+
+
+def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """Columns as wide as they need to be; numbers to the right."""
+    cells = [[column.upper().replace("_", " ") for column in columns]]
+    cells += [[_plain(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    right = [
+        bool(rows) and all(isinstance(row.get(column), int) for row in rows) for column in columns
+    ]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in cells
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)

@@ -1,0 +1,269 @@
+"""`barnabas topic`: list, create, describe, configure, grow, trim, delete."""
+
+import sys
+from typing import Any
+
+import click
+
+from barnabas.cli.groups import NamedCommands
+from barnabas.cli.offsets import Range, parse_range, resolve
+from barnabas.cli.options import cluster_options, open_cluster, pairs
+from barnabas.cli.render import output_option, render
+from barnabas.client.admin import BROKER_DEFAULT, EARLIEST, LATEST, Admin
+from barnabas.client.metadata import Topic
+from barnabas.config.option import nearest
+from barnabas.config.resolve import Source
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.ids import TopicPartition, check_topic_name
+
+_SOURCES = {int(source): source.name.lower().replace("_", " ") for source in Source}
+
+
+@click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
+@cluster_options
+def command() -> None:
+    """List, create, describe, configure and delete topics."""
+
+
+@command.command("ls")
+@click.option("-a", "--all", "with_internal", is_flag=True, help="Internal topics too.")
+@output_option
+@cluster_options
+@click.pass_context
+def list_(ctx: click.Context, with_internal: bool, output: str) -> None:
+    """List topics."""
+    with open_cluster(ctx) as cluster:
+        topics = Admin(cluster).topics().topics
+    rows = [
+        {
+            "topic": name,
+            "partitions": len(topic.partitions),
+            "replicas": max((len(p.replicas) for p in topic.partitions), default=0),
+            "internal": topic.is_internal,
+        }
+        for name, topic in sorted(topics.items())
+        if with_internal or not topic.is_internal
+    ]
+    render(rows, ["topic", "partitions", "replicas"], output)
+
+
+@command.command()
+@click.argument("topic")
+@click.option("-p", "--partitions", type=click.IntRange(1, 1_000_000), help="[default: broker's]")
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(1, 32_767), help="[default: broker's]"
+)
+@click.option(
+    "-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic option."
+)
+@click.option("--if-not-exists", is_flag=True, help="No error if it is there.")
+@click.option("--dry-run", is_flag=True, help="Only check that it could be created.")
+@cluster_options
+@click.pass_context
+def create(
+    ctx: click.Context,
+    topic: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    dry_run: bool,
+) -> None:
+    """Create a topic."""
+    _check_name(topic)
+    with open_cluster(ctx) as cluster:
+        try:
+            Admin(cluster).create_topic(
+                topic,
+                partitions=partitions or BROKER_DEFAULT,
+                replication_factor=replication_factor or BROKER_DEFAULT,
+                configs=pairs(configs),
+                validate_only=dry_run,
+            )
+        except KafkaError as problem:
+            if problem.code is not Code.TOPIC_ALREADY_EXISTS or not if_not_exists:
+                raise
+            click.echo(f"topic {topic} is there already", err=True)
+            return
+    click.echo(f"topic {topic} {'can be' if dry_run else 'is'} created", err=True)
+
+
+@command.command()
+@click.argument("topic")
+@output_option
+@cluster_options
+@click.pass_context
+def describe(ctx: click.Context, topic: str, output: str) -> None:
+    """Show the partitions of a topic, with leaders, replicas and offsets."""
+    with open_cluster(ctx) as cluster:
+        admin = Admin(cluster)
+        found = find_topic(admin, topic)
+        led = [p for p in found.partitions if p.leader >= 0]
+        partitions = [TopicPartition(topic, p.number) for p in led]
+        earliest = admin.offsets(dict.fromkeys(partitions, EARLIEST))
+        latest = admin.offsets(dict.fromkeys(partitions, LATEST))
+    rows: list[dict[str, Any]] = []
+    for partition in found.partitions:
+        at = TopicPartition(topic, partition.number)
+        has_leader = at in latest
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition.number,
+                "leader": partition.leader,
+                "epoch": partition.leader_epoch,
+                "replicas": partition.replicas,
+                "in_sync": partition.in_sync,
+                "start": earliest[at].offset if has_leader else None,
+                "end": latest[at].offset if has_leader else None,
+            }
+        )
+    columns = ["partition", "leader", "epoch", "replicas", "in_sync", "start", "end"]
+    render(rows, columns, output)
+
+
+@command.command()
+@click.argument("topic")
+@click.option("--set", "put", metavar="NAME=VALUE", multiple=True, help="Set an option.")
+@click.option("--reset", metavar="NAME", multiple=True, help="Take one back to its default.")
+@click.option("-a", "--all", "with_defaults", is_flag=True, help="Show defaults too.")
+@output_option
+@cluster_options
+@click.pass_context
+def config(
+    ctx: click.Context,
+    topic: str,
+    put: tuple[str, ...],
+    reset: tuple[str, ...],
+    with_defaults: bool,
+    output: str,
+) -> None:
+    """Show the options of a topic, or change them."""
+    with open_cluster(ctx) as cluster:
+        admin = Admin(cluster)
+        find_topic(admin, topic)
+        if put or reset:
+            admin.alter_topic(topic, put=pairs(put), reset=reset)
+            return
+        options = admin.topic_options(topic)
+    rows = [
+        {
+            "name": option.name,
+            "value": option.value,
+            "source": _SOURCES.get(option.source, str(option.source)),
+        }
+        for option in options
+        if with_defaults or option.source != Source.DEFAULT
+    ]
+    render(rows, ["name", "value", "source"], output)
+
+
+@command.command("add-partitions")
+@click.argument("topic")
+@click.argument("count", type=click.IntRange(1, 1_000_000))
+@cluster_options
+@click.pass_context
+def add_partitions(ctx: click.Context, topic: str, count: int) -> None:
+    """Add COUNT partitions to a topic. Keys may go to other partitions from then on."""
+    with open_cluster(ctx) as cluster:
+        admin = Admin(cluster)
+        total = len(find_topic(admin, topic).partitions) + count
+        admin.create_partitions(topic, total)
+    click.echo(f"topic {topic} has {total} partitions", err=True)
+
+
+@command.command()
+@click.argument("topic")
+@click.option(
+    "-o",
+    "--before",
+    metavar="OFFSET",
+    required=True,
+    help="end, OFFSET, -N (all but the last N) or s@TIME: what is older goes.",
+)
+@click.option("-p", "--partition", "numbers", type=click.IntRange(0), multiple=True)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
+@cluster_options
+@click.pass_context
+def trim(
+    ctx: click.Context, topic: str, before: str, numbers: tuple[int, ...], yes: bool, output: str
+) -> None:
+    """Delete the oldest records of a topic, for good."""
+    range_ = offsets_range((before,))
+    if range_.stop_ms is not None:
+        raise click.UsageError("-o e@TIME: to delete what is older than a time, use s@TIME")
+    with open_cluster(ctx) as cluster:
+        admin = Admin(cluster)
+        partitions = select_partitions(find_topic(admin, topic), numbers)
+        starts, ends = resolve(admin, partitions, range_, to_end=True)
+        _confirm(f"delete records of {topic} before {before}", yes)
+        cut = admin.delete_records({at: min(starts[at], ends[at]) for at in partitions})
+    rows = [{"partition": at.partition, "start": start} for at, start in sorted(cut.items())]
+    render(rows, ["partition", "start"], output)
+
+
+@command.command()
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--if-exists", is_flag=True, help="No error if it is not there.")
+@cluster_options
+@click.pass_context
+def delete(ctx: click.Context, topics: tuple[str, ...], yes: bool, if_exists: bool) -> None:
+    """Delete topics with all their records, for good."""
+    with open_cluster(ctx) as cluster:
+        admin = Admin(cluster)
+        for topic in topics:
+            try:
+                find_topic(admin, topic)
+                _confirm(f"delete topic {topic}", yes)
+                admin.delete_topic(topic)
+            except KafkaError as problem:
+                if problem.code is not Code.UNKNOWN_TOPIC_OR_PARTITION or not if_exists:
+                    raise
+                continue
+            click.echo(f"topic {topic} is deleted", err=True)
+
+
+def find_topic(admin: Admin, name: str) -> Topic:
+    """The topic, or an error with the nearest name there is."""
+    _check_name(name)
+    try:
+        return admin.topic(name)
+    except InvalidRequest as problem:
+        if problem.code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        hint = nearest(name, admin.topics().topics)
+        raise InvalidRequest(problem.code, f"topic {name!r} does not exist{hint}") from None
+
+
+def select_partitions(topic: Topic, numbers: tuple[int, ...]) -> list[TopicPartition]:
+    """Those numbers, or all."""
+    there = [partition.number for partition in topic.partitions]
+    for number in numbers:
+        if number not in there:
+            raise InvalidRequest(
+                Code.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name!r} has no partition {number}: it has {len(there)}",
+            )
+    return [TopicPartition(topic.name, number) for number in numbers or there]
+
+
+def offsets_range(words: tuple[str, ...]) -> Range:
+    try:
+        return parse_range(words)
+    except ValueError as problem:
+        raise click.UsageError(f"-o {problem}") from None
+
+
+def _check_name(topic: str) -> None:
+    try:
+        check_topic_name(topic)
+    except KafkaError as problem:
+        raise click.UsageError(problem.detail) from None
+
+
+def _confirm(what: str, yes: bool) -> None:
+    # A script has said what it wants; a person may have slipped.
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"{what}?", abort=True, err=True)
