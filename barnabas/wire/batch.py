@@ -104,7 +104,9 @@ def write_header(batch: bytearray, header: BatchHeader) -> None:
             Code.MESSAGE_TOO_LARGE,
             f"batch of {len(batch)} bytes: no batch can be larger than {LENGTH_MAX}; split it",
         )
-    HEADER.pack_into(batch, 0, *header._replace(length=length, magic=MAGIC, crc=0))
+    HEADER.pack_into(
+        batch, 0, header.base_offset, length, header.leader_epoch, MAGIC, 0, *header[5:]
+    )
     _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
 
 

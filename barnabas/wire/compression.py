@@ -54,6 +54,7 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + _INT32.pack(1) + _INT32.pack(1)
 _XERIAL_CHUNK = 32 * 1024
 
+_GZIP_WINDOW = 31  # the largest, with gzip's header and trailer
 _GZIP_RATIO_MAX = 1032  # of deflate: 258 bytes for 2 bits
 _LZ4_MAGIC = 0x184D2204
 _LZ4_RATIO_MAX = 255
@@ -70,11 +71,14 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
     """`data` as Kafka's Java client would write it; `level` is for gzip, lz4 and zstd."""
     if codec is Codec.NONE:
         return data
+    import zlib
+
     import cramjam
 
     try:
         if codec is Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data, GZIP_LEVEL if level is None else level))
+            # Up to twice as quick as cramjam's; reading, the two are level.
+            return zlib.compress(data, GZIP_LEVEL if level is None else level, _GZIP_WINDOW)
         if codec is Codec.SNAPPY:
             return _compress_snappy(cramjam, data)
         if codec is Codec.LZ4:
@@ -87,7 +91,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
             compressor.compress(bytes(data))  # it takes nothing else
             return bytes(compressor.finish())
         return bytes(cramjam.zstd.compress(data, ZSTD_LEVEL if level is None else level))
-    except (cramjam.CompressionError, OverflowError, OSError) as problem:
+    except (cramjam.CompressionError, zlib.error, OverflowError, OSError) as problem:
         raise InvalidRequest(
             Code.INVALID_CONFIG, f"cannot compress as {codec.text}, level {level}: {problem}"
         ) from None

@@ -42,6 +42,7 @@ __all__ = [
 
 RECORDS_SIZE_MAX = 128 * 1024 * 1024  # of one batch, decompressed, unless the caller says otherwise
 
+_CODECS = tuple(Codec)
 _INT32_MAX = 0x7FFF_FFFF
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _INT64_MIN = -_INT64_MAX - 1
@@ -164,10 +165,10 @@ def decode_batch(
 def records_of(view: Buffer, header: BatchHeader, *, size_max: int = RECORDS_SIZE_MAX) -> bytes:
     """The bytes of the records of one batch, decompressed, their number plausible."""
     number = header.attributes & CODEC_MASK
-    if number > Codec.ZSTD:
+    if number >= len(_CODECS):
         raise Corrupt(f"batch is compressed with codec {number}; there are 0 to 4")
-    with memoryview(view) as whole, whole[HEADER_SIZE : header.size] as packed:
-        body = bytes(decompress(Codec(number), packed, size_max))
+    packed = memoryview(view)[HEADER_SIZE : header.size]
+    body = bytes(decompress(_CODECS[number], packed, size_max))
     count = header.record_count
     if not 0 <= count <= len(body) // RECORD_SIZE_MIN:
         raise Corrupt(f"batch header counts {count} records, but there are {len(body)} bytes")
