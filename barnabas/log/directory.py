@@ -232,6 +232,7 @@ def _claim(disk: Disk, path: str, names: list[str], meta: MetaProperties) -> Met
     found = read_meta(disk, path) if META_PROPERTIES in names else None
     if found is None:
         disk.replace_file(f"{path}/{META_PROPERTIES}", encode_meta(meta))
+        disk.sync_directory(path.rpartition("/")[0] or "/")
         return meta
     if found.cluster_id != meta.cluster_id or found.node_id != meta.node_id:
         raise Failed(

@@ -18,6 +18,7 @@ class Flush:
         "_epochs_file",
         "_files",
         "_paths",
+        "active_base",
         "directory_version",
         "end_offset",
         "epochs_version",
@@ -25,13 +26,14 @@ class Flush:
         "snapshots",
     )
 
-    def __init__(self, disk: Disk, end_offset: int) -> None:
+    def __init__(self, disk: Disk, end_offset: int, active_base: int) -> None:
         self._disk = disk
         self._files: list[File] = []
         self._paths: list[str] = []
         self._directories: list[str] = []
         self._epochs_file: tuple[str, bytes] | None = None
         self.end_offset = end_offset
+        self.active_base = active_base  # from here on, only the log file is synced
         self.sealed: list[Segment] = []
         self.snapshots: list[int] = []
         self.epochs_version = -1

@@ -104,7 +104,8 @@ class Log:
         self.config = config
         self.segments = parts.segments
         self.start_offset = parts.start_offset
-        self.recovery_point = parts.recovery_point
+        self.recovery_point = parts.recovery_point  # where recovery starts after a crash
+        self.durable_offset = parts.recovery_point  # everything below survives a power loss
         self.high_watermark = parts.high_watermark
         self.epochs = parts.epochs
         self.producers = parts.producers
@@ -389,7 +390,7 @@ class Log:
         self._snapshots.remove_below(self._bases[0])
 
     def truncate_to(self, offset: int) -> None:
-        """Cut everything from `offset` on, and all that was derived from it.
+        """Cut everything from `offset` on, and all that was derived from it; synced, and so slow.
 
         Checkpoint the directory before the next append: the recovery point has gone back.
         """
@@ -403,6 +404,7 @@ class Log:
             self._bases.pop()
             self.segments.pop().remove_files()
         self._active = active = self.segments[-1]
+        active.durable = False  # perhaps sealed and synced before; it is written to again
         if active.base_offset > offset or offset < self.start_offset:
             active.remove_files()
             active = Segment.create(self._disk, self.path, offset, self._warm, self.findings)
@@ -411,12 +413,16 @@ class Log:
             self.start_offset = offset
         else:
             active.truncate_to(offset)
-        self._directory_version += 1
+        # A record that was cut must not come back with a power loss.
+        active.file().sync()
+        self._disk.sync_directory(self.path)
         self.end_offset = active.next_offset
+        self.start_offset = min(self.start_offset, self.end_offset)
         self.size = sum(segment.size for segment in self.segments)
         self.epochs.truncate_end(self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
         self.recovery_point = min(self.recovery_point, self.end_offset)
+        self.durable_offset = min(self.durable_offset, self.end_offset)
         self.producers = self._rebuilt_producers()
 
     def _rebuilt_producers(self) -> ProducerStates:
@@ -439,11 +445,12 @@ class Log:
         Take it, run it in any thread, and hand it to `flushed`.
         """
         active = self._active
-        flush = Flush(self._disk, active.base_offset if sealed_only else self.end_offset)
+        end = active.base_offset if sealed_only else self.end_offset
+        flush = Flush(self._disk, end, active.base_offset)
         nothing = True
         for segment in reversed(self.segments):
             if segment is active:
-                if sealed_only or (self.recovery_point >= self.end_offset and not self._new):
+                if sealed_only or (self.durable_offset >= self.end_offset and not self._new):
                     continue
                 flush.add_segment(segment, sealed=False)
             elif segment.durable:
@@ -474,7 +481,7 @@ class Log:
         return None if nothing else flush
 
     def flushed(self, flush: Flush) -> int:
-        """The work is done: everything below its end is durable. The recovery point."""
+        """The work is done. Everything below the offset returned survives a power loss."""
         for segment in flush.sealed:
             segment.durable = True
         unsynced = self._snapshots.unsynced
@@ -483,16 +490,21 @@ class Log:
         if flush.directory_version >= 0:
             self._directory_synced = max(self._directory_synced, flush.directory_version)
             self._new = False
-        self.recovery_point = max(self.recovery_point, min(flush.end_offset, self.end_offset))
-        return self.recovery_point
+        end = min(flush.end_offset, self.end_offset)
+        self.durable_offset = max(self.durable_offset, end)
+        # The indexes of the active segment are not synced: recovery must look at it again,
+        # also if it has been sealed since. Hence a point inside it, not at its end.
+        inside = end - 1 if flush.active_base < end else end
+        self.recovery_point = max(self.recovery_point, inside)
+        return self.durable_offset
 
     def flush(self) -> int:
-        """Sync now, on the calling path; the recovery point."""
+        """Sync now, on the calling path. Everything below the offset returned is durable."""
         work = self.pending_flush()
         if work is not None:
             work.run()
             self.flushed(work)
-        return self.recovery_point
+        return self.durable_offset
 
     def close(self) -> None:
         """Leave files that open again without a look at the data."""
@@ -502,15 +514,16 @@ class Log:
             self._snapshots.write(self.producers, self.end_offset)
             self._directory_version += 1
         active = self._active
-        wrote = active.entries_left > 0 or self.recovery_point < self.end_offset
+        touched = active.entries_left > 0 or self.recovery_point < self.end_offset
         active.seal()
         work = self.pending_flush()
+        if touched:
+            work = work or Flush(self._disk, self.end_offset, self.end_offset)
+            work.add_segment(active, sealed=True)
+            work.active_base = self.end_offset
         if work is not None:
-            if wrote:
-                work.add_segment(active, sealed=True)
             work.run()
             self.flushed(work)
-            active.durable = False
         self.release()
 
     def release(self) -> None:

@@ -165,6 +165,8 @@ class _Opening:
         recovery_point = end if self._clean else min(self._checkpoints.recovery_point, end)
         for segment in self._segments[:-1]:
             segment.durable = segment.next_offset <= recovery_point
+        if not self._clean:
+            snapshots.unsynced = [each for each in snapshots.offsets if each > recovery_point]
         return LogParts(
             segments=self._segments,
             start_offset=start,
@@ -174,7 +176,8 @@ class _Opening:
             producers=producers,
             snapshots=snapshots,
             findings=self._findings,
-            new=False,
+            # A process that died may have synced nothing, not even the directory's name.
+            new=not self._clean,
         )
 
     # --- reading the directory -----------------------------------------------------------------
@@ -263,6 +266,8 @@ class _Opening:
         base = unsure[0].base_offset
         states, offset = snapshots.load_newest(base, self._findings)
         self._replay(states, offset, base, self._segments[:first])
+        # Later ones may be torn, or tell of records that are gone; the walk makes them anew.
+        self._directory_changed |= snapshots.remove_above(base)
         expected = base
         for number, segment in enumerate(unsure):
             problem = ""
@@ -272,6 +277,8 @@ class _Opening:
                 problem = f"it should start at {expected}"
             else:
                 expected = segment.base_offset
+                if number:
+                    snapshots.write(states, expected)
                 sound = self._check_segment(segment, states, epochs)
                 expected = segment.next_offset
                 if sound:

@@ -1,0 +1,244 @@
+"""A disk in memory that remembers what was synced, and can lose the rest.
+
+In: the Disk port. Out: the same bytes, until `crash` rolls back what no sync made durable.
+Always: what a file or directory sync covered survives; anything else may or may not, byte
+ranges in whole sectors. A kill of the process alone loses nothing but its open files.
+"""
+
+from random import Random
+
+from barnabas.model.ports import Buffer
+
+SECTOR = 512
+
+
+class Node:
+    """A file: its bytes now, and its bytes as of the last sync."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = b""
+
+    def survivor(self, rng: Random) -> bytearray:
+        """What a power loss leaves: each unsynced sector old, new or (beyond the old end) zeros."""
+        old, new = self.synced, bytes(self.data)
+        if old == new:
+            return bytearray(old)
+        length = rng.choice((len(old), len(new), rng.randint(*sorted((len(old), len(new))))))
+        result = bytearray(length)
+        for start in range(0, length, SECTOR):
+            end = min(start + SECTOR, length)
+            source = old if old[start:end] == new[start:end] else rng.choice((old, new))
+            piece = source[start:end]
+            result[start : start + len(piece)] = piece
+        return result
+
+
+class SimulatedFile:
+    """An open file of the simulated disk."""
+
+    def __init__(self, disk: "SimulatedDisk", path: str, node: Node) -> None:
+        self._disk = disk
+        self._node = node
+        self.path = path
+        self.closed = False
+
+    def fileno(self) -> int:
+        raise OSError(f"{self.path} is in memory")
+
+    def size(self) -> int:
+        return len(self._node.data)
+
+    def read(self, position: int, length: int) -> bytes:
+        assert not self.closed, f"{self.path} is closed"
+        self._disk.reads += 1
+        self._disk.bytes_read += length
+        return bytes(self._node.data[position : position + length])
+
+    def write(self, position: int, data: Buffer) -> None:
+        assert not self.closed, f"{self.path} is closed"
+        node, length = self._node, len(data)
+        allowed = self._disk.take_fault(self.path, length)
+        if position > len(node.data):
+            node.data.extend(bytes(position - len(node.data)))
+        node.data[position : position + min(allowed, length)] = data[:allowed]
+        if allowed < length:
+            raise OSError(28, "no space left on the simulated disk", self.path)
+
+    def truncate(self, length: int) -> None:
+        data = self._node.data
+        if length < len(data):
+            del data[length:]  # BufferError while a mapping is alive: on a real disk, SIGBUS
+        else:
+            data.extend(bytes(length - len(data)))
+
+    def map(self, length: int) -> memoryview:
+        assert length <= len(self._node.data), "a mapping never goes past the end"
+        return memoryview(self._node.data)[:length]
+
+    def sync(self) -> None:
+        assert not self.closed, f"{self.path} is closed"
+        self._disk.syncs.append(self.path)
+        self._node.synced = bytes(self._node.data)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class SimulatedDisk:
+    """Directories are dicts of names; each also knows its names as of its last sync."""
+
+    def __init__(self) -> None:
+        self._directories: dict[str, dict[str, Node | None]] = {"/": {}}  # None: a directory
+        self._synced: dict[str, dict[str, Node | None]] = {"/": {}}
+        self._faults: dict[str, int] = {}
+        self.reads = 0
+        self.bytes_read = 0
+        self.opened: list[str] = []
+        self.syncs: list[str] = []
+
+    # --- the port ------------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        directory, name = self._split(path)
+        node = directory.get(name)
+        if node is None:
+            if name in directory:
+                raise IsADirectoryError(path)
+            if not create:
+                raise FileNotFoundError(path)
+            node = directory[name] = Node()
+        self.opened.append(path)
+        return SimulatedFile(self, path, node)
+
+    def read_file(self, path: str) -> bytes:
+        return bytes(self._node(path).data)
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        node = Node()
+        node.data = bytearray(data)
+        node.synced = data
+        directory, name = self._split(path)
+        directory[name] = node
+        self._synced[path.rpartition("/")[0] or "/"][name] = node
+
+    def exists(self, path: str) -> bool:
+        parent, _, name = path.rpartition("/")
+        return name in self._directories.get(parent or "/", {})
+
+    def size(self, path: str) -> int:
+        return len(self._node(path).data)
+
+    def list(self, path: str) -> list[str]:
+        if path not in self._directories:
+            raise FileNotFoundError(path)
+        return sorted(self._directories[path])
+
+    def make_directory(self, path: str) -> None:
+        parent = ""
+        for name in path.strip("/").split("/"):
+            self._directories[parent or "/"].setdefault(name, None)
+            parent = f"{parent}/{name}"
+            self._directories.setdefault(parent, {})
+            self._synced.setdefault(parent, {})
+
+    def rename(self, old: str, new: str) -> None:
+        source, old_name = self._split(old)
+        target, new_name = self._split(new)
+        target[new_name] = source.pop(old_name)
+        for table in (self._directories, self._synced):
+            for path in [path for path in table if path == old or path.startswith(old + "/")]:
+                table[new + path[len(old) :]] = table.pop(path)
+
+    def remove(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        self._directories.get(parent, {}).pop(name, None)
+
+    def remove_tree(self, path: str) -> None:
+        directory, name = self._split(path)
+        del directory[name]
+        for table in (self._directories, self._synced):
+            for each in [each for each in table if each == path or each.startswith(path + "/")]:
+                del table[each]
+
+    def sync_directory(self, path: str) -> None:
+        self.syncs.append(path)
+        self._synced[path] = dict(self._directories[path])
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def fail_write(self, path: str, after_bytes: int) -> None:
+        """The next write to `path` stops after so many bytes, as on a full disk."""
+        self._faults[path] = after_bytes
+
+    def take_fault(self, path: str, length: int) -> int:
+        return self._faults.pop(path, length)
+
+    def kill(self) -> "SimulatedDisk":
+        """The disk after the process died: every write is there, its open files are not."""
+        after = SimulatedDisk()
+        copies: dict[int, Node] = {}
+
+        def copy(node: Node | None) -> Node | None:
+            if node is None:
+                return None
+            if id(node) not in copies:
+                fresh = copies[id(node)] = Node()
+                fresh.data, fresh.synced = bytearray(node.data), node.synced
+            return copies[id(node)]
+
+        for table, target in (
+            (self._directories, after._directories),
+            (self._synced, after._synced),
+        ):
+            for path, names in table.items():
+                target[path] = {name: copy(node) for name, node in names.items()}
+        return after
+
+    def crash(self, rng: Random) -> "SimulatedDisk":
+        """The disk after a power loss; this one is gone."""
+        after = SimulatedDisk()
+        after._directories = {}
+        after._synced = {}
+        self._crash_directory("/", after, rng)
+        return after
+
+    def _crash_directory(self, path: str, after: "SimulatedDisk", rng: Random) -> None:
+        now, synced = self._directories.get(path, {}), self._synced.get(path, {})
+        names: dict[str, Node | None] = {}
+        for name in sorted({*now, *synced}):
+            current, durable = now.get(name), synced.get(name)
+            if name in now and name in synced:
+                names[name] = current if current is durable else rng.choice((current, durable))
+            elif rng.random() < 0.5:  # made or removed since the last sync: either way
+                names[name] = current if name in now else durable
+        after._directories[path] = {}
+        for name, node in names.items():
+            if node is None:
+                after._directories[path][name] = None
+                child = f"{path.rstrip('/')}/{name}"
+                self._crash_directory(child, after, rng)
+            else:
+                fresh = Node()
+                fresh.data = node.survivor(rng)
+                fresh.synced = bytes(fresh.data)
+                after._directories[path][name] = fresh
+        after._synced[path] = dict(after._directories[path])
+
+    def _split(self, path: str) -> tuple[dict[str, Node | None], str]:
+        parent, _, name = path.rpartition("/")
+        directory = self._directories.get(parent or "/")
+        if directory is None:
+            raise FileNotFoundError(path)
+        return directory, name
+
+    def _node(self, path: str) -> Node:
+        directory, name = self._split(path)
+        node = directory.get(name)
+        if node is None:
+            raise FileNotFoundError(path)
+        return node
+
+    def flip(self, path: str, position: int) -> None:
+        """One wrong byte."""
+        self._node(path).data[position] ^= 0xFF
