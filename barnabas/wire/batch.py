@@ -8,10 +8,9 @@ Not here: the records inside (records.py), what a topic allows (log/).
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from barnabas.model.errors import Code, Corrupt, InvalidRequest
 from barnabas.model.ports import Buffer
+from barnabas.wire.checksum import crc32c
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
