@@ -67,16 +67,17 @@ class Accumulator:
         timestamp: int,
         handle: object = None,
     ) -> None:
-        queue = self._queues.setdefault(at, deque())
-        if not queue:
-            queue.append(_Open(self._batch_size_max))
-        before = queue[-1].builder.size
-        if not queue[-1].builder.append(key, value, headers, timestamp):
-            queue.append(_Open(self._batch_size_max))
+        queue = self._queues.get(at)
+        opened = queue[-1] if queue else None
+        before = opened.builder.size if opened else 0
+        if opened is None or not opened.builder.append(key, value, headers, timestamp):
             before = 0
-            queue[-1].builder.append(key, value, headers, timestamp)
-        queue[-1].handles.append(handle)
-        self.size += queue[-1].builder.size - before
+            opened = _Open(self._batch_size_max)
+            opened.builder.append(key, value, headers, timestamp)
+            # Only now, so that a record that cannot be encoded leaves no empty batch behind.
+            self._queues.setdefault(at, deque()).append(opened)
+        opened.handles.append(handle)
+        self.size += opened.builder.size - before
 
     def waiting(self) -> list[TopicPartition]:
         """Partitions that have a batch to take."""

@@ -1,0 +1,103 @@
+"""The blocking driver, against brokers that misbehave."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barnabas.client.admin import Admin
+from barnabas.client.cluster import Cluster
+from barnabas.client.connection import Connection
+from barnabas.config.kinds import Address
+from barnabas.model.errors import Code, Corrupt, Retriable
+
+Serve = Callable[[Callable[[socket.socket], None]], Address]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serves one connection with a function of the test's."""
+    threads: list[threading.Thread] = []
+    listeners: list[socket.socket] = []
+
+    def start(behave: Callable[[socket.socket], None]) -> Address:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def run() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                behave(accepted)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        threads.append(thread)
+        host, port = listener.getsockname()
+        return Address(host, port)
+
+    yield start
+    for thread in threads:
+        thread.join(10)
+    for listener in listeners:
+        listener.close()
+
+
+def _wait(done: threading.Event) -> None:
+    done.wait(10)
+
+
+def connect(address: Address, timeout_ms: int = 5_000) -> Connection:
+    return Connection(address, client_id="t", timeout_ms=timeout_ms)
+
+
+def test_nobody_there_is_said_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+    with (
+        Cluster(f"{host}:{port}", timeout_ms=60_000) as cluster,
+        pytest.raises(Retriable, match=f"{port}: Connection refused") as refused,
+    ):
+        Admin(cluster).topics()
+    assert refused.value.code is Code.NETWORK_EXCEPTION
+
+
+def test_a_broker_that_hangs_up_is_named(serve: Serve) -> None:
+    address = serve(lambda accepted: None)
+    with pytest.raises(Retriable, match=str(address.port)):
+        connect(address)
+
+
+def test_a_silent_broker_costs_no_more_than_the_timeout(serve: Serve) -> None:
+    done = threading.Event()
+    address = serve(lambda accepted: _wait(done))
+    with pytest.raises(Retriable) as late:
+        connect(address, timeout_ms=50)
+    done.set()
+    assert late.value.code is Code.REQUEST_TIMED_OUT
+
+
+def test_a_web_server_is_not_taken_for_a_broker(serve: Serve) -> None:
+    def answer(accepted: socket.socket) -> None:
+        accepted.recv(1000)
+        accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with pytest.raises(Corrupt, match="is this a Kafka port"):
+        connect(serve(answer))
+
+
+def test_a_drip_of_bytes_does_not_stretch_the_timeout(serve: Serve) -> None:
+    done = threading.Event()
+
+    def drip(accepted: socket.socket) -> None:
+        accepted.recv(1000)
+        accepted.sendall(b"\0\0\1\0")
+        for _ in range(200):
+            if done.wait(0.01):
+                return
+            accepted.sendall(b"\0")
+
+    with pytest.raises(Retriable) as late:
+        connect(serve(drip), timeout_ms=100)
+    done.set()
+    assert late.value.code is Code.REQUEST_TIMED_OUT
