@@ -1,0 +1,85 @@
+"""`barnabas up` and `barnabas demo`."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.command import barnabas
+from tests.process import READY, BrokerProcess
+
+
+def test_a_demo_ends_with_counts_that_agree() -> None:
+    ended = barnabas("demo", "-n", "2000")
+    assert ended.code == 0, ended
+    assert "produced  2000 records" in ended.out
+    assert "consumed  2000 records" in ended.out
+    assert "barnabas consume orders" in ended.out
+
+
+def test_an_ephemeral_broker_leaves_nothing_behind(tmp_path: Path) -> None:
+    broker = BrokerProcess(None, log=tmp_path / "log").start()
+    directory = _data_directory(broker.pid)
+    assert os.path.isdir(directory)
+    assert broker.stop() == 0
+    assert not os.path.exists(directory)
+
+
+def test_a_broker_keeps_its_topics_over_a_restart(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data", log=tmp_path / "log").start()
+    try:
+        servers = broker.bootstrap_servers
+        assert barnabas("produce", "kept", stdin="one\n", servers=servers).code == 0
+        broker.restart()
+        assert barnabas("consume", "kept", "-e", servers=servers).out == "one\n"
+    finally:
+        assert broker.stop() == 0
+
+
+def test_a_port_in_use_is_said_in_a_line(tmp_path: Path) -> None:
+    broker = BrokerProcess(None, log=tmp_path / "log").start()
+    try:
+        ended = barnabas("up", "--ephemeral", "--listen", broker.bootstrap_servers)
+        assert ended.code == 1
+        assert str(broker.port) in ended.err
+        assert "in use" in ended.err
+    finally:
+        broker.stop()
+
+
+def test_a_file_of_kafkas_options_works_and_says_what_it_ignores(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=5\nnum.io.threads=8\nnum.partitions=4\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={tmp_path / 'data'}\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "up", "-F", str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    ready = READY.search(process.stdout.readline())
+    assert ready is not None
+    servers = f"{ready[1]}:{ready[2]}"
+    created = barnabas("topic", "create", "t", servers=servers)
+    rows = barnabas("topic", "describe", "t", "-J", servers=servers).out.splitlines()
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    assert created.code == 0
+    assert len(rows) == 4
+    assert all('"leader": 5' in row for row in rows)
+    assert "ignoring num.io.threads" in err
+    assert (tmp_path / "data" / "t-3").is_dir()
+    assert process.returncode == 0
+
+
+def _data_directory(pid: int) -> str:
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+        if found := re.match(r"(/\S*/barnabas-[^/]+)/", target):
+            return found[1]
+    raise AssertionError("no data directory is open")

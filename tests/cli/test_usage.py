@@ -1,0 +1,101 @@
+"""Help, typos and exit codes: what needs no broker."""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import barnabas
+
+HELP_MS_MAX = 150
+
+
+def test_help_names_every_command() -> None:
+    ended = barnabas("--help")
+    assert ended.code == 0
+    for name in ["up", "demo", "topic", "produce", "consume"]:
+        assert f"\n  {name} " in ended.out
+
+
+@pytest.mark.parametrize("arguments", [[], ["topic"], ["consume"], ["produce"], ["up"]])
+def test_help_comes_quickly(arguments: list[str]) -> None:
+    """The best of several: another process may have the core at the moment."""
+    took = []
+    for _ in range(8):
+        started = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "barnabas", *arguments, "--help"],
+            check=True,
+            capture_output=True,
+        )
+        took.append((time.perf_counter() - started) * 1000)
+        if took[-1] <= HELP_MS_MAX:
+            return
+    pytest.fail(f"{min(took):.0f} ms at best")
+
+
+def test_the_version_is_the_packages() -> None:
+    assert barnabas("--version").out == "barnabas 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["topc"], "no command 'topc'; did you mean topic?"),
+        (["topic", "desribe", "x"], "did you mean describe?"),
+        (["consume", "x", "--cuont", "1"], "--count"),
+        (["consume"], "missing argument 'TOPIC'"),
+        (["consume", "x", "-o", "start"], "expected beginning, end, OFFSET"),
+        (["consume", "x", "-f", "%q"], "%q is no format letter"),
+        (["consume", "x", "-f", "%s", "-J"], "exclude each other"),
+        (["topic", "create", "../x"], "only ASCII letters"),
+        (["topic", "ls", "-X", "requst.timeout.ms=1"], "did you mean request.timeout.ms?"),
+        (["topic", "ls", "-X", "acks"], "expected NAME=VALUE"),
+        (["topic", "trim", "x", "-o", "e@1"], "use s@TIME"),
+        (["produce", "x", "-D", ""], "at least one character"),
+        (["produce", "x", "-J", "-k", "1"], "leave out -k and -K"),
+        (["up", "-X", "num.partitons=3"], "did you mean num.partitions?"),
+        (["up", "-X", "ssl.keystore.location=x"], "Barnabas does not implement it"),
+        (["up", "--data", "x", "--ephemeral"], "exclude each other"),
+        (["up", "--listen", "localhost"], "expected HOST:PORT"),
+        (["up", "-X", "log.dirs=/a,/b"], "one is supported"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_remedy(arguments: list[str], said: str) -> None:
+    ended = barnabas(*arguments)
+    assert ended.code == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert ended.out == ""
+
+
+def test_nobody_there_is_a_failure_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    ended = barnabas("topic", "ls", servers=f"127.0.0.1:{port}")
+    assert ended == (1, "", f"barnabas: 127.0.0.1:{port}: Connection refused\n")
+
+
+def test_no_answer_is_a_timeout() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        ended = barnabas("-X", "request.timeout.ms=100", "topic", "ls", "-b", address)
+    assert ended.code == 4
+    assert ended.err == f"barnabas: {address}: no answer in time\n"
+
+
+def test_options_can_be_listed() -> None:
+    assert "acks=all\n" in barnabas("-X", "list").out
+    assert "num.partitions=1\n" in barnabas("up", "-X", "list").out
+
+
+def test_options_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=127.0.0.1:1\nrequest.timeout.ms=1000\n")
+    assert "127.0.0.1:1:" in barnabas("topic", "ls", "-F", str(file)).err
+    given = barnabas("topic", "ls", "-F", str(file), "-b", "127.0.0.1:2")
+    assert "127.0.0.1:2:" in given.err
+    assert barnabas("topic", "ls", "-F", str(tmp_path / "gone")).code == 2
