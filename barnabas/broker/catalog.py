@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 PRODUCER_ID_BLOCK_SIZE = 1000
 
 T = TypeVar("T")
+Change = Callable[[Mapping[str, str]], dict[str, str]]
+"""Works new settings out from those in force, or raises a KafkaError."""
 
 
 class Catalog:
@@ -115,8 +117,7 @@ class Catalog:
 
     async def delete_topic(self, topic: Topic) -> None:
         async with self._one_at_a_time:
-            if self._broker.topics.by_id(topic.id) is None:
-                raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name!r}")
+            self._check_exists(topic)
             operations: list[Operation] = [Delete(paths.topic(topic.name))]
             if self._keeper.exists(paths.topic_config(topic.name)):
                 operations.append(Delete(paths.topic_config(topic.name)))
@@ -129,6 +130,7 @@ class Catalog:
 
     async def add_partitions(self, topic: Topic, total: int) -> None:
         async with self._one_at_a_time:
+            self._check_exists(topic)
             have = len(topic.partitions)
             if total <= have:
                 raise InvalidRequest(
@@ -140,16 +142,19 @@ class Catalog:
             self._open_partitions(topic, total)
         self._broker.log.info("partitions added", topic=topic.name, had=have, has=total)
 
-    async def configure_topic(self, topic: Topic, overrides: dict[str, str]) -> None:
+    async def configure_topic(self, topic: Topic, change: Change) -> None:
         async with self._one_at_a_time:
+            self._check_exists(topic)
+            overrides = change(topic.overrides)
             await self._keep_config(paths.topic_config(topic.name), overrides)
             topic.overrides = overrides
             self.apply(topic)
         self._broker.log.info("topic configured", topic=topic.name, settings=overrides)
 
-    async def configure_broker(self, broker: int | None, settings: dict[str, str]) -> None:
+    async def configure_broker(self, broker: int | None, change: Change) -> None:
         """Of one broker, or of all (None)."""
         async with self._one_at_a_time:
+            settings = change(self.dynamic.get(broker, {}))
             await self._keep_config(paths.broker_config(broker), settings)
             self.dynamic[broker] = settings
             self._broker.reconfigure()
@@ -176,6 +181,11 @@ class Catalog:
         self._keeper.close()
 
     # Inside
+
+    def _check_exists(self, topic: Topic) -> None:
+        """It may have been deleted while this change waited for its turn."""
+        if self._broker.topics.by_id(topic.id) is None:
+            raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name!r}")
 
     def _add(self, name: str, id_: UUID, partitions: int, overrides: Mapping[str, str]) -> Topic:
         topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)

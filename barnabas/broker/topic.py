@@ -7,6 +7,8 @@ from barnabas.broker.partition import Partition
 from barnabas.config.topic import TopicConfig
 from barnabas.model.errors import Code, Retriable
 
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+
 
 class Topic:
     """A name, an id that dies with it, its partitions, and its configuration."""
@@ -24,7 +26,7 @@ class Topic:
 
     @property
     def internal(self) -> bool:
-        return self.name in ("__consumer_offsets", "__transaction_state")
+        return self.name in INTERNAL
 
     def partition(self, index: int) -> Partition:
         if 0 <= index < len(self.partitions):

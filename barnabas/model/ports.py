@@ -86,6 +86,10 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None: ...
 
+    def usage(self, path: str) -> tuple[int, int]:
+        """Bytes of the file system that holds `path`: in all, and free for us."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:

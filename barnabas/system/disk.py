@@ -105,6 +105,10 @@ class SystemDisk:
     def remove_tree(self, path: str) -> None:
         shutil.rmtree(path)
 
+    def usage(self, path: str) -> tuple[int, int]:
+        stat = os.statvfs(path)
+        return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+
     def sync_directory(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -10,6 +10,7 @@ from random import Random
 from barnabas.model.ports import Buffer
 
 SECTOR = 512
+CAPACITY = 1 << 40
 
 
 class Node:
@@ -164,6 +165,11 @@ class SimulatedDisk:
     def sync_directory(self, path: str) -> None:
         self.syncs.append(path)
         self._synced[path] = dict(self._directories[path])
+
+    def usage(self, path: str) -> tuple[int, int]:
+        nodes = (node for directory in self._directories.values() for node in directory.values())
+        used = sum(len(node.data) for node in nodes if node is not None)
+        return CAPACITY, CAPACITY - used
 
     # --- faults --------------------------------------------------------------------------------
 

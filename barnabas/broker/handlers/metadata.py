@@ -1,12 +1,21 @@
-"""Metadata: brokers, topics, leaders."""
+"""Metadata: brokers, topics and leaders; topics that are missing may be made on the way.
 
+Always: each topic asked for is answered once; a topic made here is ready when the answer goes.
+"""
+
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from barnabas.broker.dispatch import Call
-from barnabas.broker.topic import Topic
-from barnabas.model.errors import Code
+from barnabas.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from barnabas.broker.placement import PARTITIONS_MAX, check_replication_factor
+from barnabas.broker.topic import INTERNAL, Topic
+from barnabas.model.errors import Code, KafkaError
+from barnabas.model.ids import NO_TOPIC_ID, check_topic_name
 from barnabas.wire.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -16,41 +25,110 @@ from barnabas.wire.messages.metadata import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
-
-def handle(broker: "Broker", request: MetadataRequest, call: Call) -> Any:
-    if request.topics is None or (call.version == 0 and not request.topics):
-        return _respond(broker, [_topic(t) for t in broker.topics])
-    if any(broker.topics.get(t.name or "") is None for t in request.topics):
-        return _create(broker, request, call)
-    return _respond(broker, [_topic(broker.topics.existing(t.name or "")) for t in request.topics])
+IDS_ASKED_SINCE = 12
+_NONE_FAILED: Mapping[str, Code] = {}
 
 
-async def _create(broker: "Broker", request: MetadataRequest, call: Call) -> MetadataResponse:
-    topics = []
-    for t in request.topics or ():
-        topic = broker.topics.get(t.name or "")
-        if topic is None and request.allow_auto_topic_creation:
-            topic = await broker.catalog.create_topic(t.name or "", 1, {})
-        topics.append(
-            _topic(topic)
-            if topic
-            else MetadataResponseTopic(
-                error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, name=t.name, partitions=[]
-            )
+def handle(
+    broker: "Broker", request: MetadataRequest, call: Call
+) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    asked = request.topics
+    if asked is None or (not asked and call.version == 0):
+        operations = _topic_operations(request)
+        return _response(broker, request, [_found(topic, operations) for topic in broker.topics])
+    if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        missing = _missing(broker, asked)
+        if missing:
+            return _create(broker, request, call, missing)
+    return _answer(broker, request, call, _NONE_FAILED)
+
+
+def _missing(broker: "Broker", asked: list[MetadataRequestTopic]) -> list[str]:
+    """Names of topics to make. Internal ones are made by those whose they are."""
+    names = dict.fromkeys(
+        topic.name
+        for topic in asked
+        if topic.name is not None
+        and topic.topic_id == NO_TOPIC_ID
+        and broker.topics.get(topic.name) is None
+        and topic.name not in INTERNAL
+    )
+    return list(names)[: PARTITIONS_MAX // broker.config.num_partitions]
+
+
+async def _create(
+    broker: "Broker", request: MetadataRequest, call: Call, names: list[str]
+) -> MetadataResponse:
+    failed: dict[str, Code] = {}
+    for name in names:
+        try:
+            check_topic_name(name)
+            check_replication_factor(broker.config.default_replication_factor)
+            await broker.catalog.create_topic(name, broker.config.num_partitions, {})
+        except KafkaError as error:
+            if error.code is Code.TOPIC_ALREADY_EXISTS:  # another client was a moment quicker
+                continue
+            failed[name] = error.code
+            broker.refused("topic not created", call, error, topic=name[:300])
+    return _answer(broker, request, call, failed)
+
+
+def _answer(
+    broker: "Broker", request: MetadataRequest, call: Call, failed: Mapping[str, Code]
+) -> MetadataResponse:
+    topics: dict[str | UUID, MetadataResponseTopic] = {}
+    operations = _topic_operations(request)
+    for asked in request.topics or ():
+        key = asked.name if asked.topic_id == NO_TOPIC_ID else asked.topic_id
+        if key is None:
+            key = NO_TOPIC_ID
+        if key not in topics:
+            topics[key] = _topic(broker, asked, call.version, failed, operations)
+    return _response(broker, request, list(topics.values()))
+
+
+def _topic(
+    broker: "Broker",
+    asked: MetadataRequestTopic,
+    version: int,
+    failed: Mapping[str, Code],
+    operations: int,
+) -> MetadataResponseTopic:
+    name, id_ = asked.name, asked.topic_id
+    if version < IDS_ASKED_SINCE and (id_ != NO_TOPIC_ID or name is None):
+        return MetadataResponseTopic(
+            error_code=Code.INVALID_REQUEST, name=name or "", topic_id=id_, partitions=[]
         )
-    return _respond(broker, topics)
-
-
-def _respond(broker: "Broker", topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port)],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.id,
-        topics=topics,
+    if id_ != NO_TOPIC_ID:
+        topic = broker.topics.by_id(id_)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=Code.UNKNOWN_TOPIC_ID, name=None, topic_id=id_, partitions=[]
+            )
+        return _found(topic, operations)
+    if name is None:
+        return MetadataResponseTopic(error_code=Code.INVALID_REQUEST, name=None, partitions=[])
+    topic = broker.topics.get(name)
+    if topic is not None:
+        return _found(topic, operations)
+    return MetadataResponseTopic(
+        error_code=failed.get(name) or _why_not(name),
+        name=name,
+        is_internal=name in INTERNAL,
+        partitions=[],
+        topic_authorized_operations=operations,
     )
 
 
-def _topic(topic: Topic) -> MetadataResponseTopic:
+def _why_not(name: str) -> Code:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _found(topic: Topic, operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
@@ -60,11 +138,37 @@ def _topic(topic: Topic) -> MetadataResponseTopic:
             MetadataResponsePartition(
                 error_code=0,
                 partition_index=index,
-                leader_id=p.leader,
-                leader_epoch=p.leader_epoch,
-                replica_nodes=list(p.replicas),
-                isr_nodes=list(p.in_sync),
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.in_sync),
             )
-            for index, p in enumerate(topic.partitions)
+            for index, partition in enumerate(topic.partitions)
         ],
+        topic_authorized_operations=operations,
+    )
+
+
+def _topic_operations(request: MetadataRequest) -> int:
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+
+
+def _response(
+    broker: "Broker", request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=broker.id,
+                host=broker.host,
+                port=broker.port,
+                rack=broker.config.broker_rack,
+            )
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
     )

@@ -1,0 +1,41 @@
+"""AlterConfigs: the settings of a topic or broker replaced by others."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.broker.resources import Alteration, alter_each
+from barnabas.config.alter import Operation
+from barnabas.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: AlterConfigsRequest, call: Call
+) -> AlterConfigsResponse:
+    alterations = [
+        Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            [(config.name, Operation.SET, config.value) for config in resource.configs],
+            replace=True,
+        )
+        for resource in request.resources
+    ]
+    answers = await alter_each(broker, alterations, request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error.code if error else 0,
+                error_message=error.detail if error else None,
+                resource_type=asked.kind,
+                resource_name=asked.name,
+            )
+            for asked, error in zip(alterations, answers, strict=True)
+        ]
+    )

@@ -1,0 +1,65 @@
+"""CreatePartitions: topics made larger."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.broker.placement import PARTITIONS_MAX, check_replicas
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.topic import Topic
+
+
+async def handle(
+    broker: "Broker", request: CreatePartitionsRequest, call: Call
+) -> CreatePartitionsResponse:
+    counts = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    for asked in request.topics:
+        if asked.name in results:
+            continue
+        try:
+            if counts[asked.name] > 1:
+                raise InvalidRequest(
+                    Code.INVALID_REQUEST,
+                    f"topic {asked.name[:300]!r} is in the request more than once",
+                )
+            topic = _check(broker, asked)
+            if not request.validate_only:
+                await broker.catalog.add_partitions(topic, asked.count)
+        except KafkaError as error:
+            results[asked.name] = CreatePartitionsTopicResult(
+                name=asked.name, error_code=error.code, error_message=error.detail
+            )
+            continue
+        results[asked.name] = CreatePartitionsTopicResult(name=asked.name, error_code=0)
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+def _check(broker: "Broker", asked: CreatePartitionsTopic) -> "Topic":
+    topic = broker.topics.existing(asked.name)
+    have = len(topic.partitions)
+    if not have < asked.count <= PARTITIONS_MAX:
+        raise InvalidRequest(
+            Code.INVALID_PARTITIONS,
+            f"topic {topic.name} has {have} partitions: {asked.count} is not more, or more than"
+            f" the {PARTITIONS_MAX} that are allowed",
+        )
+    if asked.assignments is None:
+        return topic
+    if len(asked.assignments) != asked.count - have:
+        raise InvalidRequest(
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            f"{asked.count - have} partitions to add, {len(asked.assignments)} assignments",
+        )
+    for index, assignment in enumerate(asked.assignments, have):
+        check_replicas(broker, index, assignment.broker_ids)
+    return topic

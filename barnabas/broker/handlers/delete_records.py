@@ -1,0 +1,65 @@
+"""DeleteRecords: partitions cut at the front."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+HIGH_WATERMARK = -1
+INVALID_LOW_WATERMARK = -1
+
+
+def handle(broker: "Broker", request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            index = asked.partition_index
+            try:
+                low_watermark = _delete(broker, topic.name, index, asked.offset)
+            except KafkaError as error:
+                broker.refused(
+                    "delete of records refused", call, error, topic=topic.name, partition=index
+                )
+                partitions.append(
+                    DeleteRecordsPartitionResult(
+                        partition_index=index,
+                        low_watermark=INVALID_LOW_WATERMARK,
+                        error_code=error.code,
+                    )
+                )
+                continue
+            partitions.append(
+                DeleteRecordsPartitionResult(
+                    partition_index=index, low_watermark=low_watermark, error_code=0
+                )
+            )
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
+    return DeleteRecordsResponse(topics=topics)
+
+
+def _delete(broker: "Broker", name: str, index: int, offset: int) -> int:
+    """The lowest offset that is left."""
+    topic = broker.topics.existing(name)
+    log = topic.partition(index).log
+    if topic.internal:
+        raise InvalidRequest(
+            Code.INVALID_TOPIC_EXCEPTION, f"records of the internal topic {name} are not deleted"
+        )
+    policy = topic.config.cleanup_policy
+    if "compact" in policy and "delete" not in policy:
+        raise InvalidRequest(
+            Code.POLICY_VIOLATION,
+            f"topic {name} is compacted: records can be deleted where cleanup.policy has delete",
+        )
+    log.delete_before(log.high_watermark if offset == HIGH_WATERMARK else offset)
+    return log.start_offset

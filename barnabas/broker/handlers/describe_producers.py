@@ -1,0 +1,60 @@
+"""DescribeProducers: which producers a partition remembers."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import check_topic_name
+from barnabas.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def handle(
+    broker: "Broker", request: DescribeProducersRequest, call: Call
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _partition(broker, topic.name, index) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+    try:
+        partition = broker.topics.existing(check_topic_name(topic)).partition(index)
+    except KafkaError as error:
+        return PartitionResponse(
+            partition_index=index,
+            error_code=error.code,
+            error_message=error.detail,
+            active_producers=[],
+        )
+    return PartitionResponse(
+        partition_index=index,
+        error_code=0,
+        active_producers=[
+            ProducerState(
+                producer_id=state.producer_id,
+                producer_epoch=state.epoch,
+                last_sequence=state.last_sequence,
+                last_timestamp=state.last_timestamp,
+                coordinator_epoch=state.coordinator_epoch,
+                current_txn_start_offset=state.transaction_start,
+            )
+            for state in partition.log.producers.describe()
+        ],
+    )

@@ -1,0 +1,40 @@
+"""IncrementalAlterConfigs: single settings of a topic or broker set, deleted, added to, cut."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.broker.resources import Alteration, alter_each
+from barnabas.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: IncrementalAlterConfigsRequest, call: Call
+) -> IncrementalAlterConfigsResponse:
+    alterations = [
+        Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            [(config.name, config.config_operation, config.value) for config in resource.configs],
+            replace=False,
+        )
+        for resource in request.resources
+    ]
+    answers = await alter_each(broker, alterations, request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error.code if error else 0,
+                error_message=error.detail if error else None,
+                resource_type=asked.kind,
+                resource_name=asked.name,
+            )
+            for asked, error in zip(alterations, answers, strict=True)
+        ]
+    )

@@ -1,0 +1,36 @@
+"""ListConfigResources: names of what has settings."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.broker.resources import Kind
+from barnabas.model.errors import Code
+from barnabas.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+TYPES_SINCE = 1
+
+
+def handle(
+    broker: "Broker", request: ListConfigResourcesRequest, call: Call
+) -> ListConfigResourcesResponse:
+    if call.version < TYPES_SINCE:  # asks for client metrics alone, and there are none
+        return ListConfigResourcesResponse(error_code=0, config_resources=[])
+    asked = set(request.resource_types) or set(Kind)  # none named: all
+    if not asked <= set(Kind):
+        return ListConfigResourcesResponse(error_code=Code.UNSUPPORTED_VERSION, config_resources=[])
+    resources = []
+    if Kind.BROKER in asked:
+        resources.append(ConfigResource(resource_name=str(broker.id), resource_type=Kind.BROKER))
+    if Kind.TOPIC in asked:
+        resources += [
+            ConfigResource(resource_name=topic.name, resource_type=Kind.TOPIC)
+            for topic in broker.topics
+        ]
+    return ListConfigResourcesResponse(error_code=0, config_resources=resources)

@@ -1,0 +1,106 @@
+"""ListOffsets: the offset that belongs to a timestamp, or to a place such as the end.
+
+Always: a timestamp finds the first record that is not older, with that record's own timestamp.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.partition import Partition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+# Which version of the request brought a place; there from the first: the two above.
+_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+EPOCHS_SINCE = 4
+CONSUMER = -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+UNKNOWN = (-1, -1, -1)  # timestamp, offset, leader epoch
+
+
+def handle(broker: "Broker", request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
+    answered: set[tuple[str, int]] = set()
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            key = (topic.name, asked.partition_index)
+            if key in answered:
+                continue
+            answered.add(key)
+            try:
+                if counts[key] > 1:
+                    raise InvalidRequest(Code.INVALID_REQUEST, "a partition is asked for twice")
+                partition = broker.topics.existing(topic.name).partition(asked.partition_index)
+                found = _find(partition, asked, request, call.version)
+            except KafkaError as error:
+                partitions.append(
+                    ListOffsetsPartitionResponse(
+                        partition_index=asked.partition_index, error_code=error.code
+                    )
+                )
+                continue
+            timestamp, offset, epoch = found
+            partitions.append(
+                ListOffsetsPartitionResponse(
+                    partition_index=asked.partition_index,
+                    error_code=0,
+                    timestamp=timestamp,
+                    offset=offset,
+                    leader_epoch=epoch if call.version >= EPOCHS_SINCE else -1,
+                )
+            )
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    partition: "Partition", asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+) -> tuple[int, int, int]:
+    """Timestamp, offset and leader epoch."""
+    timestamp = asked.timestamp
+    if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
+        raise InvalidRequest(
+            Code.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning in version {version}"
+        )
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise InvalidRequest(
+            Code.INVALID_REQUEST, f"isolation level {request.isolation_level}: expected 0 or 1"
+        )
+    partition.check_leader_epoch(asked.current_leader_epoch)
+    log = partition.log
+    end = log.high_watermark if request.replica_id == CONSUMER else log.end_offset
+    if timestamp == LATEST:
+        return -1, end, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # there are no tiers
+        return UNKNOWN
+    found = log.find_max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_time(timestamp)
+    if found is None or found.offset >= end:
+        return UNKNOWN
+    return found.timestamp, found.offset, found.leader_epoch

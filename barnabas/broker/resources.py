@@ -1,0 +1,140 @@
+"""Decides which configured thing a request means, and changes its settings.
+
+In: type and name of a resource, and changes as they came. Out: nothing, or why not, for each
+resource alone.
+Always: a change is worked out from the settings in force when its turn comes, so none is lost;
+what is kept can be put in force, for the broker and for every topic.
+Not here: what an option may be set to (config/alter.py), where settings are kept (catalog.py).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.config.alter import Change, Operation, alter_broker, alter_topic
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.resolve import Layers, Source
+from barnabas.config.topic import TopicConfig
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.ids import check_topic_name
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.topic import Topic
+
+
+class Kind(IntEnum):
+    """Types of resources, as the protocol numbers them."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Alteration(NamedTuple):
+    """What is asked for one resource. Changes are name, operation, text, none of them checked."""
+
+    kind: int
+    name: str
+    changes: Sequence[tuple[str, int, str | None]]
+    replace: bool  # what is not named returns to its default
+
+
+async def alter_each(
+    broker: "Broker", alterations: Sequence[Alteration], validate_only: bool
+) -> list[KafkaError | None]:
+    """The answer for each, in order."""
+    counts = Counter((each.kind, each.name) for each in alterations)
+    answers: list[KafkaError | None] = []
+    for each in alterations:
+        try:
+            if counts[each.kind, each.name] > 1:
+                raise _invalid(f"{each.name!r} is in the request more than once: ask once")
+            await _alter(broker, each, validate_only)
+            answers.append(None)
+        except KafkaError as error:
+            answers.append(error)
+    return answers
+
+
+def existing_topic(broker: "Broker", name: str) -> "Topic":
+    return broker.topics.existing(check_topic_name(name))
+
+
+def which_broker(broker: "Broker", name: str) -> int | None:
+    """This broker's id; None for an empty name, which means the defaults of all brokers."""
+    if not name:
+        return None
+    if name != str(broker.id):
+        raise _invalid(f"broker {name[:20]!r}: this is broker {broker.id}; ask the one you mean")
+    return broker.id
+
+
+def not_configurable(kind: int) -> KafkaError:
+    try:
+        what = Kind(kind).name.lower().replace("_", " ")
+    except ValueError:
+        what = f"unknown type {kind}"
+    return _invalid(f"resources of {what} have no settings here: topics and brokers have")
+
+
+async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> None:
+    changes = _changes(asked)
+
+    def changed_topic(current: Mapping[str, str]) -> dict[str, str]:
+        settings = alter_topic({} if asked.replace else current, changes)
+        TopicConfig(settings, broker.layers)
+        return settings
+
+    def changed_broker(current: Mapping[str, str]) -> dict[str, str]:
+        settings = alter_broker({} if asked.replace else current, changes)
+        _check_in_force(broker, id_, settings)
+        return settings
+
+    if asked.kind == Kind.TOPIC:
+        topic = existing_topic(broker, asked.name)
+        if validate_only:
+            changed_topic(topic.overrides)
+        else:
+            await broker.catalog.configure_topic(topic, changed_topic)
+    elif asked.kind == Kind.BROKER:
+        id_ = which_broker(broker, asked.name)
+        if validate_only:
+            changed_broker(broker.catalog.dynamic.get(id_, {}))
+        else:
+            await broker.catalog.configure_broker(id_, changed_broker)
+    else:
+        raise not_configurable(asked.kind)
+
+
+def _changes(asked: Alteration) -> list[Change]:
+    counts = Counter(name for name, _, _ in asked.changes)
+    changes = []
+    for name, number, text in asked.changes:
+        if counts[name] > 1:
+            raise _invalid(f"option {name[:100]!r} is changed twice in one request: change it once")
+        try:
+            operation = Operation(number)
+        except ValueError:
+            raise _invalid(f"option {name[:100]!r}: unknown operation {number}") from None
+        if text is None and operation is not Operation.DELETE:
+            raise _invalid(f"option {name[:100]!r}: no value given; delete it for its default")
+        changes.append(Change(name, operation, text))
+    return changes
+
+
+def _check_in_force(broker: "Broker", id_: int | None, settings: Mapping[str, str]) -> None:
+    """Settings that do not go with those made elsewhere would keep the broker from starting."""
+    dynamic = {**broker.catalog.dynamic, id_: settings}
+    static = dict(broker.layers.by_source)[Source.STATIC_BROKER]
+    layers = Layers(static, dynamic.get(None, {}), dynamic.get(broker.id, {}))
+    BrokerConfig(layers)
+    for topic in broker.topics:
+        TopicConfig(topic.overrides, layers)
+
+
+def _invalid(detail: str) -> KafkaError:
+    return InvalidRequest(Code.INVALID_REQUEST, detail)

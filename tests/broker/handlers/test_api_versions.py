@@ -1,0 +1,81 @@
+"""ApiVersions: the first question of every client."""
+
+from struct import pack
+
+import pytest
+
+from barnabas.broker.dispatch import HANDLERS
+from barnabas.model.errors import Code
+from barnabas.wire.apis import APIS
+from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.running import Running
+
+
+def named(name: str = "librdkafka", version: str = "2.15.0") -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name=name, client_software_version=version)
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_every_version_lists_what_has_a_handler_and_nothing_else(
+    running: Running, version: int
+) -> None:
+    response = await running.ask(named(), ApiVersionsResponse, version)
+    assert response.error_code == 0
+    assert [api.api_key for api in response.api_keys] == sorted(HANDLERS)
+    for api in response.api_keys:
+        assert api.max_version == APIS[api.api_key].max_version
+
+
+async def test_produce_is_advertised_from_0_or_old_librdkafka_would_not_compress(
+    running: Running,
+) -> None:
+    response = await running.ask(named(), ApiVersionsResponse, 0)
+    (produce,) = (api for api in response.api_keys if api.api_key == 0)
+    assert (produce.min_version, produce.max_version) == (0, 13)
+
+
+async def test_a_version_from_the_future_is_answered_in_version_0(running: Running) -> None:
+    """Header and body of version 0, error 35, and the versions to ask again with."""
+    running.wire.put(pack(">ihhih", 10, 18, 99, 4711, -1))
+    frame = await running.wire.take()
+    assert frame == pack(">ihihhh", 4711, Code.UNSUPPORTED_VERSION, 1, 18, 0, 4)
+    assert (await running.ask(named(), ApiVersionsResponse)).error_code == 0
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_no_feature_but_the_metadata_version_is_finalized(
+    running: Running, version: int
+) -> None:
+    """A finalized transaction.version would make producers leave out AddPartitionsToTxn."""
+    response = await running.ask(named(), ApiVersionsResponse, version)
+    assert [f.name for f in response.finalized_features] == ["metadata.version"]
+    assert [f.name for f in response.supported_features] == ["metadata.version"]
+    assert response.supported_features[0].min_version > 0
+    assert response.finalized_features_epoch == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("", "1"), ("x", ""), ("-x", "1"), ("x", "1.0-"), ("ä", "1"), ("a b", "1")]
+)
+async def test_a_client_that_names_itself_badly_is_refused(
+    running: Running, name: str, version: str
+) -> None:
+    response = await running.ask(named(name, version), ApiVersionsResponse, 3)
+    assert response.error_code == Code.INVALID_REQUEST
+    assert response.api_keys == []
+    assert "client refused" in running.log.getvalue()
+
+
+async def test_the_client_software_is_remembered_but_not_all_of_a_long_name(
+    running: Running,
+) -> None:
+    (connection,) = running.broker.connections
+    await running.ask(named("confluent-kafka-python", "2.6.0-rdkafka-2.6.0"), ApiVersionsResponse)
+    assert connection.client == "confluent-kafka-python 2.6.0-rdkafka-2.6.0"
+    await running.ask(named("a" * 30_000, "1"), ApiVersionsResponse)
+    assert len(connection.client) < 300
+
+
+async def test_before_version_3_a_client_has_no_name_to_check(running: Running) -> None:
+    response = await running.ask(named("", ""), ApiVersionsResponse, 2)
+    assert response.error_code == 0
