@@ -39,17 +39,23 @@ _PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
 class CheckpointWork:
-    """The checkpoint files as they should be now; `run` may go in any thread."""
+    """The checkpoint files as they should be now; `run` may go in any thread.
 
-    __slots__ = ("_disk", "_files")
+    Files below the start of a log go here too, once that start is on disk.
+    """
 
-    def __init__(self, disk: Disk, files: list[tuple[str, bytes]]) -> None:
+    __slots__ = ("_disk", "_doomed", "_files")
+
+    def __init__(self, disk: Disk, files: list[tuple[str, bytes]], doomed: list[str]) -> None:
         self._disk = disk
         self._files = files
+        self._doomed = doomed
 
     def run(self) -> None:
         for path, data in self._files:
             self._disk.replace_file(path, data)
+        for path in self._doomed:
+            self._disk.remove(path)
 
 
 class LogDirectory:
@@ -170,19 +176,17 @@ class LogDirectory:
         contents = {
             RECOVERY_POINT: encode_offsets((tp, log.recovery_point) for tp, log in logs),
             LOG_START: encode_offsets(
-                (tp, log.start_offset)
-                for tp, log in logs
-                if log.start_offset > log.segments[0].base_offset
+                (tp, log.start_offset) for tp, log in logs if log.start_offset
             ),
             HIGH_WATERMARK: encode_offsets((tp, log.high_watermark) for tp, log in logs),
         }
         changed = {name: data for name, data in contents.items() if self._written.get(name) != data}
-        if not changed:
+        doomed = [path for log in self.logs.values() for path in log.take_doomed()]
+        if not changed and not doomed:
             return None
         self._written.update(changed)
-        return CheckpointWork(
-            self._disk, [(f"{self.path}/{name}", data) for name, data in changed.items()]
-        )
+        files = [(f"{self.path}/{name}", data) for name, data in changed.items()]
+        return CheckpointWork(self._disk, files, doomed)
 
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks now."""

@@ -120,6 +120,7 @@ class Log:
         self._new = parts.new  # the directory itself and the topic id are not synced yet
         self._directory_version = 1 if parts.new or parts.findings else 0
         self._directory_synced = 0
+        self._doomed: list[str] = []
         self._failed = ""
 
     def __repr__(self) -> str:
@@ -369,7 +370,11 @@ class Log:
     # --- cutting -------------------------------------------------------------------------------
 
     def delete_before(self, offset: int) -> None:
-        """Raise the start of the log; segments wholly below it go."""
+        """Raise the start of the log; segments wholly below it go with the next checkpoint.
+
+        Not before: a log whose first files are gone looks like one that a crash has beheaded,
+        unless the new start is on disk.
+        """
         if offset > self.high_watermark or offset < 0:
             raise InvalidRequest(
                 Code.OFFSET_OUT_OF_RANGE,
@@ -385,9 +390,14 @@ class Log:
             segment = self.segments.pop(0)
             self._bases.pop(0)
             self.size -= segment.size
-            segment.remove_files()
-            self._directory_version += 1
-        self._snapshots.remove_below(self._bases[0])
+            segment.close()
+            self._doomed += segment.paths
+        self._doomed += self._snapshots.forget_below(self._bases[0])
+
+    def take_doomed(self) -> list[str]:
+        """Files to remove once the start of the log has been checkpointed."""
+        doomed, self._doomed = self._doomed, []
+        return doomed
 
     def truncate_to(self, offset: int) -> None:
         """Cut everything from `offset` on, and all that was derived from it; synced, and so slow.
@@ -421,7 +431,9 @@ class Log:
         self.size = sum(segment.size for segment in self.segments)
         self.epochs.truncate_end(self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
-        self.recovery_point = min(self.recovery_point, self.end_offset)
+        # Inside the active segment, whose indexes are no longer synced: see `flushed`.
+        inside = self.end_offset - 1 if active.size else self.end_offset
+        self.recovery_point = min(self.recovery_point, inside)
         self.durable_offset = min(self.durable_offset, self.end_offset)
         self.producers = self._rebuilt_producers()
 

@@ -128,6 +128,7 @@ class _Opening:
         self._read_topic_id(names)
         snapshots = Snapshots(self._disk, self._path, names.snapshots)
         self._open_segments(names)
+        self._drop_below_start()
         if not self._segments:
             self._start_anew(self._checkpoints.start_offset)
         producers = None
@@ -232,6 +233,27 @@ class _Opening:
                 continue
             self._segments.append(Segment(disk, path, base, size, self._warm, self._findings))
 
+    def _drop_below_start(self) -> None:
+        """Segments that the start offset has left behind, and a log that lost its beginning."""
+        start, segments = self._checkpoints.start_offset, self._segments
+        while len(segments) > 1 and segments[1].base_offset <= start:
+            segments.pop(0).remove_files()
+            self._directory_changed = True
+        if self._clean or not segments or segments[0].base_offset <= start:
+            return
+        first = segments[0].base_offset
+        if self._checkpoints.recovery_point > start:
+            what = f"the log should start at {start}, its first segment at {first} does not"
+            self._find(self._path, what, "kept as it is; records before it are lost")
+            return
+        # Nothing here was synced yet, and a power loss took the first files only.
+        for segment in segments:
+            what = f"the log should start at {start}, what comes before is lost"
+            self._find(segment.path, what, "segment removed")
+            segment.remove_files()
+        segments.clear()
+        self._directory_changed = True
+
     def _start_anew(self, base: int) -> None:
         segment = Segment.create(self._disk, self._path, base, self._warm, self._findings)
         self._segments[:] = [segment]
@@ -277,7 +299,7 @@ class _Opening:
                 problem = f"it should start at {expected}"
             else:
                 expected = segment.base_offset
-                if number:
+                if (number or first) and expected not in snapshots.offsets:
                     snapshots.write(states, expected)
                 sound = self._check_segment(segment, states, epochs)
                 expected = segment.next_offset
@@ -332,6 +354,7 @@ class _Opening:
                 f"cut to {good} bytes, the log ends at {expected}",
             )
             segment.file().truncate(good)
+            segment.file().sync()  # or the next power loss may bring back what was cut
             segment.size = good
         segment.adopt_indexes(builder)
         segment.next_offset = expected

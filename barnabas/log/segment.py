@@ -90,7 +90,7 @@ class Segment:
     ) -> "Segment":
         """An empty segment with its files; whatever a lost one left under the name is cut."""
         segment = cls(disk, directory, base_offset, 0, warm, findings)
-        for path in (segment.path, segment.offset_index.path, segment.time_index.path):
+        for path in segment.paths:
             file = disk.open(path, create=True)
             if file.size():
                 file.truncate(0)
@@ -100,6 +100,11 @@ class Segment:
     @property
     def path(self) -> str:
         return self._stem + LOG_SUFFIX
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """Indexes first: a log file without them is sound, they without it are not."""
+        return self.offset_index.path, self.time_index.path, self.path
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -125,7 +130,7 @@ class Segment:
 
     def remove_files(self) -> None:
         self.close()
-        for path in (self.path, self.offset_index.path, self.time_index.path):
+        for path in self.paths:
             self._disk.remove(path)
 
     # --- appending -----------------------------------------------------------------------------

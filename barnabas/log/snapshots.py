@@ -134,6 +134,9 @@ class Snapshots:
             self.remove(offset)
         return bool(doomed)
 
-    def remove_below(self, offset_min: int) -> None:
-        for offset in [offset for offset in self.offsets if offset < offset_min]:
-            self.remove(offset)
+    def forget_below(self, offset_min: int) -> list[str]:
+        """The paths of those below, for somebody else to remove."""
+        paths = [self.path(offset) for offset in self.offsets if offset < offset_min]
+        self.offsets = [offset for offset in self.offsets if offset >= offset_min]
+        self.unsynced = [offset for offset in self.unsynced if offset >= offset_min]
+        return paths

@@ -50,12 +50,12 @@ def open_directory(
     disk: Disk, config: LogConfig | None = None, path: str = DATA, **options: Any
 ) -> LogDirectory:
     shared = config or LogConfig()
-    return LogDirectory.open(
-        disk, path, meta=META, config_for=lambda topic: shared, **options
-    )
+    return LogDirectory.open(disk, path, meta=META, config_for=lambda topic: shared, **options)
 
 
-def new_log(disk: Disk, config: LogConfig | None = None, **options: Any) -> tuple[LogDirectory, Log]:
+def new_log(
+    disk: Disk, config: LogConfig | None = None, **options: Any
+) -> tuple[LogDirectory, Log]:
     config = config or LogConfig()
     directory = open_directory(disk, config, **options)
     return directory, directory.create(PARTITION, TOPIC_ID, config)

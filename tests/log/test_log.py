@@ -296,9 +296,7 @@ def test_nothing_at_or_above_the_limit_is_read(disk: SimulatedDisk) -> None:
         assert read == list(range(2, limit, 3))
 
 
-def test_a_caught_up_reader_gets_nothing_and_touches_no_file(
-    disk: SimulatedDisk, log: Log
-) -> None:
+def test_a_caught_up_reader_gets_nothing_and_touches_no_file(disk: SimulatedDisk, log: Log) -> None:
     fill(log, 5)
     disk.reads = 0
     disk.opened.clear()

@@ -120,7 +120,11 @@ class History:
         if self.log.end_offset > self.log.start_offset:
             offset = self.rng.randrange(self.log.start_offset, self.log.end_offset)
             limit = self.rng.randint(offset, self.log.end_offset)
-            list(read_batches(self.log, start=offset, limit=limit, bytes_max=self.rng.randint(0, 2000)))
+            list(
+                read_batches(
+                    self.log, start=offset, limit=limit, bytes_max=self.rng.randint(0, 2000)
+                )
+            )
 
     def delete(self) -> None:
         self.log.advance_high_watermark(self.log.end_offset)
