@@ -3,6 +3,7 @@
 Always: data goes to stdout, all else to stderr; an error is one line, never a traceback.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,6 +23,9 @@ COMMANDS = {
     "produce": "Write records to a topic, from lines on standard input.",
     "consume": "Read records from a topic.",
 }
+
+
+_COMPLETION = "_BARNABAS_COMPLETE"  # what the shell sets to ask for completions
 
 
 class LazyCommands(NamedCommands):
@@ -55,8 +59,14 @@ def root() -> None:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     try:
-        result = root.main(list(arguments), prog_name="barnabas", standalone_mode=False)
+        if _COMPLETION in os.environ:
+            root.main(prog_name="barnabas", complete_var=_COMPLETION)
+        # Not root.main: it has its own ideas about closed pipes and interrupts.
+        with root.make_context("barnabas", list(arguments)) as context:
+            result = root.invoke(context)
         return result if isinstance(result, int) else exits.OK
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except click.exceptions.NoArgsIsHelpError as help_text:
         click.echo(help_text.format_message())
         return exits.USAGE
@@ -88,6 +98,4 @@ def _say(problem: click.ClickException) -> None:
 
 def _forget_stdout() -> None:
     """Nobody reads it any more, so the interpreter must not try to flush it at the end."""
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -43,7 +43,6 @@ def test_a_port_in_use_is_said_in_a_line(tmp_path: Path) -> None:
     try:
         ended = barnabas("up", "--ephemeral", "--listen", broker.bootstrap_servers)
         assert ended.code == 1
-        assert str(broker.port) in ended.err
         assert "in use" in ended.err
     finally:
         broker.stop()
