@@ -1,0 +1,1 @@
+"""Who coordinates: groups now, transactions later, each on the same runtime."""

@@ -1,0 +1,20 @@
+"""What a broker's configuration says about groups."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Defaults as Kafka's."""
+
+    session_timeout_ms_min: int = 6_000
+    session_timeout_ms_max: int = 1_800_000
+    members_max: int = 0x7FFF_FFFF
+    initial_rebalance_delay_ms: int = 3_000
+    # A new member cannot heartbeat while it waits to join: it is given up after this long.
+    new_member_join_ms: int = 300_000
+    # Of all protocols of a member together: more would never fit into one record of the log.
+    member_metadata_bytes_max: int = 1_000_000
+    offset_metadata_chars_max: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    offsets_retention_check_ms: int = 600_000

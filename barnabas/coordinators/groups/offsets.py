@@ -1,0 +1,176 @@
+"""Committed offsets: taking them, telling them, and forgetting those that nobody uses.
+
+In: what members or others commit, ask for and delete, time. Out: records, answers.
+Always: a commit that was answered is found until it is replaced, deleted, or out of retention.
+Not here: who may commit (classic.py), topic ids and whether topics exist (broker/handlers).
+"""
+
+from collections.abc import Iterator
+
+from barnabas.coordinators.groups.records import NO_EXPIRY, OffsetCommitValue, OffsetRecord
+from barnabas.coordinators.runtime import Now
+from barnabas.model.errors import Code
+from barnabas.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from barnabas.wire.messages.offset_fetch import (
+    OffsetFetchRequestTopics,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+NO_OFFSET = -1
+
+Partitions = dict[int, OffsetCommitValue]
+
+
+class Offsets:
+    """By group, topic and partition. Changed by `replay` alone."""
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, dict[str, Partitions]] = {}
+
+    def replay(self, record: OffsetRecord) -> None:
+        group, topic, partition, value = record
+        if value is not None:
+            topics = self.by_group.setdefault(group, {})
+            topics.setdefault(topic, {})[partition] = value
+            return
+        topics = self.by_group.get(group, {})
+        partitions = topics.get(topic, {})
+        partitions.pop(partition, None)
+        if not partitions:
+            topics.pop(topic, None)
+        if not topics:
+            self.by_group.pop(group, None)
+
+    def find(self, group: str, topic: str, partition: int) -> OffsetCommitValue | None:
+        return self.by_group.get(group, {}).get(topic, {}).get(partition)
+
+    def of_group(self, group: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
+        for topic, partitions in self.by_group.get(group, {}).items():
+            for partition, value in partitions.items():
+                yield topic, partition, value
+
+    def forget_group(self, group: str) -> list[OffsetRecord]:
+        return [
+            OffsetRecord(group, topic, partition, None)
+            for topic, partition, _ in self.of_group(group)
+        ]
+
+    def forget_topic(self, group: str, topic: str) -> list[OffsetRecord]:
+        partitions = self.by_group.get(group, {}).get(topic, {})
+        return [OffsetRecord(group, topic, partition, None) for partition in partitions]
+
+    def count(self, group: str) -> int:
+        return sum(len(partitions) for partitions in self.by_group.get(group, {}).values())
+
+    def expired(
+        self,
+        group: str,
+        retention_ms: int,
+        emptied_ms: int,
+        subscribed: frozenset[str],
+        wall_ms: int,
+    ) -> list[OffsetRecord]:
+        """Those out of retention. It counts from `emptied_ms`, or where that is -1 from the commit;
+        never for topics that are subscribed to."""
+        return [
+            OffsetRecord(group, topic, partition, None)
+            for topic, partition, value in self.of_group(group)
+            if topic not in subscribed
+            and _is_over(
+                value,
+                emptied_ms if emptied_ms >= 0 else value.commit_timestamp,
+                retention_ms,
+                wall_ms,
+            )
+        ]
+
+
+def _is_over(value: OffsetCommitValue, since_ms: int, retention_ms: int, wall_ms: int) -> bool:
+    if value.expire_timestamp != NO_EXPIRY:  # an old client has said until when
+        return wall_ms >= value.expire_timestamp
+    return wall_ms - since_ms >= retention_ms
+
+
+def commit(
+    request: OffsetCommitRequest, metadata_chars_max: int, now: Now
+) -> tuple[list[OffsetRecord], OffsetCommitResponse]:
+    """Each partition on its own: metadata that is too long fails one, not all."""
+    records = []
+    topics = []
+    expire = NO_EXPIRY
+    if request.retention_time_ms != -1:
+        expire = now.wall_ms + request.retention_time_ms
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            code = Code.NONE
+            if len(metadata) > metadata_chars_max:
+                code = Code.OFFSET_METADATA_TOO_LARGE
+            else:
+                value = OffsetCommitValue(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=metadata,
+                    commit_timestamp=now.wall_ms,
+                    expire_timestamp=expire,
+                )
+                records.append(
+                    OffsetRecord(request.group_id, topic.name, partition.partition_index, value)
+                )
+            partitions.append(
+                OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=code
+                )
+            )
+        topics.append(
+            OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    return records, OffsetCommitResponse(topics=topics)
+
+
+def fetch(
+    offsets: Offsets, group: str, topics: list[OffsetFetchRequestTopics] | None
+) -> list[OffsetFetchResponseTopics]:
+    """An answer for every partition, -1 where nothing was committed. None asks for all."""
+    if topics is None:
+        return [
+            OffsetFetchResponseTopics(
+                name=topic,
+                partitions=[_fetched(index, value) for index, value in partitions.items()],
+            )
+            for topic, partitions in offsets.by_group.get(group, {}).items()
+        ]
+    return [
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                _fetched(index, offsets.find(group, topic.name, index))
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _fetched(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
+    if value is None:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=Code.NONE
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error_code=Code.NONE,
+    )

@@ -1,0 +1,164 @@
+"""What a group leaves in __consumer_offsets: Kafka's keys and values, byte for byte.
+
+In: records to encode, or the key and value of one that was read. Out: bytes, or records.
+Always: written in the versions that Kafka 4.3 writes, read in every version there was.
+Not here: what the records change (shard.py).
+"""
+
+from struct import Struct as Layout
+from typing import NamedTuple
+from uuid import UUID
+
+from barnabas.model.errors import Corrupt, KafkaError
+from barnabas.model.ids import NO_TOPIC_ID
+from barnabas.wire.codec import Int32, Int64, Message, Struct, message, since, tagged
+
+OFFSET_KEY_VERSIONS = (0, 1)
+GROUP_KEY_VERSION = 2
+OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_VALUE_VERSION = 3
+VALUE_VERSION_MAX = 4
+
+NO_EXPIRY = -1
+
+_VERSION = Layout(">h")
+_VERSION_BYTES = tuple(_VERSION.pack(version) for version in range(VALUE_VERSION_MAX + 1))
+
+
+@message(versions="0-1")
+class OffsetCommitKey(Message):
+    """Whose offset of which partition."""
+
+    group: str
+    topic: str
+    partition: Int32
+
+
+@message(versions="0-4", flexible="4+")
+class OffsetCommitValue(Message):
+    """How far, and since when. v1 alone: until when. v3: leader epoch. v4: flexible."""
+
+    offset: Int64
+    leader_epoch: Int32 = since(3, default=-1, ignorable=True)
+    metadata: str
+    commit_timestamp: Int64
+    expire_timestamp: Int64 = since(1, default=NO_EXPIRY, last=1, ignorable=True)
+    topic_id: UUID = tagged(0, since=4, default=NO_TOPIC_ID, ignorable=True)
+
+
+@message(versions="2")
+class GroupMetadataKey(Message):
+    """Which group."""
+
+    group: str
+
+
+class GroupMember(Struct):
+    """A member and what the leader gave it. v1: rebalance timeout. v3: static membership."""
+
+    member_id: str
+    group_instance_id: str | None = since(3, default=None, ignorable=True)
+    client_id: str
+    client_host: str
+    rebalance_timeout: Int32 = since(1, default=-1, ignorable=True)
+    session_timeout: Int32
+    subscription: bytes
+    assignment: bytes
+
+
+@message(versions="0-4", flexible="4+")
+class GroupMetadataValue(Message):
+    """One generation, or an empty group. v2: since when. v4: flexible."""
+
+    protocol_type: str
+    generation: Int32
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp: Int64 = since(2, default=-1, ignorable=True)
+    members: list[GroupMember]
+
+
+class OffsetRecord(NamedTuple):
+    """A committed offset; without a value, a forgotten one."""
+
+    group: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+
+
+class GroupRecord(NamedTuple):
+    """A group's generation; without a value, a deleted group."""
+
+    group: str
+    value: GroupMetadataValue | None
+
+
+Record = OffsetRecord | GroupRecord
+
+
+def encode(record: Record) -> tuple[bytes, bytes | None]:
+    """The key and the value as they stand in the log."""
+    value = record.value
+    if isinstance(record, GroupRecord):
+        key = GroupMetadataKey(group=record.group).encode(GROUP_KEY_VERSION)
+        return (
+            _VERSION_BYTES[GROUP_KEY_VERSION] + key,
+            None if value is None else _with_version(value, GROUP_VALUE_VERSION),
+        )
+    key = OffsetCommitKey(
+        group=record.group, topic=record.topic, partition=record.partition
+    ).encode(1)
+    if record.value is None:
+        return _VERSION_BYTES[1] + key, None
+    version = OFFSET_VALUE_VERSION
+    if record.value.expire_timestamp != NO_EXPIRY:
+        version = OFFSET_VALUE_VERSION_WITH_EXPIRY
+    return _VERSION_BYTES[1] + key, _with_version(record.value, version)
+
+
+def decode(key: bytes, value: bytes | None) -> Record | None:
+    """None for a kind of record that is not about classic groups or offsets."""
+    version = _version(key, "key")
+    try:
+        if version in OFFSET_KEY_VERSIONS:
+            offset_key = OffsetCommitKey.decode(key, version, _VERSION.size)
+            committed = None
+            if value is not None:
+                committed = OffsetCommitValue.decode(value, _version(value), _VERSION.size)
+            return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)
+        if version == GROUP_KEY_VERSION:
+            group_key = GroupMetadataKey.decode(key, version, _VERSION.size)
+            generation = None
+            if value is not None:
+                generation = GroupMetadataValue.decode(value, _version(value), _VERSION.size)
+            return GroupRecord(group_key.group, generation)
+    except Corrupt:
+        raise
+    except KafkaError as error:
+        raise Corrupt(f"record with key {key[:200]!r} of a group: {error.detail}") from error
+    return None
+
+
+def partition_of(group: str, partitions: int) -> int:
+    """Which partition keeps a group: Java's hash of its name, without the sign."""
+    number = 0
+    encoded = group.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(encoded), 2):
+        number = (31 * number + (encoded[at] << 8 | encoded[at + 1])) & 0xFFFF_FFFF
+    if number >= 0x8000_0000:
+        number = 0x1_0000_0000 - number
+    # Java has no positive counterpart of its smallest integer: Kafka takes 0 for it.
+    return 0 if number == 0x8000_0000 else number % partitions
+
+
+def _with_version(value: Message, version: int) -> bytes:
+    return _VERSION_BYTES[version] + value.encode(version)
+
+
+def _version(data: bytes, what: str = "value") -> int:
+    if len(data) < _VERSION.size:
+        raise Corrupt(f"{what} of a group's record has {len(data)} bytes, no version")
+    (version,) = _VERSION.unpack_from(data)
+    return int(version)

@@ -1,0 +1,90 @@
+"""Answers that say no, in the shape that each API wants."""
+
+from collections.abc import Iterable
+
+from barnabas.model.errors import Code
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from barnabas.wire.messages.heartbeat import HeartbeatResponse
+from barnabas.wire.messages.join_group import JoinGroupResponse
+from barnabas.wire.messages.leave_group import LeaveGroupResponse
+from barnabas.wire.messages.offset_commit import (
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from barnabas.wire.messages.offset_delete import OffsetDeleteResponse
+from barnabas.wire.messages.sync_group import SyncGroupResponse
+
+# What the log says, and what a member makes of it: as Kafka translates it.
+_TO_MEMBERS = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.MESSAGE_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
+    Code.RECORD_LIST_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
+}
+_TO_COMMITTERS = _TO_MEMBERS | {
+    Code.MESSAGE_TOO_LARGE: Code.INVALID_COMMIT_OFFSET_SIZE,
+    Code.RECORD_LIST_TOO_LARGE: Code.INVALID_COMMIT_OFFSET_SIZE,
+}
+
+
+def join_refused(code: Code, member_id: str = "") -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=code, protocol_name="", leader="", member_id=member_id, members=[]
+    )
+
+
+def sync_refused(code: Code) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code, assignment=b"")
+
+
+def commit_refused(
+    topics: Iterable[OffsetCommitRequestTopic | OffsetCommitResponseTopic], code: Code
+) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+    )
+
+
+def not_written(response: Message, code: Code) -> Message:
+    """The answer instead of `response`, when the log did not take the records behind it."""
+    to_members = _TO_MEMBERS.get(code, code)
+    match response:
+        case JoinGroupResponse():
+            return join_refused(to_members, response.member_id)
+        case SyncGroupResponse():
+            return sync_refused(to_members)
+        case HeartbeatResponse():
+            return HeartbeatResponse(error_code=to_members)
+        case LeaveGroupResponse():
+            return LeaveGroupResponse(error_code=to_members)
+        case OffsetCommitResponse():
+            return commit_refused(response.topics, _TO_COMMITTERS.get(code, code))
+        case OffsetDeleteResponse():
+            return OffsetDeleteResponse(error_code=to_members, topics=[])
+        case DeleteGroupsResponse():
+            return DeleteGroupsResponse(
+                results=[
+                    DeletableGroupResult(group_id=result.group_id, error_code=to_members)
+                    for result in response.results
+                ]
+            )
+        case _:
+            raise AssertionError(f"{type(response).__name__} has nothing written behind it")

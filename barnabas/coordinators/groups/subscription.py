@@ -1,0 +1,48 @@
+"""Reads what consumers say to each other through their group, as far as it can be read.
+
+In: the bytes of a member's metadata or assignment. Out: topics, partitions, or None.
+Always: a group of other programs (Kafka Connect) or broken bytes are not an error here:
+to the coordinator they are opaque.
+"""
+
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+CONSUMER = "consumer"
+_VERSION_SIZE = 2
+
+
+def topics_of(metadata: bytes) -> tuple[str, ...] | None:
+    """What a consumer subscribes to. Every version starts as version 0 does."""
+    if _version(metadata) < 0:
+        return None
+    try:
+        subscription = ConsumerProtocolSubscription.decode(metadata, 0, _VERSION_SIZE)
+    except KafkaError:
+        return None
+    return tuple(subscription.topics)
+
+
+def partitions_of(assignment: bytes) -> tuple[TopicPartition, ...] | None:
+    """What a consumer was given; nothing at all counts as no partitions."""
+    if not assignment:
+        return ()
+    if _version(assignment) < 0:
+        return None
+    try:
+        given = ConsumerProtocolAssignment.decode(assignment, 0, _VERSION_SIZE)
+    except KafkaError:
+        return None
+    return tuple(
+        TopicPartition(topic.topic, partition)
+        for topic in given.assigned_partitions
+        for partition in topic.partitions
+    )
+
+
+def _version(data: bytes) -> int:
+    return int.from_bytes(data[:_VERSION_SIZE], signed=True) if len(data) >= _VERSION_SIZE else -1

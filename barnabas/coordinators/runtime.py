@@ -1,0 +1,233 @@
+"""Runs coordinator shards, each over one partition of a topic that holds its state.
+
+In: verbs to run on a shard, batches read back from its log, watermarks, time.
+Out: answers whose records are committed, and the next deadline.
+Always: what is in the log changes a shard only through `replay`, on the leader as after a
+restart; an answer leaves when all that it may have seen is committed; a shard that is
+loading is asked nothing.
+Not here: what shards decide (groups/), how logs are read and timers wait (broker/).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
+from barnabas.model.ports import Buffer
+from barnabas.wire.codec import Message
+from barnabas.wire.records import BatchBuilder, decode_batch, iter_batches
+
+R = TypeVar("R")
+
+
+class Now(NamedTuple):
+    """The two kinds of time: timers go by the one, timestamps in records by the other."""
+
+    ms: int
+    wall_ms: int
+
+
+class Answer(NamedTuple):
+    """The reply to a request, perhaps one that came long ago."""
+
+    token: object
+    response: Message
+
+
+class Outcome(NamedTuple, Generic[R]):
+    """What a verb wants written, and who is told once it is.
+
+    `subject`: whom the records are about, should the log refuse them.
+    `at_once`: the answers say nothing that a lost write could belie.
+    """
+
+    records: tuple[R, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    subject: str = ""
+    at_once: bool = False
+
+
+class Shard(Protocol[R]):
+    """State kept in one partition, and the verbs on it."""
+
+    def encode(self, record: R) -> tuple[bytes, bytes | None]: ...
+
+    def decode(self, key: bytes, value: bytes | None) -> R | None:
+        """None for a record of a kind that this version does not know."""
+        ...
+
+    def replay(self, record: R) -> None: ...
+
+    def loaded(self, now: Now) -> None:
+        """All of the log has been replayed: sessions start to count."""
+        ...
+
+    def unloaded(self) -> tuple[Answer, ...]:
+        """Another broker goes on: whoever waits is told to look for it."""
+        ...
+
+    def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[Answer, ...]:
+        """The log took none of the records: go back to what has been replayed."""
+        ...
+
+    def due(self, now: Now) -> Outcome[R] | None:
+        """The effect of one deadline that has passed; None when there is no more."""
+        ...
+
+    def next_deadline(self) -> int | None: ...
+
+
+S = TypeVar("S", bound=Shard)  # type: ignore[type-arg]
+
+
+class Journal(Protocol):
+    """The log under a shard."""
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    def append(self, batch: bytearray) -> int:
+        """The offset of the last record; a KafkaError when nothing was written."""
+        ...
+
+
+class Stage(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+
+
+class _Seat(Generic[S]):
+    """One shard with its journal."""
+
+    __slots__ = ("journal", "parked", "shard", "stage", "written_to")
+
+    def __init__(self, shard: S, journal: Journal) -> None:
+        self.shard = shard
+        self.journal = journal
+        self.stage = Stage.LOADING
+        self.written_to = 0  # everything below it has been replayed
+        self.parked: deque[tuple[int, tuple[Answer, ...]]] = deque()
+
+
+class Runtime(Generic[S]):
+    """All shards of one kind on this broker, by partition."""
+
+    def __init__(self) -> None:
+        self._seats: dict[int, _Seat[S]] = {}
+
+    # Coming and going
+
+    def start_loading(self, partition: int, shard: S, journal: Journal) -> None:
+        self._seats[partition] = _Seat(shard, journal)
+
+    def load(self, partition: int, data: Buffer) -> int:
+        """Replay whole batches as read from the log; how many records there were.
+
+        A record that cannot be read raises Corrupt: a coordinator that has lost a commit must
+        not answer as if there had been none.
+        """
+        shard = self._seats[partition].shard
+        count = 0
+        for _, view in iter_batches(data):
+            for record in decode_batch(view):
+                count += 1
+                if record.key is None:
+                    raise Corrupt(f"record {record.offset} of the coordinator's log has no key")
+                known = shard.decode(record.key, record.value)
+                if known is not None:
+                    shard.replay(known)
+        return count
+
+    def finish_loading(self, partition: int, now: Now) -> None:
+        seat = self._seats[partition]
+        seat.shard.loaded(now)
+        seat.stage = Stage.ACTIVE
+
+    def unload(self, partition: int) -> list[Answer]:
+        """Leadership has gone: everyone who waits is told, and nothing is kept."""
+        seat = self._seats.pop(partition, None)
+        if seat is None:
+            return []
+        parked = [answer for _, answers in seat.parked for answer in answers]
+        return parked + list(seat.shard.unloaded())
+
+    def partitions(self) -> tuple[int, ...]:
+        return tuple(self._seats)
+
+    def is_loading(self) -> bool:
+        return any(seat.stage is Stage.LOADING for seat in self._seats.values())
+
+    def shard(self, partition: int) -> S:
+        """To look at. COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR when it cannot be asked."""
+        return self._seat(partition).shard
+
+    # Work
+
+    def run(self, partition: int, verb: Callable[[S], Outcome[R]], now: Now) -> list[Answer]:
+        """Run a verb; the answers that may leave now, not only the caller's."""
+        seat = self._seat(partition)
+        return self._carry_out(seat, verb(seat.shard), now)
+
+    def expire(self, now: Now) -> list[Answer]:
+        """Everything that has come due."""
+        answers: list[Answer] = []
+        for seat in self._seats.values():
+            if seat.stage is not Stage.ACTIVE:
+                continue
+            deadline = seat.shard.next_deadline()
+            if deadline is None or deadline > now.ms:
+                continue
+            while (outcome := seat.shard.due(now)) is not None:
+                answers += self._carry_out(seat, outcome, now)
+        return answers
+
+    def next_deadline(self) -> int | None:
+        """Never later than the next thing that comes due."""
+        return min(
+            (
+                deadline
+                for seat in self._seats.values()
+                if seat.stage is Stage.ACTIVE
+                and (deadline := seat.shard.next_deadline()) is not None
+            ),
+            default=None,
+        )
+
+    def watermark_moved(self, partition: int) -> list[Answer]:
+        """More of the log is committed: the answers that waited for it."""
+        seat = self._seats.get(partition)
+        answers: list[Answer] = []
+        if seat is not None:
+            committed = seat.journal.high_watermark
+            while seat.parked and seat.parked[0][0] <= committed:
+                answers += seat.parked.popleft()[1]
+        return answers
+
+    def _seat(self, partition: int) -> _Seat[S]:
+        seat = self._seats.get(partition)
+        if seat is None:
+            raise Retriable(Code.NOT_COORDINATOR, f"shard {partition} is not on this broker")
+        if seat.stage is Stage.LOADING:
+            raise Retriable(Code.COORDINATOR_LOAD_IN_PROGRESS, f"shard {partition} is loading")
+        return seat
+
+    def _carry_out(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> list[Answer]:
+        shard = seat.shard
+        if outcome.records:
+            builder = BatchBuilder()
+            for record in outcome.records:
+                key, value = shard.encode(record)
+                builder.append(key, value, (), now.wall_ms)
+            try:
+                seat.written_to = seat.journal.append(builder.build()) + 1
+            except KafkaError as error:
+                return list(shard.refused(outcome, error.code, now))
+            for record in outcome.records:
+                shard.replay(record)
+        if not outcome.answers:
+            return []
+        if outcome.at_once or seat.written_to <= seat.journal.high_watermark:
+            return list(outcome.answers)
+        seat.parked.append((seat.written_to, outcome.answers))
+        return []
