@@ -370,7 +370,7 @@ class Log:
     # --- cutting -------------------------------------------------------------------------------
 
     def delete_before(self, offset: int) -> None:
-        """Raise the start of the log; segments wholly below it go with the next checkpoint.
+        """Raise the start of the log; segments wholly below it go with a checkpoint.
 
         Not before: a log whose first files are gone looks like one that a crash has beheaded,
         unless the new start is on disk.
@@ -386,7 +386,14 @@ class Log:
         self.start_offset = offset
         self.epochs.truncate_start(offset)
         self._places.clear()
-        while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
+        self._drop_dead_segments()
+
+    def _drop_dead_segments(self) -> None:
+        """Those wholly below the start, if the snapshot behind them is surely on disk."""
+        start = min(self.start_offset, self.recovery_point)
+        if len(self.segments) < 2 or self.segments[1].base_offset > start:
+            return
+        while len(self.segments) > 1 and self.segments[1].base_offset <= start:
             segment = self.segments.pop(0)
             self._bases.pop(0)
             self.size -= segment.size
@@ -396,6 +403,7 @@ class Log:
 
     def take_doomed(self) -> list[str]:
         """Files to remove once the start of the log has been checkpointed."""
+        self._drop_dead_segments()
         doomed, self._doomed = self._doomed, []
         return doomed
 
@@ -410,19 +418,21 @@ class Log:
         # Snapshots first: one that outlives its records would bring back their producers.
         if self._snapshots.remove_above(offset):
             self._disk.sync_directory(self.path)
-        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
+        anew = offset < self.start_offset  # nothing of the log is left then
+        while self.segments and (anew or len(self.segments) > 1):
+            if not anew and self.segments[-1].base_offset < offset:
+                break
             self._bases.pop()
             self.segments.pop().remove_files()
+        if anew:
+            self.start_offset = offset
+            self.segments.append(
+                Segment.create(self._disk, self.path, offset, self._warm, self.findings)
+            )
+            self._bases.append(offset)
         self._active = active = self.segments[-1]
         active.durable = False  # perhaps sealed and synced before; it is written to again
-        if active.base_offset > offset or offset < self.start_offset:
-            active.remove_files()
-            active = Segment.create(self._disk, self.path, offset, self._warm, self.findings)
-            self._active = self.segments[-1] = active
-            self._bases[-1] = offset
-            self.start_offset = offset
-        else:
-            active.truncate_to(offset)
+        active.truncate_to(offset)
         # A record that was cut must not come back with a power loss.
         active.file().sync()
         self._disk.sync_directory(self.path)

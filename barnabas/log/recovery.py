@@ -236,7 +236,8 @@ class _Opening:
     def _drop_below_start(self) -> None:
         """Segments that the start offset has left behind, and a log that lost its beginning."""
         start, segments = self._checkpoints.start_offset, self._segments
-        while len(segments) > 1 and segments[1].base_offset <= start:
+        dead = start if self._clean else min(start, self._checkpoints.recovery_point)
+        while len(segments) > 1 and segments[1].base_offset <= dead:
             segments.pop(0).remove_files()
             self._directory_changed = True
         if self._clean or not segments or segments[0].base_offset <= start:

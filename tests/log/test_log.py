@@ -418,6 +418,7 @@ def test_deleting_raises_the_start_and_drops_whole_segments(disk: SimulatedDisk)
     fill(log, 60)
     log.advance_high_watermark(150)
     segments = len(log.segments)
+    log.flush()
     log.delete_before(100)
     assert (log.start_offset, log.end_offset) == (100, 180)
     assert len(log.segments) < segments
