@@ -12,6 +12,8 @@ from barnabas.client.admin import Admin
 from barnabas.client.consumer import PartitionReader
 from barnabas.client.positions import Limits, Positions
 
+_BUFFER_SIZE = 1 << 16
+
 
 @click.command(context_settings={"max_content_width": 100})
 @click.argument("topic")
@@ -80,15 +82,15 @@ def _print_all(
     reader: PartitionReader, positions: Positions, formatter: Formatter, count: int | None
 ) -> int:
     given = 0
-    out = sys.stdout.buffer
-    while positions.reading():
-        for message in reader.poll():
-            out.write(formatter(message))
-            given += 1
-            if given == count:
-                out.flush()
-                return given
-        out.flush()  # so that what has come is seen while waiting for more
+    # A buffer of its own: that of sys.stdout depends on the environment.
+    with open(sys.stdout.fileno(), "wb", buffering=_BUFFER_SIZE, closefd=False) as out:
+        while positions.reading():
+            for message in reader.poll():
+                out.write(formatter(message))
+                given += 1
+                if given == count:
+                    return given
+            out.flush()  # so that what has come is seen while waiting for more
     return given
 
 

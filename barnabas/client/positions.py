@@ -24,6 +24,7 @@ from barnabas.wire.messages.fetch import (
 from barnabas.wire.records import Headers, decode_batch, iter_batches
 
 _CONTROL_TYPE_ABORT = 0
+_NEVER = 2**63
 
 
 class Message(NamedTuple):
@@ -76,7 +77,7 @@ class Positions:
 
     def reading(self) -> list[TopicPartition]:
         """Partitions that have not reached their stop."""
-        return [at for at, offset in self._next.items() if not self._at_stop(at, offset)]
+        return [at for at, offset in self._next.items() if offset < self._stops.get(at, _NEVER)]
 
     def seek(self, at: TopicPartition, offset: int) -> None:
         self._next[at] = offset
@@ -114,6 +115,7 @@ class Positions:
             raise problem
         marks = Marks(answer.log_start_offset, answer.last_stable_offset, answer.high_watermark)
         aborted = _Aborted(answer if self._committed_only else None)
+        stop = self._stops.get(at, _NEVER)
         records = answer.records or b""
         assert not hasattr(records, "position")  # a slice of a file is only ever sent
         for header, batch in iter_batches(records):
@@ -123,10 +125,11 @@ class Positions:
             if header.attributes & CONTROL:
                 aborted.ended(header, batch)
             elif not aborted.covers(header):
+                first = self._next[at]
                 for record in decode_batch(batch):
-                    if record.offset < self._next[at]:
+                    if record.offset < first:
                         continue
-                    if self._at_stop(at, record.offset):
+                    if record.offset >= stop:
                         break
                     self._next[at] = record.offset + 1
                     yield Message(
@@ -146,10 +149,6 @@ class Positions:
         if not answer.error_code:
             return None
         return partition_error(answer.error_code, about=f"{at}, offset {self._next[at]}")
-
-    def _at_stop(self, at: TopicPartition, offset: int) -> bool:
-        stop = self._stops.get(at)
-        return stop is not None and offset >= stop
 
 
 class _Aborted:

@@ -30,7 +30,7 @@ from barnabas.wire.records import Headers
 
 ACKS_ALL = -1
 _BY_NAME_MAX = 12  # the last version of Produce that names topics
-_CREATION_MS_MAX = 10_000
+_CREATION_MS_MAX = 3_000
 
 
 class Delivery(NamedTuple):

@@ -107,7 +107,7 @@ def test_a_producer_that_may_not_create_says_which_topic_is_missing(
 ) -> None:
     broker = start_broker({"auto.create.topics.enable": "false"})
     with (
-        Cluster(broker.bootstrap_servers, timeout_ms=300) as cluster,
+        Cluster(broker.bootstrap_servers, timeout_ms=2_000) as cluster,
         pytest.raises(InvalidRequest, match="'absent'") as refused,
     ):
         Producer(cluster).send("absent", b"x")
