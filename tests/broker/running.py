@@ -38,6 +38,7 @@ from barnabas.wire.records import Record, encode_batch
 
 ANSWER_S_MAX = 20
 PORT = 9092
+CORRELATION = 4711
 R = TypeVar("R", bound=Message)
 
 
@@ -131,7 +132,6 @@ class Running:
         self.broker = broker
         self.log = log
         self._network = network
-        self._correlation = 0
         self.wire = self.connect()
 
     def connect(self) -> Wire:
@@ -147,13 +147,25 @@ class Running:
         wire: Wire | None = None,
     ) -> R:
         """The response, having been encoded and decoded in that version (or the newest)."""
+        self.send(request, version, wire)
+        return await self.receive(request, expected, version, wire)
+
+    def send(self, request: Message, version: int | None = None, wire: Wire | None = None) -> None:
         key = type(request).api_key
         version = APIS[key].max_version if version is None else version
-        wire = wire or self.wire
-        self._correlation += 1
-        wire.put(request_frame(key, version, self._correlation, "test", request))
-        correlation, response = read_response(await wire.take(), key, version)
-        assert correlation == self._correlation
+        (wire or self.wire).put(request_frame(key, version, CORRELATION, "test", request))
+
+    async def receive(
+        self,
+        request: Message,
+        expected: type[R],
+        version: int | None = None,
+        wire: Wire | None = None,
+    ) -> R:
+        key = type(request).api_key
+        version = APIS[key].max_version if version is None else version
+        correlation, response = read_response(await (wire or self.wire).take(), key, version)
+        assert correlation == CORRELATION
         assert isinstance(response, expected)
         return response
 

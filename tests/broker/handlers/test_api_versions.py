@@ -55,7 +55,8 @@ async def test_no_feature_but_the_metadata_version_is_finalized(
 
 
 @pytest.mark.parametrize(
-    ("name", "version"), [("", "1"), ("x", ""), ("-x", "1"), ("x", "1.0-"), ("ä", "1"), ("a b", "1")]
+    ("name", "version"),
+    [("", "1"), ("x", ""), ("-x", "1"), ("x", "1.0-"), ("ä", "1"), ("a b", "1"), ("x\n", "1")],
 )
 async def test_a_client_that_names_itself_badly_is_refused(
     running: Running, name: str, version: str
