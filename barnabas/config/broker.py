@@ -168,6 +168,7 @@ class BrokerConfig(LogOptions, RoleOptions):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Requests held at a time; above it, connections are not read.",
+        honoured=False,
     )
     queued_max_request_bytes = Option[int](
         name="queued.max.request.bytes",

@@ -120,6 +120,7 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=False,
         doc="Default of the topic option flush.ms; unset: log.flush.scheduler.interval.ms.",
+        honoured=False,
     )
     log_flush_scheduler_interval_ms = Option[int](
         name="log.flush.scheduler.interval.ms",
@@ -128,6 +129,7 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="How often logs are looked at for a flush that is due.",
+        honoured=False,
     )
     log_flush_offset_checkpoint_interval_ms = Option[int](
         name="log.flush.offset.checkpoint.interval.ms",
@@ -137,6 +139,7 @@ class LogOptions(Config):
         needs_restart=True,
         doc="How often the offset up to which each log is on disk is written down; "
         "after a crash, a log is checked from there.",
+        honoured=False,
     )
     log_retention_check_interval_ms = Option[int](
         name="log.retention.check.interval.ms",

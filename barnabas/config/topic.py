@@ -39,6 +39,7 @@ class TopicConfig(Config):
         doc="What happens to old records: delete whole segments past the retention limits, "
         "compact to the last record of each key, both, or (empty) keep all.",
         synonyms=("log.cleanup.policy",),
+        honoured=False,
     )
     compression_type = Option[str](
         name="compression.type",
@@ -68,6 +69,7 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="How long a deleted segment stays on disk, for reads under way to finish.",
         synonyms=("log.segment.delete.delay.ms",),
+        honoured=False,
     )
     flush_messages = Option[int](
         name="flush.messages",
@@ -77,6 +79,7 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="Sync the log to disk after this many records; 1 syncs before every reply.",
         synonyms=("log.flush.interval.messages",),
+        honoured=False,
     )
     flush_ms = Option[int](
         name="flush.ms",
@@ -86,6 +89,7 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="Sync the log to disk when a record has waited this long for it.",
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+        honoured=False,
     )
     index_interval_bytes = Option[int](
         name="index.interval.bytes",

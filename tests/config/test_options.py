@@ -1,5 +1,7 @@
 """Declarations: names, defaults, kinds, and the page generated from them."""
 
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import barnabas
 from barnabas.config import broker, topic
 from barnabas.config.__main__ import markdown
 from barnabas.config.broker import BrokerConfig
@@ -47,6 +50,18 @@ def test_an_option_is_the_attribute_of_its_name(
 def test_the_page_of_options_is_up_to_date() -> None:
     page = Path(__file__).parents[2] / "docs" / "config.md"
     assert page.read_text() == markdown(), "run: python -m barnabas.config > docs/config.md"
+
+
+def test_an_option_said_to_have_an_effect_is_used() -> None:
+    """Or gives its value to one that is. Otherwise the page of options tells a lie."""
+    package = Path(barnabas.__file__).parent
+    source = "\n".join(
+        path.read_text() for path in package.rglob("*.py") if path.parent.name != "config"
+    ) + inspect.getsource(BrokerConfig)
+    honoured = [option for option in OPTIONS if option.honoured]
+    used = {o.name for o in honoured if re.search(rf"\.{o.attribute}\b", source)}
+    used |= {name for option in honoured if option.name in used for name in option.synonyms}
+    assert sorted({option.name for option in honoured} - used) == []
 
 
 @given(st.integers(-(2**70), 2**70))
