@@ -39,11 +39,13 @@ class LeaderEpochs:
         if epoch < 0:
             return
         epochs, starts = self._epochs, self._starts
-        if epochs and epochs[-1] == epoch and starts[-1] <= start_offset:
-            return
-        while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
+        while epochs and not (epochs[-1] < epoch and starts[-1] < start_offset):
+            if epochs[-1] == epoch and starts[-1] <= start_offset:
+                self.latest = epoch
+                return
             epochs.pop()
             starts.pop()
+            self.version += 1
         epochs.append(epoch)
         starts.append(start_offset)
         self._changed()

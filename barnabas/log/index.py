@@ -182,8 +182,8 @@ class OffsetIndex(MappedEntries):
                 high = middle
         return low
 
-    def problem(self, segment_size: int) -> str:
-        """Why this index cannot be trusted, or nothing: every entry above the one before."""
+    def problem(self, segment_size: int, span: int) -> str:
+        """Why this index of a segment of `span` offsets cannot be trusted, or nothing."""
         if not self.count:
             return ""
         words = array("I", bytes(self.view()[: self.count * 8]))
@@ -192,6 +192,8 @@ class OffsetIndex(MappedEntries):
         offsets, positions = words[0::2], words[1::2]
         if any(map(ge, offsets, offsets[1:])) or any(map(ge, positions, positions[1:])):
             return "entries do not rise"
+        if offsets[-1] >= span:
+            return f"last entry is for relative offset {offsets[-1]}, the segment has {span}"
         if positions[-1] >= segment_size:
             return f"last entry points to {positions[-1]}, the segment has {segment_size} bytes"
         return ""

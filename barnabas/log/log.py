@@ -262,7 +262,7 @@ class Log:
         old.seal()
         old.close()
         self._snapshots.write(self.producers, base)
-        segment = Segment.create(self._disk, self.path, base, self._warm, self.findings)
+        segment = self._new_segment(base)
         segment.jitter_ms = self._jitter(base)
         segment.prepare(self.config, wall_ms)
         self.segments.append(segment)
@@ -273,6 +273,12 @@ class Log:
         if self.on_roll is not None:
             self.on_roll(self)
         return segment
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        interval = self.config.index_interval_bytes
+        return Segment.create(
+            self._disk, self.path, base_offset, self._warm, self.findings, interval
+        )
 
     def _jitter(self, base_offset: int) -> int:
         """Spread over partitions and segments, and the same again in every run."""
@@ -426,9 +432,7 @@ class Log:
             self.segments.pop().remove_files()
         if anew:
             self.start_offset = offset
-            self.segments.append(
-                Segment.create(self._disk, self.path, offset, self._warm, self.findings)
-            )
+            self.segments.append(self._new_segment(offset))
             self._bases.append(offset)
         self._active = active = self.segments[-1]
         active.durable = False  # perhaps sealed and synced before; it is written to again
@@ -530,9 +534,7 @@ class Log:
 
     def close(self) -> None:
         """Leave files that open again without a look at the data."""
-        if self.end_offset not in self._snapshots.offsets and (
-            len(self.producers) or self._snapshots.offsets
-        ):
+        if self.size and self.end_offset not in self._snapshots.offsets:
             self._snapshots.write(self.producers, self.end_offset)
             self._directory_version += 1
         active = self._active

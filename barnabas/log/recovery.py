@@ -67,7 +67,7 @@ def create_log(
     disk.make_directory(path)
     findings: list[Finding] = []
     parts = LogParts(
-        segments=[Segment.create(disk, path, 0, warm, findings)],
+        segments=[Segment.create(disk, path, 0, warm, findings, config.index_interval_bytes)],
         start_offset=0,
         high_watermark=0,
         recovery_point=0,
@@ -167,7 +167,8 @@ class _Opening:
         for segment in self._segments[:-1]:
             segment.durable = segment.next_offset <= recovery_point
         if not self._clean:
-            snapshots.unsynced = [each for each in snapshots.offsets if each > recovery_point]
+            unsure = (each for each in snapshots.offsets if each > recovery_point)
+            snapshots.unsynced = sorted({*snapshots.unsynced, *unsure})
         return LogParts(
             segments=self._segments,
             start_offset=start,
@@ -228,10 +229,14 @@ class _Opening:
             if not size and number < last:
                 # Rolled and then cut by a crash, or never written: it holds nothing.
                 self._find(f"{path}/{base:020d}{LOG_SUFFIX}", "an empty segment", "removed")
-                Segment(disk, path, base, 0, self._warm, self._findings).remove_files()
+                self._segment(base, 0).remove_files()
                 self._directory_changed = True
                 continue
-            self._segments.append(Segment(disk, path, base, size, self._warm, self._findings))
+            self._segments.append(self._segment(base, size))
+
+    def _segment(self, base: int, size: int) -> Segment:
+        interval = self._config.index_interval_bytes
+        return Segment(self._disk, self._path, base, size, self._warm, self._findings, interval)
 
     def _drop_below_start(self) -> None:
         """Segments that the start offset has left behind, and a log that lost its beginning."""
@@ -256,7 +261,8 @@ class _Opening:
         self._directory_changed = True
 
     def _start_anew(self, base: int) -> None:
-        segment = Segment.create(self._disk, self._path, base, self._warm, self._findings)
+        interval = self._config.index_interval_bytes
+        segment = Segment.create(self._disk, self._path, base, self._warm, self._findings, interval)
         self._segments[:] = [segment]
         self._directory_changed = True
 
@@ -264,7 +270,7 @@ class _Opening:
         """The end of the log from the last index entry on; False if the tail is not sound."""
         if not segment.size:
             return True
-        segment.load_indexes(self._config.index_interval_bytes)
+        segment.load_indexes()
         start = segment.offset_index.floor_position(segment.size)
         try:
             for _, header in headers(segment.file(), start, segment.size):
@@ -339,8 +345,6 @@ class _Opening:
                     problem = f"batch starts at offset {base}, {expected} expected"
                 elif header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
                     problem = f"offset {header.last_offset} is too far from the segment's base"
-                elif header.leader_epoch < epochs.epoch_at(base):
-                    problem = f"leader epoch goes back to {header.leader_epoch}"
             if problem or header is None:
                 break
             builder.add(position, header)

@@ -8,17 +8,24 @@ Not here: which batches are allowed (checks.py), when to roll (log.py), damage (
 
 from barnabas.log.config import LogConfig
 from barnabas.log.findings import Finding
-from barnabas.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
+from barnabas.log.index import (
+    OFFSET_ENTRY,
+    RELATIVE_OFFSET_MAX,
+    TIME_ENTRY,
+    OffsetIndex,
+    TimeIndex,
+)
 from barnabas.log.rebuild import IndexBuilder
 from barnabas.log.scan import headers
 from barnabas.log.warm import WarmSegments
+from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Disk, File
 from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-INTERVAL = 4096
+UNINDEXED_BYTES_MAX = 1 << 20
 UNKNOWN = -2  # a timestamp that has not been looked up yet
 
 
@@ -30,6 +37,7 @@ class Segment:
         "_disk",
         "_file",
         "_indexes_checked",
+        "_interval",
         "_stem",
         "_warm",
         "base_offset",
@@ -56,9 +64,11 @@ class Segment:
         size: int,
         warm: WarmSegments,
         findings: list[Finding],
+        interval: int,
     ) -> None:
         self._disk = disk
         self._warm = warm
+        self._interval = interval  # for rebuilding; appends are told
         self._stem = f"{directory}/{base_offset:020d}"
         self._file: File | None = None
         self._indexes_checked = size == 0
@@ -87,9 +97,10 @@ class Segment:
         base_offset: int,
         warm: WarmSegments,
         findings: list[Finding],
+        interval: int,
     ) -> "Segment":
         """An empty segment with its files; whatever a lost one left under the name is cut."""
-        segment = cls(disk, directory, base_offset, 0, warm, findings)
+        segment = cls(disk, directory, base_offset, 0, warm, findings, interval)
         for path in segment.paths:
             file = disk.open(path, create=True)
             if file.size():
@@ -162,7 +173,8 @@ class Segment:
 
     def prepare(self, config: LogConfig, wall_ms: int) -> None:
         """Make ready for appending: what rolling and indexing need to know."""
-        self.load_indexes(config.index_interval_bytes)
+        self._interval = config.index_interval_bytes
+        self.load_indexes()
         self._warm.add(self)
         if not self.created_ms:
             self.created_ms = wall_ms
@@ -191,13 +203,13 @@ class Segment:
 
     # --- looking up ----------------------------------------------------------------------------
 
-    def load_indexes(self, interval: int = INTERVAL) -> None:
+    def load_indexes(self) -> None:
         """Trust the index files only after a look at them; rebuild what is not sound."""
         if self._indexes_checked:
             return
         problem = self._index_problem()
         if problem:
-            self.rebuild_indexes(interval)
+            self.rebuild_indexes()
             self.findings.append(Finding(self.offset_index.path, problem, "indexes rebuilt"))
         self._indexes_checked = True
         timestamp, relative = self.time_index.last_entry()
@@ -214,11 +226,28 @@ class Segment:
             if length % entry_size:
                 return f"{index.path} has {length} bytes, not a multiple of {entry_size}"
             index.count = length // entry_size
-        if problem := offsets.problem(self.size) or times.problem():
+        span = self.next_offset - self.base_offset or RELATIVE_OFFSET_MAX
+        if problem := offsets.problem(self.size, span) or times.problem():
             return problem
+        if not offsets.count and self.size > UNINDEXED_BYTES_MAX:
+            return f"{offsets.path} has no entry for {self.size} bytes"
         if not times.count and self._read_first_timestamp() >= 0:
             return f"{times.path} is empty, but there are timestamps"
-        return ""
+        return self._last_time_problem() if times.count else ""
+
+    def _last_time_problem(self) -> str:
+        """The largest timestamp decides whole searches, so look at the batch that has it."""
+        timestamp, relative = self.time_index.last_entry()
+        offset = self.base_offset + relative
+        try:
+            for _, header in headers(self.file(), self.offset_index.floor(relative), self.size):
+                if header.last_offset >= offset:
+                    if header.base_offset <= offset and header.max_timestamp == timestamp:
+                        return ""
+                    break
+        except Corrupt as error:
+            return error.detail
+        return f"{self.time_index.path}: no batch at {offset} has timestamp {timestamp}"
 
     def _read_first_timestamp(self) -> int:
         if self.first_timestamp == UNKNOWN:
@@ -226,9 +255,9 @@ class Segment:
             self.first_timestamp = BatchHeader._make(header).max_timestamp
         return self.first_timestamp
 
-    def rebuild_indexes(self, interval: int = INTERVAL) -> None:
+    def rebuild_indexes(self) -> None:
         """From the headers of the batches; synced, as the log before may be durable already."""
-        builder = IndexBuilder(self.base_offset, interval)
+        builder = IndexBuilder(self.base_offset, self._interval)
         for position, header in headers(self.file(), 0, self.size, 1 << 16):
             builder.add(position, header)
         self.adopt_indexes(builder, sync=True)

@@ -125,11 +125,11 @@ def test_a_bad_batch_is_refused_by_name_and_leaves_no_trace(
 
 def test_sizes_are_bounded_by_message_and_by_segment(disk: SimulatedDisk) -> None:
     log = new_log(disk, LogConfig(max_message_bytes=200, segment_bytes=300))[1]
-    with pytest.raises(KafkaError, match="max.message.bytes is 200") as refused:
+    with pytest.raises(KafkaError, match=r"max\.message\.bytes is 200") as refused:
         log.append(batch(size=400), 0, NOW)
     assert refused.value.code == Code.MESSAGE_TOO_LARGE
     log.config = LogConfig(max_message_bytes=1000, segment_bytes=300)
-    with pytest.raises(KafkaError, match="segment.bytes is 300") as refused:
+    with pytest.raises(KafkaError, match=r"segment\.bytes is 300") as refused:
         log.append(batch(size=400), 0, NOW)
     assert refused.value.code == Code.RECORD_LIST_TOO_LARGE
 
