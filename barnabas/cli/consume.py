@@ -1,6 +1,7 @@
 """`barnabas consume`: records of a topic on standard output."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,9 +9,10 @@ from barnabas.cli.formats import Formatter, compile_format, to_json
 from barnabas.cli.offsets import BEGINNING, resolve
 from barnabas.cli.options import client_config, cluster_options, open_cluster
 from barnabas.cli.topic import find_topic, offsets_range, select_partitions
-from barnabas.client.admin import Admin
-from barnabas.client.consumer import PartitionReader
-from barnabas.client.positions import Limits, Positions
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer import PartitionReader
+    from barnabas.client.positions import Positions
 
 _BUFFER_SIZE = 1 << 16
 
@@ -54,6 +56,10 @@ def command(
     null: bool,
 ) -> None:
     """Read records from a topic."""
+    from barnabas.client.admin import Admin
+    from barnabas.client.consumer import PartitionReader
+    from barnabas.client.positions import Limits, Positions
+
     if as_json and format_ is not None:
         raise click.UsageError("-f and -J exclude each other")
     range_ = offsets_range(words)
@@ -79,7 +85,7 @@ def command(
 
 
 def _print_all(
-    reader: PartitionReader, positions: Positions, formatter: Formatter, count: int | None
+    reader: "PartitionReader", positions: "Positions", formatter: Formatter, count: int | None
 ) -> int:
     given = 0
     # A buffer of its own: that of sys.stdout depends on the environment.

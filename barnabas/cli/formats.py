@@ -8,14 +8,16 @@ headers.
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.offsets import iso_time
-from barnabas.client.positions import Message
 from barnabas.wire.batch import LOG_APPEND_TIME
-from barnabas.wire.records import Headers
 
-Formatter = Callable[[Message], bytes]
+if TYPE_CHECKING:
+    from barnabas.client.positions import Message
+    from barnabas.wire.records import Headers
+
+Formatter = Callable[["Message"], bytes]
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\", "'": b"'", '"': b'"'}
 
@@ -28,11 +30,11 @@ def _length(value: bytes | None) -> int:
     return -1 if value is None else len(value)
 
 
-def _number(field: Callable[[Message], int]) -> Formatter:
+def _number(field: Callable[["Message"], int]) -> Formatter:
     return lambda message: b"%d" % field(message)
 
 
-def _headers(message: Message) -> bytes:
+def _headers(message: "Message") -> bytes:
     return b",".join(
         name.encode() + b"=" + (b"NULL" if value is None else value)
         for name, value in message.headers
@@ -147,7 +149,7 @@ def _strftime(pattern: str) -> Formatter:
     return lambda m: datetime.fromtimestamp(m.timestamp / 1000, UTC).strftime(pattern).encode()
 
 
-def to_json(message: Message) -> bytes:
+def to_json(message: "Message") -> bytes:
     """One line. Bytes that are no UTF-8 go as base64, under another name."""
     fields: dict[str, Any] = {
         "topic": message.topic,
@@ -168,7 +170,7 @@ def to_json(message: Message) -> bytes:
 
 def from_json(
     line: bytes,
-) -> tuple[bytes | None, bytes | None, Headers, int | None]:
+) -> "tuple[bytes | None, bytes | None, Headers, int | None]":
     """Key, value, headers and timestamp of a line that `to_json` wrote. ValueError if not."""
     fields = json.loads(line)
     if not isinstance(fields, dict):

@@ -5,10 +5,12 @@ In: the words of -o. Out: what to ask the brokers for, and the offsets once they
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin import EARLIEST, LATEST, Admin
 from barnabas.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.admin import Admin
 
 BEGINNING = "beginning"
 END = "end"
@@ -58,9 +60,11 @@ def iso_time(timestamp_ms: int) -> str:
 
 
 def resolve(
-    admin: Admin, partitions: Iterable[TopicPartition], range_: Range, *, to_end: bool
+    admin: "Admin", partitions: Iterable[TopicPartition], range_: Range, *, to_end: bool
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Starts, and stops where there are any. `to_end`: stop at what is the end now."""
+    from barnabas.client.admin import EARLIEST, LATEST
+
     partitions = list(partitions)
     needs_end = to_end or range_.stop_ms is not None or range_.start != BEGINNING
     earliest = _offsets(admin, partitions, EARLIEST)
@@ -88,7 +92,7 @@ def _start(start: str | int, earliest: int, latest: int) -> int:
 
 
 def _offsets(
-    admin: Admin, partitions: Iterable[TopicPartition], time_ms: int
+    admin: "Admin", partitions: Iterable[TopicPartition], time_ms: int
 ) -> Mapping[TopicPartition, int]:
     found = admin.offsets(dict.fromkeys(partitions, time_ms))
     return {at: answer.offset for at, answer in found.items()}

@@ -4,7 +4,8 @@ They may stand before or after the name of the command; the later one wins.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +16,7 @@ from barnabas.config.properties import parse_properties
 from barnabas.model.errors import KafkaError
 
 if TYPE_CHECKING:
+    from barnabas.client.admin import Admin
     from barnabas.client.cluster import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,6 +75,14 @@ def open_cluster(ctx: click.Context) -> "Cluster":
     return Cluster(
         config.bootstrap_servers, client_id=config.client_id, timeout_ms=config.request_timeout_ms
     )
+
+
+@contextmanager
+def open_admin(ctx: click.Context) -> Iterator["Admin"]:
+    from barnabas.client.admin import Admin
+
+    with open_cluster(ctx) as cluster:
+        yield Admin(cluster)
 
 
 def pairs(texts: Iterable[str], what: str = "NAME=VALUE") -> dict[str, str]:

@@ -4,19 +4,21 @@ import os
 import select
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from barnabas.cli import exits
 from barnabas.cli.formats import from_json, unescape
 from barnabas.cli.options import client_config, cluster_options, open_cluster
-from barnabas.client.producer import ACKS_ALL, Delivery, Producer
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import check_topic_name
-from barnabas.wire.compression import Codec
-from barnabas.wire.records import Headers
 
+if TYPE_CHECKING:
+    from barnabas.client.producer import Delivery, Producer
+    from barnabas.wire.records import Headers
+
+_ACKS_ALL = -1
 _CHUNK_SIZE = 1 << 20
 _RECORD_SIZE_MAX = 1 << 28
 _ERRORS_SHOWN_MAX = 10
@@ -27,7 +29,7 @@ class _Input(NamedTuple):
 
     key: bytes | None
     key_delimiter: bytes | None
-    headers: Headers
+    headers: "Headers"
     as_json: bool
     empty_is_null: bool
 
@@ -69,6 +71,9 @@ def command(
 
     Exits with 1 if any record could not be written.
     """
+    from barnabas.client.producer import Producer
+    from barnabas.wire.compression import Codec
+
     end = _delimiter(delimiter, "-D")
     shape = _Input(
         None if key is None else key.encode(),
@@ -98,7 +103,7 @@ def command(
 
 
 def _send_all(
-    producer: Producer, topic: str, partition: int | None, end: bytes, shape: _Input
+    producer: "Producer", topic: str, partition: int | None, end: bytes, shape: _Input
 ) -> None:
     number = 0
     try:
@@ -128,7 +133,7 @@ class _Report:
         self.written = 0
         self.failed = 0
 
-    def __call__(self, delivery: Delivery) -> None:
+    def __call__(self, delivery: "Delivery") -> None:
         if delivery.error is None:
             self.written += 1
             return
@@ -147,7 +152,7 @@ class _Report:
 
 def _record(
     piece: bytes, number: int, shape: _Input
-) -> tuple[bytes | None, bytes | None, Headers, int | None]:
+) -> "tuple[bytes | None, bytes | None, Headers, int | None]":
     timestamp = None
     headers = shape.headers
     key = shape.key
@@ -198,7 +203,7 @@ def _delimiter(text: str, option: str) -> bytes:
     return found
 
 
-def _headers(texts: tuple[str, ...]) -> Headers:
+def _headers(texts: tuple[str, ...]) -> "Headers":
     """NAME=VALUE; NAME alone has a null value."""
     found: list[tuple[str, bytes | None]] = []
     for text in texts:
@@ -208,4 +213,4 @@ def _headers(texts: tuple[str, ...]) -> Headers:
 
 
 def _acks(word: str) -> int:
-    return ACKS_ALL if word == "all" else int(word)
+    return _ACKS_ALL if word == "all" else int(word)

@@ -1,21 +1,24 @@
 """`barnabas topic`: list, create, describe, configure, grow, trim, delete."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from barnabas.cli.groups import NamedCommands
 from barnabas.cli.offsets import Range, parse_range, resolve
-from barnabas.cli.options import cluster_options, open_cluster, pairs
+from barnabas.cli.options import cluster_options, open_admin, pairs
 from barnabas.cli.render import output_option, render
-from barnabas.client.admin import BROKER_DEFAULT, EARLIEST, LATEST, Admin
-from barnabas.client.metadata import Topic
 from barnabas.config.option import nearest
 from barnabas.config.resolve import Source
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition, check_topic_name
 
+if TYPE_CHECKING:
+    from barnabas.client.admin import Admin
+    from barnabas.client.metadata import Topic
+
+_BROKER_DEFAULT = -1
 _SOURCES = {int(source): source.name.lower().replace("_", " ") for source in Source}
 
 
@@ -32,8 +35,8 @@ def command() -> None:
 @click.pass_context
 def list_(ctx: click.Context, with_internal: bool, output: str) -> None:
     """List topics."""
-    with open_cluster(ctx) as cluster:
-        topics = Admin(cluster).topics().topics
+    with open_admin(ctx) as admin:
+        topics = admin.topics().topics
     rows = [
         {
             "topic": name,
@@ -71,12 +74,12 @@ def create(
 ) -> None:
     """Create a topic."""
     _check_name(topic)
-    with open_cluster(ctx) as cluster:
+    with open_admin(ctx) as admin:
         try:
-            Admin(cluster).create_topic(
+            admin.create_topic(
                 topic,
-                partitions=partitions or BROKER_DEFAULT,
-                replication_factor=replication_factor or BROKER_DEFAULT,
+                partitions=partitions or _BROKER_DEFAULT,
+                replication_factor=replication_factor or _BROKER_DEFAULT,
                 configs=pairs(configs),
                 validate_only=dry_run,
             )
@@ -95,17 +98,14 @@ def create(
 @click.pass_context
 def describe(ctx: click.Context, topic: str, output: str) -> None:
     """Show the partitions of a topic, with leaders, replicas and offsets."""
-    with open_cluster(ctx) as cluster:
-        admin = Admin(cluster)
+    with open_admin(ctx) as admin:
         found = find_topic(admin, topic)
         led = [p for p in found.partitions if p.leader >= 0]
         partitions = [TopicPartition(topic, p.number) for p in led]
-        earliest = admin.offsets(dict.fromkeys(partitions, EARLIEST))
-        latest = admin.offsets(dict.fromkeys(partitions, LATEST))
+        starts, ends = resolve(admin, partitions, Range(), to_end=True)
     rows: list[dict[str, Any]] = []
     for partition in found.partitions:
         at = TopicPartition(topic, partition.number)
-        has_leader = at in latest
         rows.append(
             {
                 "topic": topic,
@@ -114,8 +114,8 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
                 "epoch": partition.leader_epoch,
                 "replicas": partition.replicas,
                 "in_sync": partition.in_sync,
-                "start": earliest[at].offset if has_leader else None,
-                "end": latest[at].offset if has_leader else None,
+                "start": starts.get(at),
+                "end": ends.get(at),
             }
         )
     columns = ["partition", "leader", "epoch", "replicas", "in_sync", "start", "end"]
@@ -139,8 +139,7 @@ def config(
     output: str,
 ) -> None:
     """Show the options of a topic, or change them."""
-    with open_cluster(ctx) as cluster:
-        admin = Admin(cluster)
+    with open_admin(ctx) as admin:
         find_topic(admin, topic)
         if put or reset:
             admin.alter_topic(topic, put=pairs(put), reset=reset)
@@ -165,8 +164,7 @@ def config(
 @click.pass_context
 def add_partitions(ctx: click.Context, topic: str, count: int) -> None:
     """Add COUNT partitions to a topic. Keys may go to other partitions from then on."""
-    with open_cluster(ctx) as cluster:
-        admin = Admin(cluster)
+    with open_admin(ctx) as admin:
         total = len(find_topic(admin, topic).partitions) + count
         admin.create_partitions(topic, total)
     click.echo(f"topic {topic} has {total} partitions", err=True)
@@ -193,8 +191,7 @@ def trim(
     range_ = offsets_range((before,))
     if range_.stop_ms is not None:
         raise click.UsageError("-o e@TIME: to delete what is older than a time, use s@TIME")
-    with open_cluster(ctx) as cluster:
-        admin = Admin(cluster)
+    with open_admin(ctx) as admin:
         partitions = select_partitions(find_topic(admin, topic), numbers)
         starts, ends = resolve(admin, partitions, range_, to_end=True)
         _confirm(f"delete records of {topic} before {before}", yes)
@@ -211,8 +208,7 @@ def trim(
 @click.pass_context
 def delete(ctx: click.Context, topics: tuple[str, ...], yes: bool, if_exists: bool) -> None:
     """Delete topics with all their records, for good."""
-    with open_cluster(ctx) as cluster:
-        admin = Admin(cluster)
+    with open_admin(ctx) as admin:
         for topic in topics:
             try:
                 find_topic(admin, topic)
@@ -225,7 +221,7 @@ def delete(ctx: click.Context, topics: tuple[str, ...], yes: bool, if_exists: bo
             click.echo(f"topic {topic} is deleted", err=True)
 
 
-def find_topic(admin: Admin, name: str) -> Topic:
+def find_topic(admin: "Admin", name: str) -> "Topic":
     """The topic, or an error with the nearest name there is."""
     _check_name(name)
     try:
@@ -237,7 +233,7 @@ def find_topic(admin: Admin, name: str) -> Topic:
         raise InvalidRequest(problem.code, f"topic {name!r} does not exist{hint}") from None
 
 
-def select_partitions(topic: Topic, numbers: tuple[int, ...]) -> list[TopicPartition]:
+def select_partitions(topic: "Topic", numbers: tuple[int, ...]) -> list[TopicPartition]:
     """Those numbers, or all."""
     there = [partition.number for partition in topic.partitions]
     for number in numbers:

@@ -1,9 +1,9 @@
 """Help, typos and exit codes: what needs no broker."""
 
+import resource
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,19 +22,19 @@ def test_help_names_every_command() -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["topic"], ["consume"], ["produce"], ["up"]])
 def test_help_comes_quickly(arguments: list[str]) -> None:
-    """The best of several: another process may have the core at the moment."""
-    took = []
-    for _ in range(8):
-        started = time.perf_counter()
+    """In CPU time, the best of several: other processes may have the cores at the moment."""
+    took_ms = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [sys.executable, "-m", "barnabas", *arguments, "--help"],
             check=True,
             capture_output=True,
         )
-        took.append((time.perf_counter() - started) * 1000)
-        if took[-1] <= HELP_MS_MAX:
-            return
-    pytest.fail(f"{min(took):.0f} ms at best")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        took_ms.append(used_s * 1000)
+    assert min(took_ms) < HELP_MS_MAX
 
 
 def test_the_version_is_the_packages() -> None:
