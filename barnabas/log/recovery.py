@@ -159,7 +159,7 @@ class _Opening:
         if producers is None:
             producers = self._load_producers(snapshots, end)
         self._remove_stray_snapshots(snapshots)
-        epochs.truncate_end(end)
+        epochs.truncate_end(end + 1)  # an epoch may have begun without a record so far
         epochs.truncate_start(start)
         if stale or self._directory_changed:
             self._disk.sync_directory(self._path)

@@ -81,9 +81,7 @@ class World:
     def __init__(self, stream: MemoryStream, bytes_max: int = 64 << 20) -> None:
         self.stream = stream
         self.frames: list[bytes] = []
-        self.answers: Callable[[Connection, bytes], Parts | Later[Parts] | None] = lambda _, frame: [
-            frame
-        ]
+        self.answers: Callable[[Connection, bytes], Parts | Later[Parts] | None] = _echo
         self.reasons: list[str] = []
         self.failures: list[Exception] = []
         self.buffers = Buffers(bytes_max)
@@ -109,6 +107,10 @@ class World:
         for frame in frames:
             self.stream.incoming += pack(">i", len(frame)) + frame
         self.stream.pump()
+
+
+def _echo(connection: Connection, frame: bytes) -> Parts:
+    return [frame]
 
 
 class MemoryFile:
@@ -206,7 +208,7 @@ def test_unanswered_requests_are_bounded_and_the_rest_wait() -> None:
     world.receive(*[b"request!"] * (REQUESTS_MAX + 10))
     assert len(laters) == REQUESTS_MAX
     assert world.stream.readable is None
-    for later in list(laters):
+    for later in laters[:]:
         later.set([b"."])
     world.stream.pump()
     for later in laters[REQUESTS_MAX:]:

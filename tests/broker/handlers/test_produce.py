@@ -1,0 +1,162 @@
+"""Produce: what is appended, what is refused, and how it is said."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from barnabas.model.errors import Code
+from barnabas.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from barnabas.wire.records import Record, encode_batch
+from tests.broker.running import Running
+
+TIME = 1_700_000_000_000
+
+
+def produce(
+    records: bytes | bytearray | None,
+    *,
+    topic: str = "t",
+    topic_id: Any = None,
+    partition: int = 0,
+    acks: int = -1,
+    **options: Any,
+) -> ProduceRequest:
+    named = {"topic_id": topic_id} if topic_id else {"name": topic}
+    data = PartitionProduceData(index=partition, records=records)
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(partition_data=[data], **named)],
+        **options,
+    )
+
+
+def batch(count: int = 1, **options: Any) -> bytearray:
+    return encode_batch([Record(n, TIME, b"k", b"v", ()) for n in range(count)], **options)
+
+
+def only(response: ProduceResponse) -> PartitionProduceResponse:
+    (topic,) = response.responses
+    (partition,) = topic.partition_responses
+    return partition
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_batches_get_their_offsets_in_every_version(running: Running, version: int) -> None:
+    created = await running.create("t")
+    id_ = created.topic_id if version >= 13 else None
+    for base in (0, 3):
+        answer = only(await running.ask(produce(batch(3), topic_id=id_), ProduceResponse, version))
+        assert (answer.error_code, answer.base_offset) == (0, base)
+
+
+async def test_without_acks_there_is_no_answer(running: Running) -> None:
+    await running.create("t")
+    running.send(produce(batch(), acks=0), 9)
+    answer = only(await running.ask(produce(batch(), acks=1), ProduceResponse, 9))
+    assert answer.base_offset == 1
+
+
+async def test_without_acks_a_refusal_closes_the_connection(running: Running) -> None:
+    running.send(produce(batch(), topic="nobody", acks=0), 9)
+    with pytest.raises(ConnectionError):
+        await running.wire.take()
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in running.log.getvalue()
+
+
+@pytest.mark.parametrize("acks", [-2, 2, 17])
+async def test_other_acks_are_refused(running: Running, acks: int) -> None:
+    await running.create("t")
+    answer = only(await running.ask(produce(batch(), acks=acks), ProduceResponse, 9))
+    assert answer.error_code == Code.INVALID_REQUIRED_ACKS
+
+
+async def test_unknown_topics_and_partitions_are_said_so(running: Running) -> None:
+    await running.create("t")
+    answer = only(await running.ask(produce(batch(), topic="u"), ProduceResponse, 9))
+    assert answer.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    answer = only(await running.ask(produce(batch(), partition=1), ProduceResponse, 9))
+    assert answer.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    answer = only(await running.ask(produce(batch(), topic_id=uuid4()), ProduceResponse, 13))
+    assert answer.error_code == Code.UNKNOWN_TOPIC_ID
+
+
+async def test_too_few_replicas_refuse_acks_all_and_no_other(running: Running) -> None:
+    await running.create("t", configs={"min.insync.replicas": "2"})
+    answer = only(await running.ask(produce(batch(), acks=-1), ProduceResponse, 9))
+    assert answer.error_code == Code.NOT_ENOUGH_REPLICAS
+    answer = only(await running.ask(produce(batch(), acks=1), ProduceResponse, 9))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
+async def test_a_refused_batch_says_why_in_words(running: Running) -> None:
+    await running.create("t", configs={"max.message.bytes": "100"})
+    answer = only(await running.ask(produce(batch(50)), ProduceResponse, 9))
+    assert answer.error_code == Code.MESSAGE_TOO_LARGE
+    assert answer.error_message is not None
+    assert "100" in answer.error_message
+
+
+async def test_a_damaged_batch_is_refused_and_nothing_is_written(running: Running) -> None:
+    await running.create("t")
+    damaged = batch(3)
+    damaged[-1] ^= 1
+    answer = only(await running.ask(produce(damaged), ProduceResponse, 9))
+    assert (answer.error_code, answer.base_offset) == (Code.CORRUPT_MESSAGE, -1)
+    assert running.broker.topics.existing("t").partition(0).log.end_offset == 0
+
+
+@pytest.mark.parametrize("records", [None, b""])
+async def test_a_request_without_records_is_refused(
+    running: Running, records: bytes | None
+) -> None:
+    await running.create("t")
+    answer = only(await running.ask(produce(records), ProduceResponse, 9))
+    assert answer.error_code == Code.INVALID_RECORD
+
+
+async def test_one_bad_partition_does_not_fail_the_others(running: Running) -> None:
+    await running.create("t", partitions=2)
+    data = [
+        PartitionProduceData(index=0, records=b"\0" * 80),
+        PartitionProduceData(index=1, records=batch()),
+    ]
+    request = ProduceRequest(
+        acks=1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=data)]
+    )
+    response = await running.ask(request, ProduceResponse, 9)
+    bad, good = response.responses[0].partition_responses
+    assert bad.error_code == Code.CORRUPT_MESSAGE
+    assert (good.error_code, good.base_offset) == (0, 0)
+
+
+async def test_a_repeated_idempotent_batch_gets_its_old_offset(running: Running) -> None:
+    await running.create("t")
+    for _ in range(2):
+        request = produce(batch(2, producer_id=7, producer_epoch=0, base_sequence=0))
+        answer = only(await running.ask(request, ProduceResponse, 9))
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+    assert running.broker.topics.existing("t").partition(0).log.end_offset == 2
+
+
+async def test_a_gap_in_the_sequence_of_an_idempotent_producer_is_refused(
+    running: Running,
+) -> None:
+    await running.create("t")
+    for sequence, code in ((0, 0), (2, Code.OUT_OF_ORDER_SEQUENCE_NUMBER), (1, 0)):
+        request = produce(batch(producer_id=7, producer_epoch=0, base_sequence=sequence))
+        assert only(await running.ask(request, ProduceResponse, 9)).error_code == code
+
+
+async def test_records_are_stamped_when_the_topic_says_so(running: Running) -> None:
+    await running.create("t", configs={"message.timestamp.type": "LogAppendTime"})
+    before = running.broker.clock.wall_ms()
+    answer = only(await running.ask(produce(batch()), ProduceResponse, 9))
+    assert answer.log_append_time_ms >= before
