@@ -124,6 +124,7 @@ def main() -> None:
     if options.self_only:
         workloads = [workload for workload in workloads if not workload.needs_java]
     open_files = resources.allow_open_files()
+    bystanders = proc.Bystanders()
     tables: dict[str, list[report.Row]] = {}
     for place in plan.places:
         if not workloads:
@@ -144,13 +145,20 @@ def main() -> None:
         tables["Start and memory"] = report.cost_rows(costs)
     for title, rows in tables.items():
         report.print_table(title, rows)
+    others, stolen = bystanders.share()
+    company = (
+        f"Meanwhile other processes used {others:.0%} of this machine's CPU time, and its host "
+        f"withheld {stolen:.0%}."
+    )
+    print(company)
     if not (options.no_file or options.only or options.peer_only or options.self_only):
         how = (
             f"{plan.rounds} interleaved rounds, both brokers up at once, fresh topics of one "
             "partition, the same clients for both: librdkafka as confluent-kafka brings it, with "
             "`linger.ms=5` and `batch.size=1000000` for large batches, and Kafka's own tools. "
             "A ratio is the median of the rounds' ratios, Barnabas to Kafka; absolute figures are "
-            "medians of their own. Broker CPU is user and system time from `/proc`."
+            "medians of their own. Broker CPU is user and system time from `/proc`. "
+            f"{company}"
         )
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         path = ROOT / "docs" / "BENCHMARKS.md"

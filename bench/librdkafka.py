@@ -17,6 +17,7 @@ _PRODUCER = 0
 _CONSUMER = 1
 _OK = 0
 _BLOCK = 4  # wait while the queue is full
+_NOT_YET_KNOWN = (-190, -188, 3, 5, 6)  # partition, topic, either, no leader, not the leader
 _OFFSET_BEGINNING = -2
 _CALL_RECORDS = 10_000
 _TIMEOUT_MS = 60_000
@@ -101,11 +102,14 @@ class _Handle:
 
     def end_offset(self) -> int:
         low, high = ctypes.c_int64(), ctypes.c_int64()
-        error = self.lib.rd_kafka_query_watermark_offsets(
+        deadline = time.perf_counter() + _TIMEOUT_MS / 1000
+        while error := self.lib.rd_kafka_query_watermark_offsets(
             self.handle, self.topic_name, 0, ctypes.byref(low), ctypes.byref(high), _TIMEOUT_MS
-        )
-        if error != _OK:
-            raise RuntimeError(f"no end offset for {self.topic_name.decode()}: error {error}")
+        ):
+            # A new topic may be known to the controller before the broker's metadata has it.
+            if error not in _NOT_YET_KNOWN or time.perf_counter() > deadline:
+                raise RuntimeError(f"no end offset for {self.topic_name.decode()}: error {error}")
+            time.sleep(0.05)
         return high.value
 
     def close(self) -> None:

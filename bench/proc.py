@@ -35,6 +35,29 @@ def rss_mb(pid: int) -> float:
     return pages * _PAGE_BYTES / 1e6
 
 
+class Bystanders:
+    """How much of the machine others took while we measured: above a tenth, measure again."""
+
+    def __init__(self) -> None:
+        self._before = self._look()
+
+    @staticmethod
+    def _look() -> tuple[float, float, float, float]:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        user, nice, system, idle, waiting, irq, soft_irq, stolen = (int(f) for f in fields)
+        busy = user + nice + system + irq + soft_irq
+        # Brokers and tools that have ended count as our children here, the driver as ourselves.
+        ours = sum(os.times()[:4]) * _TICKS_PER_S
+        return busy, busy + idle + waiting + stolen, stolen, ours
+
+    def share(self) -> tuple[float, float]:
+        """Of all CPU time since the start: what other processes used, what the host withheld."""
+        busy, total, stolen, ours = (
+            after - before for after, before in zip(self._look(), self._before, strict=True)
+        )
+        return max(0.0, busy - ours) / total, stolen / total
+
+
 def _first_value(path: str, key: str) -> str:
     for line in Path(path).read_text().splitlines():
         name, _, value = line.partition(":")

@@ -103,9 +103,9 @@ def _figure(value: float | None) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    ratio = "-" if row.ratio is None else f"{row.ratio:.2f}x"
+    ratio = "-" if row.ratio is None else f"{row.ratio:.3g}x"
     goal = "" if row.goal is None else str(row.goal)
-    if goal and row.judged == row.ratio and row.ratio is not None:
+    if goal and row.unit in UNITS.values():  # only those goals are ratios
         goal += "x"
     return (row.what, row.unit, _figure(row.ours), _figure(row.theirs), ratio, goal,
             row.verdict() or row.note)  # fmt: skip
