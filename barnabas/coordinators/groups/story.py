@@ -109,7 +109,8 @@ class Story:
         return self._open or (self.chapters[-1] if self.chapters else None)
 
     def happened(self, cause: Cause, now: Now) -> None:
-        """Into the rebalance under way, or the first cause of the next."""
+        """Into the join phase under way, or the first cause of the next."""
+        self.interrupted(now)
         if self._open is None:
             self._open = Chapter(began=now)
         if len(self._open.causes) < CAUSES_MAX:

@@ -1,0 +1,21 @@
+"""Random histories of groups. SEEDS sets how many; a failure names its seed."""
+
+import os
+
+import pytest
+
+from tests.coordinators.histories import live
+
+SEEDS = int(os.environ.get("SEEDS", "200"))
+FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
+BLOCKS = 20
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_history_breaks_a_promise(block: int) -> None:
+    for seed in range(FIRST_SEED + block, FIRST_SEED + SEEDS, BLOCKS):
+        try:
+            live(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
