@@ -147,7 +147,8 @@ class SystemNetwork:
         try:
             listening = _bound(host, port)
         except OSError as error:
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+            problem = f"cannot listen on {host}:{port}: {error.strerror}"
+            raise OSError(error.errno, problem) from None
         listening.listen(BACKLOG)
         listening.setblocking(False)
         return SocketListening(listening, accepted, asyncio.get_running_loop(), self._log)
