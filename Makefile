@@ -11,6 +11,7 @@ BENCH ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install -q --disable-pip-version-check -c constraints.txt
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
 TYPED := $(shell find barnabas -name '*.pxd')
@@ -26,15 +27,16 @@ help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 $(INSTALLED): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q --disable-pip-version-check -c constraints.txt pip setuptools cython
-	BARNABAS_PURE=1 $(PY) -m pip install -q --no-build-isolation -c constraints.txt -e '.[test]'
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@echo "installing into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) pip setuptools cython
+	@BARNABAS_PURE=1 PYTHONWARNINGS=ignore $(PIP) --no-build-isolation -e '.[test]'
+	@touch $@
 
 $(COMPILED): $(INSTALLED) setup.py $(TYPED) $(TYPED:.pxd=.py)
-	$(PY) setup.py -q build_ext --inplace
-	touch $@
+	@$(PY) setup.py -q build_ext --inplace
+	@touch $@
 
 compile: $(COMPILED) ## the hot loops, after an edit
 
