@@ -141,20 +141,28 @@ class LogDirectory:
 
     def delete(self, partition: TopicPartition) -> str:
         """Rename the log out of the way; `remove_deleted`, or the next start, removes it."""
+        doomed = self._rename(partition, "delete")
+        self.deleted.append(doomed)
+        return doomed
+
+    def set_aside(self, partition: TopicPartition) -> str:
+        """Rename a log that nobody owns; it is neither opened nor removed again."""
+        return self._rename(partition, "stray")
+
+    def _rename(self, partition: TopicPartition, state: str) -> str:
         log = self.logs.pop(partition)
         log.release()
         self._rolled[:] = [other for other in self._rolled if other is not log]
         number = log.topic_id.int
         while True:
-            suffix = f".{number:032x}-delete"
+            suffix = f".{number:032x}-{state}"
             stem = str(partition)[: _NAME_LENGTH_MAX - len(suffix)]
-            doomed = f"{self.path}/{stem}{suffix}"
-            if not self._disk.exists(doomed):
+            path = f"{self.path}/{stem}{suffix}"
+            if not self._disk.exists(path):
                 break
             number = (number + 1) % (1 << 128)
-        self._disk.rename(log.path, doomed)
-        self.deleted.append(doomed)
-        return doomed
+        self._disk.rename(log.path, path)
+        return path
 
     def remove_deleted(self) -> None:
         """Remove what `delete` renamed; slow for large logs, so not on the loop."""

@@ -19,6 +19,7 @@ class Flush:
         "_files",
         "_paths",
         "active_base",
+        "cuts",
         "directory_version",
         "end_offset",
         "epochs_version",
@@ -34,6 +35,7 @@ class Flush:
         self._epochs_file: tuple[str, bytes] | None = None
         self.end_offset = end_offset
         self.active_base = active_base  # from here on, only the log file is synced
+        self.cuts = 0  # truncations that the log had seen when this was taken
         self.sealed: list[Segment] = []
         self.snapshots: list[int] = []
         self.epochs_version = -1

@@ -4,10 +4,10 @@ In: batches as clients sent them, offsets, wall time. Out: offsets, file slices,
 Always: start_offset <= high_watermark <= end_offset; the high watermark never goes back
 but for a truncation; whole batches only; offsets are handed out without a gap.
 Always: nothing here syncs on the way of an append; a roll leaves work for `pending_flush`.
-Not here: opening and damage (recovery.py), refusals in words (checks.py), who leads.
+Not here: opening and damage (recovery.py), slices (reading.py), syncs (durability.py),
+refusals in words (checks.py), who leads.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
@@ -16,22 +16,23 @@ from uuid import UUID
 from crc32c import crc32c
 
 from barnabas.log import lookup
-from barnabas.log.checkpoints import PARTITION_METADATA, encode_epochs, encode_topic_id
+from barnabas.log.checkpoints import PARTITION_METADATA, encode_topic_id
 from barnabas.log.checks import refusal
 from barnabas.log.config import LogConfig
-from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
+from barnabas.log.durability import Durability
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.findings import Finding
 from barnabas.log.flush import Flush
 from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.producers import ProducerStates
+from barnabas.log.reading import Reader, Slice
 from barnabas.log.scan import headers
 from barnabas.log.segment import Segment
 from barnabas.log.snapshots import Snapshots
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition
-from barnabas.model.ports import Disk, FileSlice
+from barnabas.model.ports import Disk
 from barnabas.wire.batch import (
     ATTRIBUTES_POSITION,
     CRC_POSITION,
@@ -43,7 +44,6 @@ from barnabas.wire.batch import (
     NO_TIMESTAMP,
 )
 
-PLACES_MAX = 256  # readers whose next position is remembered
 _MAX_TIMESTAMP_POSITION = 35
 _PLACE = Struct(">qii")  # base offset, length, leader epoch: the fields the checksum leaves out
 _unpack_header = HEADER.unpack_from
@@ -60,13 +60,6 @@ class Appended(NamedTuple):
     last_offset: int
     append_time_ms: int
     duplicate: bool
-
-
-class Slice(NamedTuple):
-    """Whole batches, still in their file, and the offset to go on with."""
-
-    file_slice: FileSlice | None
-    next_offset: int
 
 
 class LogParts(NamedTuple):
@@ -104,8 +97,6 @@ class Log:
         self.config = config
         self.segments = parts.segments
         self.start_offset = parts.start_offset
-        self.recovery_point = parts.recovery_point  # where recovery starts after a crash
-        self.durable_offset = parts.recovery_point  # everything below survives a power loss
         self.high_watermark = parts.high_watermark
         self.epochs = parts.epochs
         self.producers = parts.producers
@@ -114,12 +105,11 @@ class Log:
         self.on_roll: Callable[[Log], None] | None = None
         self._snapshots = parts.snapshots
         self._active = parts.segments[-1]
-        self._bases = [segment.base_offset for segment in parts.segments]
+        self._reader = Reader(parts.segments)
+        self._durability = Durability(
+            disk, path, parts.snapshots, parts.epochs, parts.recovery_point, parts.new
+        )
         self.end_offset = self._active.next_offset
-        self._places: dict[int, tuple[Segment, int]] = {}
-        self._new = parts.new  # the directory itself and the topic id are not synced yet
-        self._directory_version = 1 if parts.new or parts.findings else 0
-        self._directory_synced = 0
         self._doomed: list[str] = []
         self._failed = ""
 
@@ -266,10 +256,9 @@ class Log:
         segment.jitter_ms = self._jitter(base)
         segment.prepare(self.config, wall_ms)
         self.segments.append(segment)
-        self._bases.append(base)
         self._active = segment
-        self._places[base] = (segment, 0)
-        self._directory_version += 1
+        self._reader.rolled(segment)
+        self._durability.directory_changed()
         if self.on_roll is not None:
             self.on_roll(self)
         return segment
@@ -305,54 +294,7 @@ class Log:
             raise self._out_of_range(offset)
         if offset >= limit:
             return Slice(None, offset)
-        places = self._places
-        place = places.get(offset)
-        segment, position = self._locate(offset) if place is None else place
-        stop_offset = segment.next_offset
-        if limit >= stop_offset:
-            stop = segment.size
-        else:
-            stop, stop_offset = self._stop(segment, limit)
-        if stop - position > bytes_max:
-            stop, stop_offset = segment.boundary(position, stop, stop_offset, bytes_max, min_one)
-        if stop <= position:
-            return Slice(None, offset)
-        if stop_offset not in places:
-            self._remember(stop_offset, segment, stop)
-        return Slice(FileSlice(segment.file(), position, stop - position), stop_offset)
-
-    def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        places = self._places
-        if len(places) >= PLACES_MAX:
-            del places[next(iter(places))]
-        if position == segment.size and segment is not self._active:
-            segment, position = self.segments[self._segment_at(offset)], 0
-            if segment.base_offset != offset:
-                return  # a hole: the next read looks it up
-        places[offset] = (segment, position)
-
-    def _segment_at(self, offset: int) -> int:
-        return max(bisect_right(self._bases, offset) - 1, 0)
-
-    def _locate(self, offset: int) -> tuple[Segment, int]:
-        for segment in self.segments[self._segment_at(offset) :]:
-            found = segment.locate(offset)
-            if found is not None:
-                return segment, found[0]
-        return self._active, self._active.size
-
-    def _stop(self, segment: Segment, limit: int) -> tuple[int, int]:
-        """Where a slice must end so that it holds nothing at or above `limit`."""
-        place = self._places.get(limit)
-        if place is not None and place[0] is segment:
-            return place[1], limit
-        found = segment.locate(limit)
-        if found is None:
-            return segment.size, segment.next_offset
-        position, header = found
-        if header.base_offset == limit:
-            self._remember(limit, segment, position)
-        return position, header.base_offset
+        return self._reader.read(offset, bytes_max, limit, min_one)
 
     def _out_of_range(self, offset: int) -> InvalidRequest:
         return InvalidRequest(
@@ -391,7 +333,7 @@ class Log:
             return
         self.start_offset = offset
         self.epochs.truncate_start(offset)
-        self._places.clear()
+        self._reader.forget()
         self._drop_dead_segments()
 
     def _drop_dead_segments(self) -> None:
@@ -401,11 +343,10 @@ class Log:
             return
         while len(self.segments) > 1 and self.segments[1].base_offset <= start:
             segment = self.segments.pop(0)
-            self._bases.pop(0)
             self.size -= segment.size
             segment.close()
             self._doomed += segment.paths
-        self._doomed += self._snapshots.forget_below(self._bases[0])
+        self._doomed += self._snapshots.forget_below(self.segments[0].base_offset)
 
     def take_doomed(self) -> list[str]:
         """Files to remove once the start of the log has been checkpointed."""
@@ -420,7 +361,7 @@ class Log:
         """
         if offset >= self.end_offset:
             return
-        self._places.clear()
+        self._reader.forget()
         # Snapshots first: one that outlives its records would bring back their producers.
         if self._snapshots.remove_above(offset):
             self._disk.sync_directory(self.path)
@@ -428,12 +369,10 @@ class Log:
         while self.segments and (anew or len(self.segments) > 1):
             if not anew and self.segments[-1].base_offset < offset:
                 break
-            self._bases.pop()
             self.segments.pop().remove_files()
         if anew:
             self.start_offset = offset
             self.segments.append(self._new_segment(offset))
-            self._bases.append(offset)
         self._active = active = self.segments[-1]
         active.durable = False  # perhaps sealed and synced before; it is written to again
         active.truncate_to(offset)
@@ -445,10 +384,7 @@ class Log:
         self.size = sum(segment.size for segment in self.segments)
         self.epochs.truncate_end(self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
-        # Inside the active segment, whose indexes are no longer synced: see `flushed`.
-        inside = self.end_offset - 1 if active.size else self.end_offset
-        self.recovery_point = min(self.recovery_point, inside)
-        self.durable_offset = min(self.durable_offset, self.end_offset)
+        self._durability.cut(self.end_offset, active)
         self.producers = self._rebuilt_producers()
 
     def _rebuilt_producers(self) -> ProducerStates:
@@ -456,7 +392,7 @@ class Log:
         end = self.end_offset
         states, offset = self._snapshots.load_newest(end, self.findings)
         offset = max(offset, self.segments[0].base_offset)
-        for segment in self.segments[self._segment_at(offset) :]:
+        for segment in self.segments[self._reader.segment_at(offset) :]:
             found = segment.locate(offset)
             if found is not None:
                 for _, header in headers(segment.file(), found[0], segment.size, 1 << 16):
@@ -465,64 +401,26 @@ class Log:
 
     # --- durability ----------------------------------------------------------------------------
 
+    @property
+    def recovery_point(self) -> int:
+        """Where recovery starts after a crash."""
+        return self._durability.recovery_point
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything below survives a power loss."""
+        return self._durability.durable_offset
+
     def pending_flush(self, *, sealed_only: bool = False) -> Flush | None:
         """What to sync for everything (or every sealed segment) to be durable; None if it is.
 
         Take it, run it in any thread, and hand it to `flushed`.
         """
-        active = self._active
-        end = active.base_offset if sealed_only else self.end_offset
-        flush = Flush(self._disk, end, active.base_offset)
-        nothing = True
-        for segment in reversed(self.segments):
-            if segment is active:
-                if sealed_only or (self.durable_offset >= self.end_offset and not self._new):
-                    continue
-                flush.add_segment(segment, sealed=False)
-            elif segment.durable:
-                break
-            else:
-                flush.add_segment(segment, sealed=True)
-            nothing = False
-        if self._snapshots.unsynced:
-            flush.snapshots = list(self._snapshots.unsynced)
-            for offset in flush.snapshots:
-                flush.add_file(self._snapshots.path(offset))
-            nothing = False
-        if self.epochs.dirty:
-            flush.add_epochs(
-                f"{self.path}/{EPOCHS_FILE}",
-                encode_epochs(self.epochs.entries),
-                self.epochs.version,
-            )
-            nothing = False
-        if self._directory_version != self._directory_synced:
-            flush.directory_version = self._directory_version
-            if self._new:
-                flush.add_file(f"{self.path}/{PARTITION_METADATA}")
-            flush.add_directory(self.path)
-            if self._new:
-                flush.add_directory(self.path.rpartition("/")[0])
-            nothing = False
-        return None if nothing else flush
+        return self._durability.pending(self.segments, self.end_offset, sealed_only=sealed_only)
 
     def flushed(self, flush: Flush) -> int:
         """The work is done. Everything below the offset returned survives a power loss."""
-        for segment in flush.sealed:
-            segment.durable = True
-        unsynced = self._snapshots.unsynced
-        self._snapshots.unsynced = [each for each in unsynced if each not in flush.snapshots]
-        self.epochs.saved_version = max(self.epochs.saved_version, flush.epochs_version)
-        if flush.directory_version >= 0:
-            self._directory_synced = max(self._directory_synced, flush.directory_version)
-            self._new = False
-        end = min(flush.end_offset, self.end_offset)
-        self.durable_offset = max(self.durable_offset, end)
-        # The indexes of the active segment are not synced: recovery must look at it again,
-        # also if it has been sealed since. Hence a point inside it, not at its end.
-        inside = end - 1 if flush.active_base < end else end
-        self.recovery_point = max(self.recovery_point, inside)
-        return self.durable_offset
+        return self._durability.flushed(flush)
 
     def flush(self) -> int:
         """Sync now, on the calling path. Everything below the offset returned is durable."""
@@ -536,15 +434,14 @@ class Log:
         """Leave files that open again without a look at the data."""
         if self.size and self.end_offset not in self._snapshots.offsets:
             self._snapshots.write(self.producers, self.end_offset)
-            self._directory_version += 1
+            self._durability.directory_changed()
         active = self._active
         touched = active.entries_left > 0 or self.recovery_point < self.end_offset
         active.seal()
-        work = self.pending_flush()
         if touched:
-            work = work or Flush(self._disk, self.end_offset, self.end_offset)
-            work.add_segment(active, sealed=True)
-            work.active_base = self.end_offset
+            work: Flush | None = self._durability.closing(self.segments, self.end_offset)
+        else:
+            work = self.pending_flush()
         if work is not None:
             work.run()
             self.flushed(work)
@@ -552,7 +449,7 @@ class Log:
 
     def release(self) -> None:
         """Give every file back without writing anything."""
-        self._places.clear()
+        self._reader.forget()
         for segment in self.segments:
             segment.close()
 
@@ -565,5 +462,4 @@ class Log:
             file.write(0, encode_topic_id(topic_id))
         finally:
             file.close()
-        self._new = True
-        self._directory_version += 1
+        self._durability.directory_changed(new=True)

@@ -500,3 +500,15 @@ def test_an_idle_log_holds_no_file_open(disk: SimulatedDisk) -> None:
     assert log.segments[0]._file is None
     assert log.partition == PARTITION
     assert log.topic_id == TOPIC_ID
+
+
+def test_a_flush_overtaken_by_a_truncation_proves_nothing(disk: SimulatedDisk) -> None:
+    log = new_log(disk)[1]
+    fill(log, 10)
+    work = log.pending_flush()
+    assert work is not None
+    work.run()
+    log.truncate_to(15)
+    fill(log, 5)
+    assert log.flushed(work) == log.durable_offset <= 15
+    assert log.flush() == 30

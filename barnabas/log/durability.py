@@ -1,0 +1,133 @@
+"""Knows which part of a log would survive a power loss, and what must be synced for more.
+
+In: what the log did to its files. Out: Flush (work for another thread), the recovery point.
+Always: everything below `durable_offset` survives; recovery from `recovery_point` on finds
+every file before it synced, indexes and snapshots included.
+Not here: the syncs themselves (flush.py), when to flush (the broker).
+"""
+
+from barnabas.log.checkpoints import PARTITION_METADATA, encode_epochs
+from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.flush import Flush
+from barnabas.log.segment import Segment
+from barnabas.log.snapshots import Snapshots
+from barnabas.model.ports import Disk
+
+
+class Durability:
+    """One log's syncs, due and done."""
+
+    __slots__ = (
+        "_cuts",
+        "_directory_synced",
+        "_directory_version",
+        "_disk",
+        "_epochs",
+        "_new",
+        "_path",
+        "_snapshots",
+        "durable_offset",
+        "recovery_point",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        snapshots: Snapshots,
+        epochs: LeaderEpochs,
+        recovery_point: int,
+        new: bool,
+    ) -> None:
+        self._disk = disk
+        self._path = path
+        self._snapshots = snapshots
+        self._epochs = epochs
+        self._new = new  # the directory's own name and the topic id are not synced yet
+        self._directory_version = 1 if new else 0
+        self._directory_synced = 0
+        self._cuts = 0
+        self.recovery_point = recovery_point
+        self.durable_offset = recovery_point
+
+    def directory_changed(self, *, new: bool = False) -> None:
+        """A file was made in it; `new`: the topic id was written."""
+        self._directory_version += 1
+        self._new = self._new or new
+
+    def cut(self, end: int, active: Segment) -> None:
+        """The log was truncated, and the cut synced; flushes under way count for nothing."""
+        self._cuts += 1
+        self.durable_offset = min(self.durable_offset, end)
+        self.recovery_point = min(self.recovery_point, _inside(end, active.base_offset))
+
+    def pending(self, segments: list[Segment], end: int, *, sealed_only: bool) -> Flush | None:
+        """What to sync; None if nothing is due."""
+        active = segments[-1]
+        flush = Flush(self._disk, active.base_offset if sealed_only else end, active.base_offset)
+        flush.cuts = self._cuts
+        nothing = True
+        for segment in reversed(segments):
+            if segment is active:
+                if sealed_only or (self.durable_offset >= end and not self._new):
+                    continue
+                flush.add_segment(segment, sealed=False)
+            elif segment.durable:
+                break
+            else:
+                flush.add_segment(segment, sealed=True)
+            nothing = False
+        if self._snapshots.unsynced:
+            flush.snapshots = list(self._snapshots.unsynced)
+            for offset in flush.snapshots:
+                flush.add_file(self._snapshots.path(offset))
+            nothing = False
+        if self._epochs.dirty:
+            data = encode_epochs(self._epochs.entries)
+            flush.add_epochs(f"{self._path}/{EPOCHS_FILE}", data, self._epochs.version)
+            nothing = False
+        if self._directory_version != self._directory_synced:
+            flush.directory_version = self._directory_version
+            if self._new:
+                flush.add_file(f"{self._path}/{PARTITION_METADATA}")
+            flush.add_directory(self._path)
+            if self._new:
+                flush.add_directory(self._path.rpartition("/")[0])
+            nothing = False
+        return None if nothing else flush
+
+    def closing(self, segments: list[Segment], end: int) -> Flush:
+        """All that is due, and the active segment with its indexes."""
+        flush = self.pending(segments, end, sealed_only=False)
+        if flush is None:
+            flush = Flush(self._disk, end, end)
+            flush.cuts = self._cuts
+        flush.add_segment(segments[-1], sealed=True)
+        flush.active_base = end
+        return flush
+
+    def flushed(self, flush: Flush) -> int:
+        """The work is done; the durable offset now."""
+        if flush.cuts != self._cuts:
+            return self.durable_offset  # what it synced may have been cut and written anew
+        for segment in flush.sealed:
+            segment.durable = True
+        unsynced = self._snapshots.unsynced
+        self._snapshots.unsynced = [each for each in unsynced if each not in flush.snapshots]
+        self._epochs.saved_version = max(self._epochs.saved_version, flush.epochs_version)
+        if flush.directory_version >= 0:
+            self._directory_synced = max(self._directory_synced, flush.directory_version)
+            self._new = False
+        end = flush.end_offset
+        self.durable_offset = max(self.durable_offset, end)
+        self.recovery_point = max(self.recovery_point, _inside(end, flush.active_base))
+        return self.durable_offset
+
+
+def _inside(end: int, active_base: int) -> int:
+    """A recovery point inside the active segment, not at its end.
+
+    Its indexes are not synced, so recovery must look at it, also if it has been sealed since.
+    """
+    return end - 1 if active_base < end else end

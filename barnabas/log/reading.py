@@ -1,0 +1,94 @@
+"""Finds the slice of a file that answers a read.
+
+In: an offset, a limit, how many bytes. Out: whole batches of one segment, still in their file.
+Always: a reader that goes on where it left off, or has caught up, pays no scan: the places
+where recent reads ended are remembered.
+Not here: which offsets may be asked for (log.py), who asks.
+"""
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import NamedTuple
+
+from barnabas.log.segment import Segment
+from barnabas.model.ports import FileSlice
+
+PLACES_MAX = 256  # readers whose next position is remembered
+_base_offset = attrgetter("base_offset")
+
+
+class Slice(NamedTuple):
+    """Whole batches, still in their file, and the offset to go on with."""
+
+    file_slice: FileSlice | None
+    next_offset: int
+
+
+class Reader:
+    """Reads over the log's own list of segments; the last one is being appended to."""
+
+    __slots__ = ("_places", "_segments")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._places: dict[int, tuple[Segment, int]] = {}
+
+    def read(self, offset: int, bytes_max: int, limit: int, min_one: bool) -> Slice:
+        """From the batch that holds `offset`, below `limit`, which must be in the log."""
+        places = self._places
+        place = places.get(offset)
+        segment, position = self._locate(offset) if place is None else place
+        stop_offset = segment.next_offset
+        if limit >= stop_offset:
+            stop = segment.size
+        else:
+            stop, stop_offset = self._stop(segment, limit)
+        if stop - position > bytes_max:
+            stop, stop_offset = segment.boundary(position, stop, stop_offset, bytes_max, min_one)
+        if stop <= position:
+            return Slice(None, offset)
+        if stop_offset not in places:
+            self._remember(stop_offset, segment, stop)
+        return Slice(FileSlice(segment.file(), position, stop - position), stop_offset)
+
+    def segment_at(self, offset: int) -> int:
+        """Which segment has the offset, or would have it."""
+        return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
+
+    def rolled(self, segment: Segment) -> None:
+        """Whoever had caught up goes on in the new segment."""
+        self._places[segment.base_offset] = (segment, 0)
+
+    def forget(self) -> None:
+        """Segments have been cut: no remembered place holds any more."""
+        self._places.clear()
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        places = self._places
+        if len(places) >= PLACES_MAX:
+            del places[next(iter(places))]
+        if position == segment.size and segment is not self._segments[-1]:
+            segment, position = self._segments[self.segment_at(offset)], 0
+            if segment.base_offset != offset:
+                return  # a hole: the next read looks it up
+        places[offset] = (segment, position)
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        for segment in self._segments[self.segment_at(offset) :]:
+            found = segment.locate(offset)
+            if found is not None:
+                return segment, found[0]
+        return self._segments[-1], self._segments[-1].size
+
+    def _stop(self, segment: Segment, limit: int) -> tuple[int, int]:
+        """Where a slice must end so that it holds nothing at or above `limit`."""
+        place = self._places.get(limit)
+        if place is not None and place[0] is segment:
+            return place[1], limit
+        found = segment.locate(limit)
+        if found is None:
+            return segment.size, segment.next_offset
+        position, header = found
+        if header.base_offset == limit:
+            self._remember(limit, segment, position)
+        return position, header.base_offset
