@@ -23,9 +23,25 @@ with warnings.catch_warnings():  # it reads its schemas by a deprecated call of 
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, NewTopic, OffsetSpec
     from kafka.errors import KafkaError
+    from kafka.net import inet
 
 T = TypeVar("T")
 APPEND_TIME = 1
+
+
+_connect = inet.KafkaNetSocket.sock_connect
+
+
+async def _connect_or_close(self: Any, net: Any, sock: Any, *more: Any, **most: Any) -> Any:
+    """The library forgets a socket that did not connect, and the warning would hit anyone."""
+    try:
+        return await _connect(self, net, sock, *more, **most)
+    except BaseException:
+        sock.close()
+        raise
+
+
+inet.KafkaNetSocket.sock_connect = _connect_or_close
 
 
 def refused(error: KafkaError) -> Refused:
@@ -145,7 +161,7 @@ class KafkaPythonClient:
         return set(self._admin.list_topics())
 
     def partitions(self, name: str) -> dict[int, Placement]:
-        (topic,) = self._admin.describe_topics([name])
+        (topic,) = asked(lambda: self._admin.describe_topics([name]))
         if topic["error_code"]:
             raise Refused(topic["error_code"])
         return {
