@@ -18,6 +18,7 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
+    DescribeConfigsResult,
 )
 from barnabas.wire.messages.fetch import (
     FetchPartition,
@@ -529,27 +530,27 @@ def test_12_leader_epochs_are_real_wherever_they_stand(raw: RawClient, made: str
 # --- 15: DescribeConfigs ------------------------------------------------------------------------
 
 
+def describe_configs(
+    raw: RawClient, version: int, *resources: tuple[int, str, list[str] | None]
+) -> list[DescribeConfigsResult]:
+    asked = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+            for kind, name, keys in resources
+        ],
+        include_synonyms=True,
+        include_documentation=version >= 3,
+    )
+    return raw.call(asked, version, DescribeConfigsResponse).results
+
+
 @pytest.mark.parametrize("version", versions(32))
 def test_15_every_option_has_a_value_a_source_and_synonyms(
     raw: RawClient, broker: Address, made: str, version: int
 ) -> None:
     node = raw.metadata().brokers[0].node_id
-    asked = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsResource(
-                resource_type=TOPIC, resource_name=made, configuration_keys=None
-            ),
-            DescribeConfigsResource(
-                resource_type=BROKER, resource_name=str(node), configuration_keys=None
-            ),
-            DescribeConfigsResource(
-                resource_type=TOPIC, resource_name=made, configuration_keys=["retention.ms"]
-            ),
-        ],
-        include_synonyms=True,
-        include_documentation=version >= 3,
-    )
-    topic, itself, one = raw.call(asked, version, DescribeConfigsResponse).results
+    topic, itself = describe_configs(raw, version, (TOPIC, made, None), (BROKER, str(node), None))
+    (one,) = describe_configs(raw, version, (TOPIC, made, ["retention.ms"]))
     assert topic.error_code == itself.error_code == one.error_code == Code.NONE
     assert len(topic.configs) >= 22
     assert len(itself.configs) >= 40
@@ -567,14 +568,7 @@ def test_15_every_option_has_a_value_a_source_and_synonyms(
 
 def test_15_a_resource_that_is_none_is_an_error_and_nothing_worse(raw: RawClient) -> None:
     for kind, name in [(99, "x"), (0, ""), (TOPIC, "no-such"), (BROKER, "77"), (TOPIC, "../x")]:
-        asked = DescribeConfigsRequest(
-            resources=[
-                DescribeConfigsResource(
-                    resource_type=kind, resource_name=name, configuration_keys=None
-                )
-            ]
-        )
-        (result,) = raw.call(asked, 4, DescribeConfigsResponse).results
+        (result,) = describe_configs(raw, 4, (kind, name, None))
         assert result.error_code != Code.NONE, (kind, name)
         assert result.error_code != Code.UNKNOWN_SERVER_ERROR, (kind, name)
 
