@@ -52,7 +52,7 @@ async def alter_each(
     for each in alterations:
         try:
             if counts[each.kind, each.name] > 1:
-                raise _invalid(f"{each.name!r} is in the request more than once: ask once")
+                raise _invalid(f"{each.name[:300]!r} is in the request more than once")
             await _alter(broker, each, validate_only)
             answers.append(None)
         except KafkaError as error:

@@ -67,7 +67,7 @@ class Topics:
     def existing(self, name: str) -> Topic:
         topic = self._by_name.get(name)
         if topic is None:
-            raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
         return topic
 
 

@@ -112,5 +112,5 @@ def nearest(name: str, known: Mapping[str, object]) -> str:
     """A hint for a name that is not known; empty when nothing is near."""
     from difflib import get_close_matches  # only ever needed to word an error
 
-    close = get_close_matches(name, list(known), n=1, cutoff=0.7)
+    close = get_close_matches(name[:100], list(known), n=1, cutoff=0.7)
     return f"; did you mean {close[0]}?" if close else ""

@@ -51,6 +51,7 @@ class Wire:
         self._to_broker = bytearray()
         self._to_client = bytearray()
         self._readable: Callable[[], None] | None = None
+        self._telling = False
         self._news = asyncio.Event()
 
     # The broker's end
@@ -72,8 +73,19 @@ class Wire:
 
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         self._readable = callback
-        if callback is not None and self._to_broker:
-            asyncio.get_running_loop().call_soon(callback)
+        self._tell()
+
+    def _tell(self) -> None:
+        """As the kernel does: again and again while bytes wait and someone watches."""
+        if self._readable is not None and self._to_broker and not self._telling:
+            self._telling = True
+            asyncio.get_running_loop().call_soon(self._told)
+
+    def _told(self) -> None:
+        self._telling = False
+        if self._readable is not None and self._to_broker:
+            self._readable()
+            self._tell()
 
     def watch_writable(self, callback: Callable[[], None] | None) -> None:
         """It always is."""
@@ -86,8 +98,7 @@ class Wire:
 
     def put(self, data: bytes) -> None:
         self._to_broker += data
-        if self._readable is not None:
-            self._readable()
+        self._tell()
 
     async def take(self) -> bytes:
         """One frame, without its size; ConnectionError if the broker closes instead."""

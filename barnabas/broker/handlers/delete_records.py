@@ -20,30 +20,26 @@ INVALID_LOW_WATERMARK = -1
 
 def handle(broker: "Broker", request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
     topics = []
+    refused: list[KafkaError] = []
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
-            index = asked.partition_index
+            low_watermark, code = INVALID_LOW_WATERMARK, Code.NONE
             try:
-                low_watermark = _delete(broker, topic.name, index, asked.offset)
+                low_watermark = _delete(broker, topic.name, asked.partition_index, asked.offset)
             except KafkaError as error:
-                broker.refused(
-                    "delete of records refused", call, error, topic=topic.name, partition=index
-                )
-                partitions.append(
-                    DeleteRecordsPartitionResult(
-                        partition_index=index,
-                        low_watermark=INVALID_LOW_WATERMARK,
-                        error_code=error.code,
-                    )
-                )
-                continue
+                refused.append(error)
+                code = error.code
             partitions.append(
                 DeleteRecordsPartitionResult(
-                    partition_index=index, low_watermark=low_watermark, error_code=0
+                    partition_index=asked.partition_index,
+                    low_watermark=low_watermark,
+                    error_code=code,
                 )
             )
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
+    if refused:  # the response has no place for words
+        broker.refused("delete of records refused", call, refused[0], partitions=len(refused))
     return DeleteRecordsResponse(topics=topics)
 
 

@@ -1,7 +1,8 @@
 """DescribeConfigs: every option of a topic or broker, with its value and where that is set."""
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.resources import Kind, existing_topic, not_configurable, which_broker
@@ -20,13 +21,30 @@ from barnabas.wire.messages.describe_configs import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
+AT_ONCE = 20
+
 
 def handle(
     broker: "Broker", request: DescribeConfigsRequest, call: Call
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[_result(broker, asked, request) for asked in request.resources]
+) -> DescribeConfigsResponse | Coroutine[Any, Any, DescribeConfigsResponse]:
+    # Each once: a small request that repeats itself would make a very large answer.
+    asked = list(
+        {(each.resource_type, each.resource_name): each for each in request.resources}.values()
     )
+    if len(asked) > AT_ONCE:
+        return _describe_many(broker, request, asked)
+    return DescribeConfigsResponse(results=[_result(broker, each, request) for each in asked])
+
+
+async def _describe_many(
+    broker: "Broker", request: DescribeConfigsRequest, asked: list[DescribeConfigsResource]
+) -> DescribeConfigsResponse:
+    """Hundreds of topics with dozens of options each take a while: others have their turn."""
+    results = []
+    for start in range(0, len(asked), AT_ONCE):
+        results += [_result(broker, each, request) for each in asked[start : start + AT_ONCE]]
+        await asyncio.sleep(0)
+    return DescribeConfigsResponse(results=results)
 
 
 def _result(

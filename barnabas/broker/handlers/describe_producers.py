@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: DescribeProducersRequest, call: Call
 ) -> DescribeProducersResponse:
+    # Each once: a small request that repeats itself would make a very large answer.
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _partition(broker, topic.name, index) for index in topic.partition_indexes
-                ],
+                name=name, partitions=[_partition(broker, name, index) for index in indexes]
             )
-            for topic in request.topics
+            for name, indexes in asked.items()
         ]
     )
 

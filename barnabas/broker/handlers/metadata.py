@@ -9,7 +9,7 @@ from uuid import UUID
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from barnabas.broker.placement import PARTITIONS_MAX, check_replication_factor
+from barnabas.broker.placement import check_replication_factor
 from barnabas.broker.topic import INTERNAL, Topic
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, check_topic_name
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 IDS_ASKED_SINCE = 12
+CREATED_MAX = 100  # by one request; the others are made when they are asked for again
 _NONE_FAILED: Mapping[str, Code] = {}
 
 
@@ -53,7 +54,7 @@ def _missing(broker: "Broker", asked: list[MetadataRequestTopic]) -> list[str]:
         and broker.topics.get(topic.name) is None
         and topic.name not in INTERNAL
     )
-    return list(names)[: PARTITIONS_MAX // broker.config.num_partitions]
+    return list(names)[:CREATED_MAX]
 
 
 async def _create(
