@@ -29,12 +29,13 @@ from barnabas.keeper.keeper import (
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+_PARENTS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS, paths.DELETED_TOPICS)
 
 T = TypeVar("T")
 Change = Callable[[Mapping[str, str]], dict[str, str]]
@@ -62,7 +63,7 @@ class Catalog:
         except NoNode:
             ensure(self._keeper, parent(paths.CLUSTER_ID))
             self._keeper.create(paths.CLUSTER_ID, paths.cluster_id_data(new_id))
-        for path in (paths.TOPICS, paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS):
+        for path in _PARENTS:
             ensure(self._keeper, path)
         return new_id
 
@@ -73,10 +74,25 @@ class Catalog:
 
     def load_topics(self) -> None:
         """Every topic in the keeper; a partition without a directory gets a new, empty one."""
+        self._finish_deletions()
         for name in self._keeper.children(paths.TOPICS):
             path = paths.topic(name)
             id_, replicas = paths.read_topic(path, self._keeper.get(path).data)
             self._add(name, id_, len(replicas), self._read_config(paths.topic_config(name)))
+        owned = {partition.name for topic in self._broker.topics for partition in topic.partitions}
+        for stray in [each for each in self._broker.logs.logs if each not in owned]:
+            self._set_aside(stray)
+
+    def _finish_deletions(self) -> None:
+        """Topics whose deletion a crash cut off: their logs must not outlive them."""
+        logs = self._broker.logs
+        for name in self._keeper.children(paths.DELETED_TOPICS):
+            path = paths.deleted_topic(name)
+            id_ = paths.read_deleted_topic(path, self._keeper.get(path).data)
+            for partition, log in list(logs.logs.items()):
+                if partition.topic == name and log.topic_id in (id_, NO_TOPIC_ID):
+                    logs.delete(partition)
+            self._keeper.delete(path)
 
     def log_config_of(self, topic: str) -> LogConfig:
         """For logs that are opened before their topics are."""
@@ -118,7 +134,11 @@ class Catalog:
     async def delete_topic(self, topic: Topic) -> None:
         async with self._one_at_a_time:
             self._check_exists(topic)
-            operations: list[Operation] = [Delete(paths.topic(topic.name))]
+            mark = paths.deleted_topic(topic.name)
+            operations: list[Operation] = [
+                Delete(paths.topic(topic.name)),
+                Create(mark, paths.deleted_topic_data(topic.id)),
+            ]
             if self._keeper.exists(paths.topic_config(topic.name)):
                 operations.append(Delete(paths.topic_config(topic.name)))
             await self._in_thread(lambda: self._keeper.multi(operations))
@@ -126,6 +146,7 @@ class Catalog:
             for partition in topic.partitions:
                 partition.close()
                 self._broker.logs.delete(partition.name)
+            await self._in_thread(lambda: self._keeper.delete(mark))
         self._broker.log.info("topic deleted", topic=topic.name, id=topic.id)
 
     async def add_partitions(self, topic: Topic, total: int) -> None:
@@ -199,9 +220,24 @@ class Catalog:
         broker = BrokerId(self._broker.id)
         for index in range(len(topic.partitions), total):
             name = TopicPartition(topic.name, index)
-            log = logs.logs.get(name) or logs.create(name, topic.id, config)
+            log = self._own_log(name, topic.id) or logs.create(name, topic.id, config)
             self._lead(log)
             topic.partitions.append(Partition(name, log, broker, topic.config.min_insync_replicas))
+
+    def _own_log(self, name: TopicPartition, topic_id: UUID) -> Log | None:
+        """The log under this name, if it is this topic's and not that of one before it."""
+        log = self._broker.logs.logs.get(name)
+        if log is None or log.topic_id == topic_id:
+            return log
+        if log.topic_id == NO_TOPIC_ID:  # creating it was cut off, or the file was lost
+            log.write_topic_id(topic_id)
+            return log
+        self._set_aside(name)
+        return None
+
+    def _set_aside(self, name: TopicPartition) -> None:
+        path = self._broker.logs.set_aside(name)
+        self._broker.log.warning("log of no topic set aside", partition=name, path=path)
 
     def _lead(self, log: Log) -> None:
         """After a crash, records may be gone that someone has read: a new epoch tells them."""

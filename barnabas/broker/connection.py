@@ -108,7 +108,7 @@ class Connection:
             elif not self._busy:
                 self._receive()
         except KafkaError as error:
-            self.close(str(error))
+            self._break_off(str(error))
             return
         except Exception as error:
             self._door.failed(self, error)
@@ -162,9 +162,11 @@ class Connection:
     def _refuse_size(self, size: int) -> None:
         limit = self._door.frame_size_max
         if size < FRAME_SIZE_MIN:
-            self.close(f"request of {size} bytes: less than a request header; not Kafka's protocol")
+            self._break_off(
+                f"request of {size} bytes: less than a request header; not Kafka's protocol"
+            )
         else:
-            self.close(
+            self._break_off(
                 f"request of {size} bytes: socket.request.max.bytes allows {limit};"
                 " send smaller batches or raise it"
             )
@@ -327,6 +329,12 @@ class Connection:
         started = self._frame_started_ms if self._frame is not None else self.active_ms
         allowance = SLOW_FRAME_MS + self._filled // SLOW_FRAME_BYTES_PER_MS
         return now_ms - started > allowance and not self._busy and not self._slots
+
+    def _break_off(self, reason: str) -> None:
+        """The requests before the bad one were honest: what answers they have, they get."""
+        if self._out and not self._writing:
+            self._flush()
+        self.close(reason)
 
     def close(self, reason: str) -> None:
         """`reason` is empty when the peer left in good order."""

@@ -15,12 +15,18 @@ CLUSTER_ID = "/cluster/id"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+DELETED_TOPICS = "/admin/delete_topics"
 DEFAULT_BROKER = "<default>"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 
 def topic(name: str) -> str:
     return f"{TOPICS}/{name}"
+
+
+def deleted_topic(name: str) -> str:
+    """There while the logs of a deleted topic may still be in their place."""
+    return f"{DELETED_TOPICS}/{name}"
 
 
 def topic_config(name: str) -> str:
@@ -53,6 +59,17 @@ def read_topic(path: str, data: bytes) -> tuple[UUID, dict[int, list[int]]]:
         }
         return uuid_from(fields["topic_id"]), dict(sorted(replicas.items()))
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
+        raise _corrupt(path, problem) from None
+
+
+def deleted_topic_data(topic_id: UUID) -> bytes:
+    return _json({"version": 1, "topic_id": uuid_text(topic_id)})
+
+
+def read_deleted_topic(path: str, data: bytes) -> UUID:
+    try:
+        return uuid_from(_read(path, data)["topic_id"])
+    except (KeyError, ValueError, TypeError) as problem:
         raise _corrupt(path, problem) from None
 
 

@@ -1,0 +1,71 @@
+"""Damaged requests never hurt the broker; `make fuzz REQUESTS=1000000` for more of them."""
+
+from random import Random, SystemRandom
+from struct import unpack_from
+
+import pytest
+
+from barnabas.model.errors import KafkaError
+from barnabas.wire.apis import APIS
+from barnabas.wire.frames import read_request_header
+from tests.fuzz import corpus
+from tests.fuzz.generate import Generator
+from tests.fuzz.replies import Unfit, check
+from tests.fuzz.run import MIB, check_flat, fuzz
+from tests.fuzz.watch import Broken
+
+REQUESTS = 20_000
+
+
+@pytest.mark.timeout(240)
+def test_no_damaged_request_crashes_the_broker_fills_its_memory_or_starves_others() -> None:
+    figures = fuzz(REQUESTS, SystemRandom().randrange(1 << 32), say=lambda _: None)
+    check_flat(figures.rss)
+    assert figures.requests >= REQUESTS
+
+
+def test_the_corpus_is_made_of_requests_that_decode() -> None:
+    frames = corpus.load()
+    assert len(frames) > 100
+    for frame in frames:
+        key, version = unpack_from(">hh", frame)
+        api = APIS[key]
+        if version > api.max_version:  # a client newer than we are, asking what we speak
+            continue
+        api.request.decode(frame, version, read_request_header(frame).body_position)
+
+
+def test_generated_requests_decode_and_repeat_from_their_seed() -> None:
+    versions = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+    made = [Generator(Random(3), versions, []) for _ in range(2)]
+    for _ in range(500):
+        frame = made[0].request()
+        assert frame == made[1].request()
+        key, version = unpack_from(">hh", frame)
+        try:
+            APIS[key].request.decode(frame, version, read_request_header(frame).body_position)
+        except KafkaError as error:
+            raise AssertionError(f"{APIS[key].name} version {version}: {error}") from error
+
+
+def test_a_reply_out_of_order_or_out_of_shape_is_seen() -> None:
+    api_versions = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
+    heartbeat = bytes.fromhex("0000000a 000c 0000 00000008 ffff")
+    answer = bytes.fromhex("0000000a 00000007 0000 00000000")
+    assert check(api_versions, answer, whole=True, deep=True) == 1
+    assert check(api_versions, b"", whole=True, deep=True) == 1
+    with pytest.raises(Unfit, match="was to be answered"):
+        check(heartbeat + api_versions, answer, whole=True, deep=True)
+    with pytest.raises(Unfit, match="to no request"):
+        check(api_versions, answer + answer, whole=True, deep=True)
+    with pytest.raises(Unfit, match="of which"):
+        check(api_versions, answer[:-1], whole=True, deep=True)
+    with pytest.raises(Unfit, match="does not decode"):
+        check(api_versions, bytes.fromhex("00000004 00000007"), whole=True, deep=True)
+
+
+def test_memory_that_keeps_growing_is_seen() -> None:
+    check_flat([50 * MIB] * 20)
+    check_flat([50 * MIB + 10 * MIB * min(step, 5) for step in range(20)])
+    with pytest.raises(Broken, match="memory grew"):
+        check_flat([50 * MIB + 3 * MIB * step for step in range(20)])
