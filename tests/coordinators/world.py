@@ -276,7 +276,7 @@ class World:
                 )
             ],
         )
-        return self._run(caller, lambda shard: shard.delete_offsets(request, caller, self.now))
+        return self._run(caller, lambda shard: shard.delete_offsets(request, caller))
 
     def delete(self, group: str = GROUP) -> Code:
         caller = self._caller(2, "c")

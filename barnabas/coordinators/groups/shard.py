@@ -262,9 +262,7 @@ class GroupShard:
     ) -> list[OffsetFetchResponseTopics]:
         return offsets_.fetch(self.offsets, group_id, topics)
 
-    def delete_offsets(
-        self, request: OffsetDeleteRequest, caller: Caller, now: Now
-    ) -> Outcome[Record]:
+    def delete_offsets(self, request: OffsetDeleteRequest, caller: Caller) -> Outcome[Record]:
         group = self._find(request.group_id)
         code = Code.NONE
         if group is None:

@@ -1,0 +1,275 @@
+"""Carries out what the group coordinator decides: on this broker's logs, loop and connections.
+
+In: requests about groups, from their handlers. Out: replies, now or later.
+Always: nothing is answered from a shard that is still being read back; reading back never holds
+the loop for longer than a slice, and reads no disk on it.
+Not here: the decisions (coordinators/groups), the shape of requests (handlers/).
+
+Made when the first request about a group comes: a broker without groups never imports any of it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.broker.later import Later
+from barnabas.broker.partition import ACKS_ALL, Partition
+from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.member import Caller
+from barnabas.coordinators.groups.records import Record, partition_of
+from barnabas.coordinators.groups.shard import GroupShard
+from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
+from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.model.ports import Clock
+from barnabas.wire.codec import Message
+from barnabas.wire.records import iter_batches
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.topic import Topic
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LOAD_BYTES = 1 << 20
+LOAD_SLICE_S = 0.004
+LOAD_WAIT_S_MAX = 0.5
+
+Reply = Message | Later[Message]
+Verb = Callable[[GroupShard, Caller, Now], Outcome[Record]]
+
+
+def coordination(broker: "Broker") -> "Coordination":
+    """The broker's, made on first use."""
+    found: Coordination | None = vars(broker).get("coordination")
+    if found is None:
+        found = vars(broker)["coordination"] = Coordination(broker)
+    return found
+
+
+class PartitionJournal:
+    """The log under a shard; what it appends is committed when its replicas have it."""
+
+    __slots__ = ("_clock", "_partition")
+
+    def __init__(self, partition: Partition, clock: Clock) -> None:
+        self._partition = partition
+        self._clock = clock
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.log.high_watermark
+
+    def append(self, batch: bytearray) -> int:
+        if not self._partition.online:
+            raise Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self._partition.name} is gone")
+        appended = self._partition.append(memoryview(batch), ACKS_ALL, self._clock.wall_ms())
+        return appended.last_offset
+
+
+class Coordination:
+    """The group coordinator of one broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._clock = broker.clock
+        self._loop = broker.loop
+        self.runtime: Runtime[GroupShard] = Runtime()
+        self._topic: Topic | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._stopped = False
+        self._begin()
+
+    # Starting and stopping
+
+    async def ready(self) -> None:
+        """Make the topic if there is none; wait, but not for long, for what must be read back."""
+        if self._broker.topics.get(OFFSETS_TOPIC) is None:
+            await self._create_topic()
+        self._begin()
+        if self._loading is not None:
+            await asyncio.wait((self._loading,), timeout=LOAD_WAIT_S_MAX)
+
+    def stop(self) -> None:
+        """The logs are about to close: nothing more is written."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loading is not None:
+            self._loading.cancel()
+
+    async def _create_topic(self) -> None:
+        config = self._broker.config
+        overrides = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+        try:
+            await self._broker.catalog.create_topic(
+                OFFSETS_TOPIC, config.offsets_topic_num_partitions, overrides
+            )
+        except KafkaError as error:
+            if error.code is not Code.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def _begin(self) -> None:
+        """Take the shards up: those with nothing in their log at once, the others as they load."""
+        topic = self._broker.topics.get(OFFSETS_TOPIC)
+        if topic is None or topic is self._topic or self._stopped:
+            return
+        for index in self.runtime.partitions():  # of a topic that was deleted
+            self._deliver(self.runtime.unload(index))
+        self._topic = topic
+        limits = self._limits()
+        to_load = []
+        for index, partition in enumerate(topic.partitions):
+            journal = PartitionJournal(partition, self._clock)
+            self.runtime.start_loading(index, GroupShard(limits), journal)
+            if partition.log.end_offset > partition.log.start_offset:
+                to_load.append(index)
+            else:
+                self.runtime.finish_loading(index, self.now())
+        if to_load:
+            self._loading = self._loop.create_task(self._load(topic, to_load))
+        self._arm(self.runtime.next_deadline())
+
+    def _limits(self) -> Limits:
+        config = self._broker.config
+        return Limits(
+            session_timeout_ms_min=config.group_min_session_timeout_ms,
+            session_timeout_ms_max=config.group_max_session_timeout_ms,
+            members_max=config.group_max_size,
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            offset_metadata_chars_max=config.offset_metadata_max_bytes,
+            offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        )
+
+    async def _load(self, topic: "Topic", indexes: list[int]) -> None:
+        began_ms = self._clock.monotonic_ms()
+        total = 0
+        for index in indexes:
+            try:
+                total += await self._load_one(topic.partitions[index], index)
+            except (KafkaError, OSError) as error:
+                # Without all of its log a shard would answer wrongly: better that it does not.
+                self._deliver(self.runtime.unload(index))
+                self._broker.log.error(
+                    "groups not loaded", partition=f"{topic.name}-{index}", reason=str(error)
+                )
+                continue
+            if self._topic is not topic:
+                return
+            self.runtime.finish_loading(index, self.now())
+        self._arm(self.runtime.next_deadline())
+        self._loading = None
+        self._broker.log.info(
+            "groups loaded",
+            partitions=len(indexes),
+            records=total,
+            ms=self._clock.monotonic_ms() - began_ms,
+        )
+
+    async def _load_one(self, partition: Partition, index: int) -> int:
+        """Replay one log from its start; how many records it had."""
+        log = partition.log
+        offset, end = log.start_offset, log.end_offset
+        count = 0
+        slice_end = self._loop.time() + LOAD_SLICE_S
+        while offset < end:
+            found = log.read(offset, LOAD_BYTES, end)
+            part = found.file_slice
+            if part is None:
+                break
+            data = await self._loop.run_in_executor(
+                None, part.file.read, part.position, part.length
+            )
+            for _, batch in iter_batches(data):
+                count += self.runtime.load(index, batch)
+                if self._loop.time() > slice_end:
+                    await asyncio.sleep(0)
+                    slice_end = self._loop.time() + LOAD_SLICE_S
+            offset = found.next_offset
+        return count
+
+    # Requests
+
+    def partition_of(self, group_id: str) -> int:
+        """NOT_COORDINATOR until somebody has looked for a coordinator, and so made the topic."""
+        self._begin()
+        if self._topic is None:
+            raise Retriable(Code.NOT_COORDINATOR, f"there is no {OFFSETS_TOPIC} yet")
+        return partition_of(group_id, len(self._topic.partitions))
+
+    def run(self, group_id: str, verb: Verb, call: Call) -> Reply:
+        """Run a verb on the group's shard; its answer may wait for others, or for the log."""
+        return self.run_on(self.partition_of(group_id), verb, call)
+
+    def run_on(self, partition: int, verb: Verb, call: Call) -> Reply:
+        later: Later[Message] = Later()
+        caller = caller_of(call, later)
+        now = self.now()
+        answers = self.runtime.run(partition, lambda shard: verb(shard, caller, now), now)
+        self._deliver(answers)
+        self._arm(self.runtime.shard(partition).next_deadline())
+        return _now_or_later(later)
+
+    def shard_of(self, group_id: str) -> GroupShard:
+        """To look at."""
+        return self.runtime.shard(self.partition_of(group_id))
+
+    def shards(self) -> list[GroupShard]:
+        """All of them, to look at; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
+        self._begin()
+        return [self.runtime.shard(index) for index in self.runtime.partitions()]
+
+    def topic_deleted(self, name: str) -> None:
+        """Its offsets mean nothing to the next topic of that name."""
+        now = self.now()
+        for index in self.runtime.partitions():
+            try:
+                self.runtime.run(index, lambda shard: shard.topic_deleted(name), now)
+            except KafkaError as error:
+                self._broker.log.warning("offsets kept", topic=name, reason=str(error))
+
+    # Time and answers
+
+    def now(self) -> Now:
+        return Now(self._clock.monotonic_ms(), self._clock.wall_ms())
+
+    def _deliver(self, answers: list[Answer]) -> None:
+        for token, response in answers:
+            assert isinstance(token, Later)
+            token.set(response)
+
+    def _arm(self, deadline_ms: int | None) -> None:
+        if deadline_ms is None or self._stopped:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        wait_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+        self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if not self._stopped:
+            self._deliver(self.runtime.expire(self.now()))
+            self._arm(self.runtime.next_deadline())
+
+
+def caller_of(call: Call, token: object) -> Caller:
+    host = call.connection.peer.rpartition(":")[0]
+    return Caller(token, call.version, call.header.client_id or "", f"/{host}")
+
+
+def _now_or_later(later: Later[Message]) -> Reply:
+    """An answer that is there goes at once."""
+    if not later.done:
+        return later
+    found: list[Message] = []
+    later.then(found.append)
+    return found[0]

@@ -1,0 +1,60 @@
+"""DeleteGroups: empty groups go, with their offsets."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordination import Reply, coordination
+from barnabas.broker.dispatch import Call
+from barnabas.broker.later import Later
+from barnabas.model.errors import KafkaError
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: DeleteGroupsRequest, call: Call) -> Reply:
+    """Each group on its own, so that a log that refuses one does not hold up another."""
+    group_ids = list(dict.fromkeys(request.groups_names))
+    if not group_ids:
+        return DeleteGroupsResponse(results=[])
+    gathered = _Gathered(len(group_ids))
+    for group_id in group_ids:
+        gathered.add(_delete(broker, group_id, call))
+    return gathered.later
+
+
+def _delete(broker: "Broker", group_id: str, call: Call) -> Reply:
+    try:
+        return coordination(broker).run(
+            group_id, lambda shard, caller, now: shard.delete([group_id], caller), call
+        )
+    except KafkaError as error:
+        result = DeletableGroupResult(group_id=group_id, error_code=error.code)
+        return DeleteGroupsResponse(results=[result])
+
+
+class _Gathered:
+    """One reply from several, when the last of them is there."""
+
+    def __init__(self, count: int) -> None:
+        self.later: Later[Message] = Later()
+        self._left = count
+        self._results: list[DeletableGroupResult] = []
+
+    def add(self, reply: Reply) -> None:
+        if isinstance(reply, Later):
+            reply.then(self._arrived)
+        else:
+            self._arrived(reply)
+
+    def _arrived(self, response: Message) -> None:
+        assert isinstance(response, DeleteGroupsResponse)
+        self._results += response.results
+        self._left -= 1
+        if not self._left:
+            self.later.set(DeleteGroupsResponse(results=self._results))

@@ -1,0 +1,81 @@
+"""DescribeGroups: state, protocol and members of groups."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordination import coordination
+from barnabas.broker.dispatch import Call
+from barnabas.broker.operations import NOT_ASKED
+from barnabas.coordinators.groups.classic import ClassicGroup
+from barnabas.coordinators.groups.states import State
+from barnabas.model.errors import Code, KafkaError
+from barnabas.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+NOT_FOUND_SINCE = 6  # before that, a group that does not exist is a dead one
+GROUP_OPERATIONS = 0b1101_0100_1000  # read 3, delete 6, describe 8, describe and alter configs
+
+
+def handle(broker: "Broker", request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    return DescribeGroupsResponse(
+        groups=[_describe(broker, group_id, call, operations) for group_id in request.groups]
+    )
+
+
+def _describe(broker: "Broker", group_id: str, call: Call, operations: int) -> DescribedGroup:
+    try:
+        group = coordination(broker).shard_of(group_id).group(group_id)
+    except KafkaError as error:
+        return _without(group_id, error.code, "", NOT_ASKED)
+    if group is not None:
+        return _found(group, operations)
+    if call.version >= NOT_FOUND_SINCE:
+        message = f"there is no group {group_id[:300]!r}"
+        return _without(group_id, Code.GROUP_ID_NOT_FOUND, State.DEAD.value, operations, message)
+    return _without(group_id, Code.NONE, State.DEAD.value, operations)
+
+
+def _found(group: ClassicGroup, operations: int) -> DescribedGroup:
+    """Who has what is told only when it is settled."""
+    stable = group.state is State.STABLE
+    return DescribedGroup(
+        error_code=0,
+        group_id=group.id,
+        group_state=group.state.value,
+        protocol_type=group.roster.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.protocols.get(group.protocol or "", b"") if stable else b"",
+                member_assignment=member.assignment if stable else b"",
+            )
+            for member in group.roster.members.values()
+        ],
+        authorized_operations=operations,
+    )
+
+
+def _without(
+    group_id: str, code: Code, state: str, operations: int, message: str | None = None
+) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+        authorized_operations=operations,
+    )

@@ -1,0 +1,67 @@
+"""FindCoordinator: who keeps a group. On a single broker, this one keeps them all."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+SEVERAL_SINCE = 4
+GROUP = 0
+TRANSACTION = 1
+
+
+async def handle(
+    broker: "Broker", request: FindCoordinatorRequest, call: Call
+) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if call.version >= SEVERAL_SINCE else [request.key]
+    error: KafkaError | None = None
+    try:
+        await _ready(broker, request.key_type)
+    except KafkaError as refused:
+        error = refused
+        broker.refused("coordinator not found", call, refused, type=request.key_type)
+    coordinators = [_coordinator(broker, key, error) for key in keys]
+    if call.version >= SEVERAL_SINCE:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (one,) = coordinators
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+async def _ready(broker: "Broker", key_type: int) -> None:
+    if key_type == GROUP:
+        from barnabas.broker.coordination import coordination
+
+        await coordination(broker).ready()
+    elif key_type == TRANSACTION:
+        raise InvalidRequest(Code.INVALID_REQUEST, "transactions are not supported yet")
+    else:
+        raise InvalidRequest(
+            Code.INVALID_REQUEST, f"coordinator type {key_type}: 0 (groups) is supported"
+        )
+
+
+def _coordinator(broker: "Broker", key: str, error: KafkaError | None) -> Coordinator:
+    if error is not None:
+        return Coordinator(
+            key=key,
+            node_id=-1,
+            host="",
+            port=-1,
+            error_code=error.code,
+            error_message=error.detail,
+        )
+    return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port, error_code=0)

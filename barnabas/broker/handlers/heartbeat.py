@@ -1,0 +1,22 @@
+"""Heartbeat: a member lives, and hears whether it should rejoin."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordination import Reply, coordination
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import Code, KafkaError
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: HeartbeatRequest, call: Call) -> Reply:
+    try:
+        return coordination(broker).run(
+            request.group_id, lambda shard, caller, now: shard.heartbeat(request, caller, now), call
+        )
+    except KafkaError as error:
+        # While its group is read back, a member is taken at its word.
+        loading = error.code is Code.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=Code.NONE if loading else error.code)

@@ -1,0 +1,20 @@
+"""LeaveGroup: members go, of their own will or by an administrator's."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordination import Reply, coordination
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: LeaveGroupRequest, call: Call) -> Reply:
+    try:
+        return coordination(broker).run(
+            request.group_id, lambda shard, caller, now: shard.leave(request, caller, now), call
+        )
+    except KafkaError as error:
+        return LeaveGroupResponse(error_code=error.code)

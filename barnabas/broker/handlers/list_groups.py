@@ -1,0 +1,38 @@
+"""ListGroups: every group there is, or those in certain states or of certain types."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordination import coordination
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+CLASSIC = "classic"
+
+
+def handle(broker: "Broker", request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    try:
+        shards = coordination(broker).shards()
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code, groups=[])
+    states = {state.lower() for state in request.states_filter}
+    types = {type_.lower() for type_ in request.types_filter}
+    if types and CLASSIC not in types:
+        return ListGroupsResponse(error_code=0, groups=[])
+    return ListGroupsResponse(
+        error_code=0,
+        groups=[
+            ListedGroup(
+                group_id=group.id,
+                protocol_type=group.roster.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for shard in shards
+            for group in shard.groups()
+            if not states or group.state.value.lower() in states
+        ],
+    )

@@ -1,0 +1,21 @@
+"""SyncGroup: the leader hands the assignment in, everyone gets its share."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordination import Reply, coordination
+from barnabas.broker.dispatch import Call
+from barnabas.coordinators.groups.replies import sync_refused
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.sync_group import SyncGroupRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: SyncGroupRequest, call: Call) -> Reply:
+    try:
+        return coordination(broker).run(
+            request.group_id, lambda shard, caller, now: shard.sync(request, caller, now), call
+        )
+    except KafkaError as error:
+        return sync_refused(error.code)
