@@ -26,8 +26,8 @@ NAMED_SINCE = 3
 NAME_LENGTH_MAX = 100
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
-# Tools tell a cluster's version by this feature: Kafka 4.0 to 4.3. No other is finalized:
-# transaction.version would make producers leave out AddPartitionsToTxn.
+# Tools tell a cluster's version by this feature; its bounds are those of Kafka 4.3. No other is
+# finalized: transaction.version would make producers leave out AddPartitionsToTxn.
 METADATA_VERSION = "metadata.version"
 METADATA_VERSION_MIN = 7
 METADATA_VERSION_MAX = 30
