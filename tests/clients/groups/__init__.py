@@ -1,0 +1,1 @@
+"""Group members as processes of their own, to kill, stop and start."""

@@ -1,0 +1,172 @@
+"""One member of a group, as a program: `python -m tests.clients.groups.member LIBRARY JSON`.
+
+It consumes, commits after every poll, and says on standard output, a JSON object a line, what it
+owns, what it has read, and what was refused. SIGTERM makes it close its consumer in good order.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+POLL_S = 0.1
+HEARTBEAT_MS = 300
+
+stopping = False
+
+
+def say(**what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    global stopping  # noqa: PLW0603 - a signal handler has no other way to tell
+    stopping = True
+
+
+class Owned:
+    """Says what a member owns whenever that changes."""
+
+    def __init__(self) -> None:
+        self._said: list[int] | None = None
+
+    def now(self, partitions: list[int]) -> None:
+        partitions.sort()
+        if partitions != self._said:
+            self._said = partitions
+            say(owned=partitions)
+
+
+def confluent(options: dict[str, Any]) -> None:
+    from confluent_kafka import Consumer, KafkaException
+
+    settings = {
+        "bootstrap.servers": options["bootstrap"],
+        "group.id": options["group"],
+        "client.id": options["name"],
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": options["session_ms"],
+        "heartbeat.interval.ms": HEARTBEAT_MS,
+        "partition.assignment.strategy": options["strategy"],
+        "topic.metadata.refresh.interval.ms": 1000,
+        "reconnect.backoff.max.ms": 500,
+    }
+    if options["instance"]:
+        settings["group.instance.id"] = options["instance"]
+    consumer = Consumer(settings)
+    consumer.subscribe(options["topics"])
+    owned = Owned()
+    while not stopping:
+        messages = consumer.consume(100, POLL_S)
+        owned.now([each.partition for each in consumer.assignment()])
+        for message in messages:
+            if message.error():
+                say(error=message.error().code())
+                if message.error().fatal():
+                    return
+            else:
+                say(partition=message.partition(), offset=message.offset())
+        if messages:
+            try:
+                consumer.commit(asynchronous=False)
+            except KafkaException as error:
+                say(error=error.args[0].code())
+                if error.args[0].fatal():
+                    return
+    consumer.close()
+
+
+def kafka_python(options: dict[str, Any]) -> None:
+    from kafka import KafkaConsumer
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.errors import KafkaError
+
+    strategies = {
+        "range": RangePartitionAssignor,
+        "roundrobin": RoundRobinPartitionAssignor,
+        "cooperative-sticky": CooperativeStickyAssignor,
+    }
+    consumer = KafkaConsumer(
+        *options["topics"],
+        bootstrap_servers=options["bootstrap"],
+        group_id=options["group"],
+        client_id=options["name"],
+        group_instance_id=options["instance"] or None,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=options["session_ms"],
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        metadata_max_age_ms=1000,
+        partition_assignment_strategy=[strategies[options["strategy"]]],
+    )
+    owned = Owned()
+    while not stopping:
+        try:
+            polled = consumer.poll(timeout_ms=int(POLL_S * 1000))
+            owned.now([each.partition for each in consumer.assignment()])
+            for records in polled.values():
+                for record in records:
+                    say(partition=record.partition, offset=record.offset)
+            if polled:
+                consumer.commit()
+        except KafkaError as error:
+            say(error=getattr(error, "errno", -1))
+            if getattr(error, "errno", -1) == 82:  # fenced: another has our instance id
+                return
+    consumer.close()
+
+
+async def aiokafka(options: dict[str, Any]) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from aiokafka.errors import KafkaError
+
+    strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+    consumer = AIOKafkaConsumer(
+        *options["topics"],
+        bootstrap_servers=options["bootstrap"],
+        group_id=options["group"],
+        client_id=options["name"],
+        group_instance_id=options["instance"] or None,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=options["session_ms"],
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        metadata_max_age_ms=1000,
+        partition_assignment_strategy=[strategies[options["strategy"]]],
+    )
+    await consumer.start()
+    owned = Owned()
+    while not stopping:
+        try:
+            polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
+            owned.now([each.partition for each in consumer.assignment()])
+            for records in polled.values():
+                for record in records:
+                    say(partition=record.partition, offset=record.offset)
+            if polled:
+                await consumer.commit()
+        except KafkaError as error:
+            say(error=error.errno)
+    await consumer.stop()
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, stop)
+    library, options = sys.argv[1], json.loads(sys.argv[2])
+    if library == "confluent":
+        confluent(options)
+    elif library == "kafka-python":
+        kafka_python(options)
+    else:
+        asyncio.run(aiokafka(options))
+
+
+if __name__ == "__main__":
+    main()
