@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+OPENED_PER_SLICE = 50
 _PARENTS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS, paths.DELETED_TOPICS)
 
 T = TypeVar("T")
@@ -78,7 +79,10 @@ class Catalog:
         for name in self._keeper.children(paths.TOPICS):
             path = paths.topic(name)
             id_, replicas = paths.read_topic(path, self._keeper.get(path).data)
-            self._add(name, id_, len(replicas), self._read_config(paths.topic_config(name)))
+            overrides = self._read_config(paths.topic_config(name))
+            topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
+            self._open_partitions(topic, len(replicas))
+            self._broker.topics.add(topic)
         owned = {partition.name for topic in self._broker.topics for partition in topic.partitions}
         for stray in [each for each in self._broker.logs.logs if each not in owned]:
             self._set_aside(stray)
@@ -115,7 +119,9 @@ class Catalog:
             if overrides:
                 operations.append(Create(paths.topic_config(name), paths.config_data(overrides)))
             await self._in_thread(lambda: self._keeper.multi(operations))
-            topic = self._add(name, id_, partitions, overrides)
+            topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
+            await self._open_in_slices(topic, partitions)
+            self._broker.topics.add(topic)
         self._broker.log.info("topic created", topic=name, id=id_, partitions=partitions)
         return topic
 
@@ -160,7 +166,7 @@ class Catalog:
                 )
             data = self._topic_data(topic.id, total)
             await self._in_thread(lambda: self._keeper.set(paths.topic(topic.name), data))
-            self._open_partitions(topic, total)
+            await self._open_in_slices(topic, total)
         self._broker.log.info("partitions added", topic=topic.name, had=have, has=total)
 
     async def configure_topic(self, topic: Topic, change: Change) -> None:
@@ -208,11 +214,11 @@ class Catalog:
         if self._broker.topics.by_id(topic.id) is None:
             raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name!r}")
 
-    def _add(self, name: str, id_: UUID, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
-        self._open_partitions(topic, partitions)
-        self._broker.topics.add(topic)
-        return topic
+    async def _open_in_slices(self, topic: Topic, total: int) -> None:
+        """Thousands of new files would keep everybody waiting: others get their turn between."""
+        while len(topic.partitions) < total:
+            self._open_partitions(topic, min(total, len(topic.partitions) + OPENED_PER_SLICE))
+            await asyncio.sleep(0)
 
     def _open_partitions(self, topic: Topic, total: int) -> None:
         logs = self._broker.logs
