@@ -7,7 +7,8 @@ Not here: the files (log/), the shape of requests (handlers/).
 
 from typing import Protocol
 
-from barnabas.log.log import Appended, Log, Slice
+from barnabas.log.log import Appended, Log
+from barnabas.log.reading import Slice
 from barnabas.model.errors import Code, Retriable
 from barnabas.model.ids import BrokerId, TopicPartition
 
