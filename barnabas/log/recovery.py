@@ -164,10 +164,12 @@ class _Opening:
         if stale or self._directory_changed:
             self._disk.sync_directory(self._path)
         recovery_point = end if self._clean else min(self._checkpoints.recovery_point, end)
+        # A segment may have been sealed, and its snapshot written, after a flush that ended
+        # just there: at the recovery point itself nothing is sure.
         for segment in self._segments[:-1]:
-            segment.durable = segment.next_offset <= recovery_point
+            segment.durable = self._clean or segment.next_offset < recovery_point
         if not self._clean:
-            unsure = (each for each in snapshots.offsets if each > recovery_point)
+            unsure = (each for each in snapshots.offsets if each >= recovery_point)
             snapshots.unsynced = sorted({*snapshots.unsynced, *unsure})
         return LogParts(
             segments=self._segments,
