@@ -44,12 +44,14 @@ class Broker:
         network: Network,
         keeper: Keeper,
         log: Logger,
+        open_files_max: int = 4096,
     ) -> None:
         self.clock = clock
         self.disk = disk
         self.log = log
         self.loop = asyncio.get_running_loop()
         self._static = settings
+        self._warm_segments_max = max(16, open_files_max // 8)  # each may hold three
         self._network = network
         self._listening: list[Listening] = []
         self._metrics: asyncio.Server | None = None
@@ -95,6 +97,7 @@ class Broker:
             self.config.directories[0],
             meta=MetaProperties(self.cluster_id, self.id, new_id()),
             config_for=self.catalog.log_config_of,
+            warm_segments_max=self._warm_segments_max,
         )
         for finding in self.logs.findings:
             self.log.warning("recovery", path=finding.path, what=finding.what, did=finding.action)

@@ -1,6 +1,7 @@
 """Memory for requests that are larger than one read, reused and bounded.
 
-Always: all frames in progress together hold at most `bytes_max`; a frame that
+Always: all frames in progress together hold at most `bytes_max`, but for one that may always
+grow, or frames that each need a little more would wait for each other for ever; a frame that
 has only announced its size holds no more than FIRST_SIZE.
 """
 
@@ -18,6 +19,12 @@ class Buffers:
         self._bytes_out = 0
         self._kept: list[bytearray] = []
         self._waiting: list[Callable[[], None]] = []
+        self._favoured: bytearray | None = None  # the one frame that may exceed the bound
+
+    @property
+    def crowded(self) -> bool:
+        """Does somebody wait for room?"""
+        return bool(self._waiting)
 
     @property
     def bytes_out(self) -> int:
@@ -32,23 +39,26 @@ class Buffers:
         return buffer
 
     def grow(self, buffer: bytearray, frame_size: int) -> bytearray | None:
-        """A buffer twice as large with the same beginning; None when there is no room.
-
-        One frame may always grow, or a single large one could wait for itself for ever.
-        """
+        """A buffer twice as large with the same beginning; None when there is no room."""
         size = min(len(buffer) * 2, frame_size)
-        alone = self._bytes_out == len(buffer)
-        if self._bytes_out + size - len(buffer) > self._bytes_max and not alone:
-            return None
+        if self._bytes_out + size - len(buffer) > self._bytes_max:
+            if self._favoured is None:
+                self._favoured = buffer
+            if self._favoured is not buffer:
+                return None
         larger = bytearray(size)
         larger[: len(buffer)] = buffer
         self._bytes_out += size - len(buffer)
+        if self._favoured is buffer:
+            self._favoured = larger
         if len(buffer) == FIRST_SIZE and len(self._kept) < KEPT_MAX:
             self._kept.append(buffer)
         return larger
 
     def give_back(self, buffer: bytearray) -> None:
         self._bytes_out -= len(buffer)
+        if self._favoured is buffer:
+            self._favoured = None
         if len(buffer) == FIRST_SIZE and len(self._kept) < KEPT_MAX:
             self._kept.append(buffer)
         if self._waiting:

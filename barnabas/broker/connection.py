@@ -2,8 +2,8 @@
 
 In: readiness of the stream. Out: frames to the dispatcher, replies to the stream.
 Always: replies leave in request order; what one connection holds in memory is
-bounded (one frame in progress, REQUESTS_MAX unanswered requests, and no reading
-while replies are unsent); a frame's bytes are valid only during its handling.
+bounded (one frame in progress, REQUESTS_MAX unanswered requests, and no reading or
+handling while more than a few replies are unsent); a frame's bytes are valid only during its handling.
 Not here: what a request means (dispatch.py), whose turn it is (lanes.py).
 """
 
@@ -20,8 +20,10 @@ from barnabas.model.ports import Buffer, FileSlice, Stream
 REQUESTS_MAX = 256
 RECEIVE_SIZE = 64 * 1024
 SEND_PARTS_MAX = 256
+UNSENT_MAX = 64 * 1024  # of replies, before the next request is handled
 FRAME_SIZE_MIN = 8  # api key, version, correlation id
 SLOW_FRAME_MS = 30_000
+SLOW_FRAME_CROWDED_MS = 2_000  # while others wait for the memory that slow frames hold
 SLOW_FRAME_BYTES_PER_MS = 64
 
 Parts = list[Buffer | FileSlice]
@@ -68,8 +70,8 @@ class Connection:
 
     __slots__ = (
         "_busy", "_door", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept", "_out",
-        "_pending", "_reading", "_slots", "_stream", "_writing", "active_ms", "client", "client_id",
-        "lane", "open", "peer", "queued",
+        "_pending", "_reading", "_slots", "_stream", "_unsent", "_wants_room", "_writing", "active_ms",
+        "client", "client_id", "lane", "open", "peer", "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, door: Door) -> None:
@@ -81,11 +83,13 @@ class Connection:
         self._filled = 0
         self._kept = b""  # received but not handled: a cut size, or frames behind a busy one
         self._out: Parts = []
+        self._unsent = 0  # bytes of immediate replies since everything was last sent
         self._slots: deque[Slot] = deque()
         self._pending: set[Later[Parts]] = set()
         self._busy = False  # a request that must finish before the next one starts
         self._reading = False
         self._writing = False
+        self._wants_room = False  # for a frame; nothing is read until there is some
         self.peer = stream.peer
         self.client_id = ""
         self.client = ""  # software name and version, from ApiVersions
@@ -144,6 +148,9 @@ class Connection:
         while end - position >= 4:
             if self._busy or len(self._slots) >= REQUESTS_MAX:
                 break
+            # A read full of short requests for long replies must not turn into gigabytes.
+            if self._unsent >= UNSENT_MAX and not self._flush():
+                break
             (size,) = _SIZE.unpack_from(received, position)
             start = position + 4
             if size < FRAME_SIZE_MIN or size > self._door.frame_size_max:
@@ -156,7 +163,7 @@ class Connection:
             self._handle(received[start:position])
             if not self.open:
                 return
-        if position < end:
+        if position < end and self.open:
             self._kept = bytes(received[position:end])
 
     def _refuse_size(self, size: int) -> None:
@@ -175,8 +182,7 @@ class Connection:
         buffer = self._door.buffers.take(size)
         if buffer is None:
             self._kept = _SIZE.pack(size) + beginning
-            self._read_off()
-            self._door.buffers.when_room(self._resume)
+            self._wait_for_room()
             return
         self._filled = len(beginning)
         buffer[: self._filled] = beginning
@@ -190,8 +196,7 @@ class Connection:
         if self._filled == len(buffer):
             larger = self._door.buffers.grow(buffer, self._frame_size)
             if larger is None:
-                self._read_off()
-                self._door.buffers.when_room(self._resume)
+                self._wait_for_room()
                 return
             self._frame = buffer = larger
         view = memoryview(buffer)
@@ -210,11 +215,25 @@ class Connection:
                 view.release()
                 self._door.buffers.give_back(buffer)
 
+    def _wait_for_room(self) -> None:
+        if not self._wants_room:
+            self._wants_room = True
+            self._read_off()
+            self._door.buffers.when_room(self._room)
+
+    def _room(self) -> None:
+        self._wants_room = False
+        self._frame_started_ms = self._door.now_ms  # the wait was not the peer's doing
+        self._resume()
+
     def _handle(self, frame: memoryview) -> None:
         answer = self._door.dispatch(self, frame)
         if answer is None:
             return
         if not isinstance(answer, Later):
+            first = answer[0]
+            if type(first) is not FileSlice:
+                self._unsent += len(first)
             if not self._slots:
                 self._out += answer
                 return
@@ -288,6 +307,7 @@ class Connection:
                 self._read_off()
                 stream.watch_writable(self._ready)
             return False
+        self._unsent = 0
         if self._writing:
             self._writing = False
             stream.watch_writable(None)
@@ -306,7 +326,7 @@ class Connection:
             self._door.lanes.ready(self)
 
     def _read_on(self) -> None:
-        if not (self._reading or self._writing or self._busy):
+        if not (self._reading or self._writing or self._busy or self._wants_room):
             self._reading = True
             self._stream.watch_readable(self._ready)
 
@@ -326,9 +346,15 @@ class Connection:
         """Has the frame in progress been dripping in for longer than any honest link takes?"""
         if self._frame is None and not self._kept:
             return False
+        if self._busy or self._slots or self._wants_room:
+            return False
+        grace_ms = SLOW_FRAME_MS
+        if self._frame is not None and self._door.buffers.crowded:
+            grace_ms = SLOW_FRAME_CROWDED_MS
+            if now_ms - self.active_ms > grace_ms:
+                return True
         started = self._frame_started_ms if self._frame is not None else self.active_ms
-        allowance = SLOW_FRAME_MS + self._filled // SLOW_FRAME_BYTES_PER_MS
-        return now_ms - started > allowance and not self._busy and not self._slots
+        return now_ms - started > grace_ms + self._filled // SLOW_FRAME_BYTES_PER_MS
 
     def _break_off(self, reason: str) -> None:
         """The requests before the bad one were honest: what answers they have, they get."""

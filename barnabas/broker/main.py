@@ -36,12 +36,12 @@ def run(settings: Mapping[str, str], data: str, ready: Callable[[str, int], None
 async def _serve(
     settings: Mapping[str, str], ready: Callable[[str, int], None], log: Logger
 ) -> None:
-    _raise_file_limit()
+    open_files_max = _raise_file_limit()
     disk = SystemDisk()
     data = settings["log.dirs"]
     disk.make_directory(data)
     keeper = SqliteKeeper(os.path.join(data, KEEPER_FILE))
-    broker = Broker(settings, SystemClock(), disk, SystemNetwork(log), keeper, log)
+    broker = Broker(settings, SystemClock(), disk, SystemNetwork(log), keeper, log, open_files_max)
     for number in (signal.SIGTERM, signal.SIGINT):
         broker.loop.add_signal_handler(number, broker.stopping.set)
     broker.start()
@@ -55,10 +55,11 @@ async def _serve(
         raise Failed(Code.KAFKA_STORAGE_ERROR, broker.failure)
 
 
-def _raise_file_limit() -> None:
+def _raise_file_limit() -> int:
     """Each connection and each segment is an open file; the default limit is often 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else 1 << 20
 
 
 def _calm_garbage_collection() -> None:
