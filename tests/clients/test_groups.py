@@ -24,7 +24,6 @@ STRATEGIES = [
     ("aiokafka", "range"),
     ("aiokafka", "roundrobin"),
 ]
-UNKNOWN_TO_THE_GROUP = 25
 FENCED = 82
 
 
@@ -91,11 +90,11 @@ def test_a_stalled_member_loses_its_share_and_gets_a_new_one(
 ) -> None:
     with team_of(broker.bootstrap_servers, topic, 4, [library] * 2, session_ms=3_000) as team:
         stalled, other = team.members
-        stalled.signal(signal.SIGSTOP)
+        stalled.send(signal.SIGSTOP)
         team.write(20)
         team.wait_shared([other])
         team.wait_read()
-        stalled.signal(signal.SIGCONT)
+        stalled.send(signal.SIGCONT)
         team.wait_shared()
         team.write(20)
         team.wait_read()
@@ -160,7 +159,7 @@ def test_two_members_with_one_instance_id_cannot_both_stay(
 
 
 def test_partitions_added_later_are_shared_out_too(broker: BrokerProcess, topic: str) -> None:
-    from confluent_kafka.admin import NewPartitions
+    from confluent_kafka.cimpl import NewPartitions
 
     with team_of(broker.bootstrap_servers, topic, 2, ["confluent"] * 2) as team:
         team.admin.create_partitions([NewPartitions(topic, 6)])[topic].result(30)

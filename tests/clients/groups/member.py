@@ -63,18 +63,19 @@ def confluent(options: dict[str, Any]) -> None:
         messages = consumer.consume(100, POLL_S)
         owned.now([each.partition for each in consumer.assignment()])
         for message in messages:
-            if message.error():
-                say(error=message.error().code())
-                if message.error().fatal():
+            error = message.error()
+            if error is not None:
+                say(error=error.code())
+                if error.fatal():
                     return
             else:
                 say(partition=message.partition(), offset=message.offset())
         if messages:
             try:
                 consumer.commit(asynchronous=False)
-            except KafkaException as error:
-                say(error=error.args[0].code())
-                if error.args[0].fatal():
+            except KafkaException as refused:
+                say(error=refused.args[0].code())
+                if refused.args[0].fatal():
                     return
     consumer.close()
 
@@ -153,7 +154,7 @@ async def aiokafka(options: dict[str, Any]) -> None:
             if polled:
                 await consumer.commit()
         except KafkaError as error:
-            say(error=error.errno)
+            say(error=getattr(error, "errno", -1))
     await consumer.stop()
 
 

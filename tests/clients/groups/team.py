@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 WAIT_S = 60.0
 PAUSE_S = 0.02
@@ -81,13 +82,13 @@ class Member:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def signal(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Gone when this returns; all that it said has been heard."""
         if self.is_running:
-            self.signal(number)
+            self.send(number)
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -127,7 +128,7 @@ class Team:
         trace: TracebackType | None,
     ) -> None:
         for member in tuple(self.members):
-            member.signal(signal.SIGCONT)
+            member.send(signal.SIGCONT)
             self.end(member, signal.SIGKILL if kind else signal.SIGTERM)
 
     def add(
