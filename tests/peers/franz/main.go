@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -156,12 +157,25 @@ func administer(ctx context.Context, admin *kadm.Client, topic string, total int
 }
 
 func main() {
-	if len(os.Args) != 3 {
-		check(errors.New("franz SERVERS TOPIC"), "usage")
+	if len(os.Args) < 3 {
+		check(errors.New("franz SERVERS TOPIC [write | read COUNT]"), "usage")
 	}
-	servers, topic := os.Args[1], os.Args[2]
+	servers, topic, more := os.Args[1], os.Args[2], os.Args[3:]
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	switch {
+	case len(more) == 1 && more[0] == "write":
+		write(ctx, servers, topic)
+	case len(more) == 2 && more[0] == "read":
+		count, err := strconv.Atoi(more[1])
+		check(err, "count")
+		read(ctx, servers, topic, count)
+	default:
+		visit(ctx, servers, topic)
+	}
+}
+
+func visit(ctx context.Context, servers, topic string) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(servers))
 	check(err, "client")
 	admin := kadm.NewClient(client)
