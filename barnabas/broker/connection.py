@@ -2,8 +2,9 @@
 
 In: readiness of the stream. Out: frames to the dispatcher, replies to the stream.
 Always: replies leave in request order; what one connection holds in memory is
-bounded (one frame in progress, REQUESTS_MAX unanswered requests, and no reading or
-handling while more than a few replies are unsent); a frame's bytes are valid only during its handling.
+bounded (one frame in progress, REQUESTS_MAX unanswered requests, no reading while
+replies are unsent, no further request while they are many); a frame's bytes are valid only
+during its handling.
 Not here: what a request means (dispatch.py), whose turn it is (lanes.py).
 """
 
@@ -20,7 +21,8 @@ from barnabas.model.ports import Buffer, FileSlice, Stream
 REQUESTS_MAX = 256
 RECEIVE_SIZE = 64 * 1024
 SEND_PARTS_MAX = 256
-UNSENT_MAX = 64 * 1024  # of replies, before the next request is handled
+TURN_REPLIES_MAX = 64 * 1024  # bytes of immediate replies, after which others have their turn
+REPLY_COST = 256  # what a reply counts at the least: short ones take time too
 FRAME_SIZE_MIN = 8  # api key, version, correlation id
 SLOW_FRAME_MS = 30_000
 SLOW_FRAME_CROWDED_MS = 2_000  # while others wait for the memory that slow frames hold
@@ -70,8 +72,8 @@ class Connection:
 
     __slots__ = (
         "_busy", "_door", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept", "_out",
-        "_pending", "_reading", "_slots", "_stream", "_unsent", "_wants_room", "_writing", "active_ms",
-        "client", "client_id", "lane", "open", "peer", "queued",
+        "_pending", "_reading", "_slots", "_stream", "_unsent", "_wants_room", "_writing",
+        "active_ms", "client", "client_id", "lane", "open", "peer", "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, door: Door) -> None:
@@ -117,10 +119,22 @@ class Connection:
         except Exception as error:
             self._door.failed(self, error)
             return
-        if self._busy or len(self._slots) >= REQUESTS_MAX:
+        if (not self._out or self._flush()) and self.open:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Everything was sent: read on, or first handle the requests that are here already."""
+        if self._busy or self._wants_room or self._is_full():
             self._read_off()
-        if self._out and self.open:
-            self._flush()
+        elif len(self._kept) >= _SIZE.size:
+            self._read_off()
+            self._door.lanes.again(self)
+        elif not self._reading:
+            self._read_on()
+
+    def _is_full(self) -> bool:
+        """Are there as many unanswered requests, or answers behind them, as one may have?"""
+        return len(self._slots) >= REQUESTS_MAX or self._unsent >= TURN_REPLIES_MAX
 
     def _receive(self) -> None:
         receive = self._door.receive
@@ -146,10 +160,8 @@ class Connection:
     def _handle_frames(self, received: memoryview, end: int) -> None:
         position = 0
         while end - position >= 4:
-            if self._busy or len(self._slots) >= REQUESTS_MAX:
-                break
-            # A read full of short requests for long replies must not turn into gigabytes.
-            if self._unsent >= UNSENT_MAX and not self._flush():
+            # A read full of short requests for long replies must not take seconds and gigabytes.
+            if self._busy or self._is_full():
                 break
             (size,) = _SIZE.unpack_from(received, position)
             start = position + 4
@@ -232,8 +244,8 @@ class Connection:
             return
         if not isinstance(answer, Later):
             first = answer[0]
-            if type(first) is not FileSlice:
-                self._unsent += len(first)
+            if not isinstance(first, FileSlice):
+                self._unsent += len(first) + REPLY_COST
             if not self._slots:
                 self._out += answer
                 return
@@ -307,7 +319,8 @@ class Connection:
                 self._read_off()
                 stream.watch_writable(self._ready)
             return False
-        self._unsent = 0
+        if not self._slots:
+            self._unsent = 0
         if self._writing:
             self._writing = False
             stream.watch_writable(None)

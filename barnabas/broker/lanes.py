@@ -39,7 +39,12 @@ class Lanes:
     def ready(self, waiting: Turn) -> None:
         if waiting.lane is Lane.CONTROL:
             waiting.turn()
-        elif not waiting.queued:
+        else:
+            self.again(waiting)
+
+    def again(self, waiting: Turn) -> None:
+        """A turn behind everybody who waits now, whatever the lane."""
+        if not waiting.queued:
             waiting.queued = True
             self._data.append(waiting)
             if not self._draining:

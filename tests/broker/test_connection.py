@@ -1,6 +1,7 @@
 """A connection with a stream in memory: framing, order, bounds, backpressure."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from struct import pack
 from typing import cast
@@ -8,14 +9,33 @@ from typing import cast
 import pytest
 
 from barnabas.broker.buffers import FIRST_SIZE, Buffers
-from barnabas.broker.connection import REQUESTS_MAX, Connection, Door, Parts
+from barnabas.broker.connection import (
+    REQUESTS_MAX,
+    SLOW_FRAME_CROWDED_MS,
+    TURN_REPLIES_MAX,
+    Connection,
+    Door,
+    Parts,
+)
 from barnabas.broker.lanes import Lanes
 from barnabas.broker.later import Later
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer, FileSlice
 
 FRAME_SIZE_MAX = 8 << 20
-LOOP = cast(asyncio.AbstractEventLoop, None)  # control connections take their turn at once
+
+
+class Soon:
+    """As much of an event loop as lanes need."""
+
+    def __init__(self) -> None:
+        self.due: deque[Callable[[], None]] = deque()
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.due.append(callback)
+
+    def time(self) -> float:
+        return 0.0
 
 
 class MemoryStream:
@@ -85,11 +105,12 @@ class World:
         self.reasons: list[str] = []
         self.failures: list[Exception] = []
         self.buffers = Buffers(bytes_max)
+        self.soon = Soon()
         self.door = Door(
             self._dispatch,
             lambda _, reason: self.reasons.append(reason),
             self._failed,
-            Lanes(LOOP),
+            Lanes(cast(asyncio.AbstractEventLoop, self.soon)),
             self.buffers,
             FRAME_SIZE_MAX,
         )
@@ -106,7 +127,13 @@ class World:
     def receive(self, *frames: bytes) -> None:
         for frame in frames:
             self.stream.incoming += pack(">i", len(frame)) + frame
+        self.pump()
+
+    def pump(self) -> None:
         self.stream.pump()
+        while self.soon.due:
+            self.soon.due.popleft()()
+            self.stream.pump()
 
 
 def _echo(connection: Connection, frame: bytes) -> Parts:
@@ -322,3 +349,74 @@ def test_a_frame_that_drips_is_too_slow_and_a_large_honest_one_is_not() -> None:
     world.stream.incoming += b"x" * (4 << 20)
     world.stream.pump()
     assert not world.connection.too_slow(60_000)
+
+
+def test_short_requests_for_long_replies_wait_until_these_have_left() -> None:
+    reply = b"." * (TURN_REPLIES_MAX // 4)
+    world = World(MemoryStream(room=0))
+    world.answers = lambda *_: [reply]
+    world.receive(*[b"request!"] * 1000)
+    assert len(world.frames) == 4
+    world.stream.room = 1 << 30
+    world.pump()
+    assert len(world.frames) == 1000
+    assert len(world.stream.sent) == 1000 * len(reply)
+
+
+def test_long_replies_behind_one_that_waits_are_bounded_too() -> None:
+    reply = b"." * (TURN_REPLIES_MAX // 4)
+    laters: list[Later[Parts]] = [Later(), Later()]
+    long: list[Parts | Later[Parts]] = [[reply]] * 20
+    answers = [laters[0], *long, laters[1], *long]
+    world = World(MemoryStream())
+    world.answers = lambda *_: answers.pop(0)
+    world.receive(*[b"request!"] * len(answers))
+    assert len(world.frames) == 5
+    assert world.stream.readable is None
+    laters[0].set([b"first"])
+    world.pump()
+    assert len(world.frames) == 26
+    laters[1].set([b"second"])
+    world.pump()
+    assert not answers
+    assert len(world.stream.sent) == 40 * len(reply) + len(b"firstsecond")
+
+
+def test_honest_requests_before_a_broken_one_get_their_replies() -> None:
+    world = World(MemoryStream())
+    world.stream.incoming += pack(">i", 8) + b"request!" + pack(">i", -1)
+    world.pump()
+    assert world.stream.sent == b"request!"
+    assert world.stream.closed
+    assert "-1" in world.reasons[0]
+
+
+def test_a_stalled_frame_goes_early_when_another_waits_for_its_memory() -> None:
+    first = World(MemoryStream(), bytes_max=FIRST_SIZE)
+    second = World(MemoryStream(), bytes_max=FIRST_SIZE)
+    second.door.buffers = first.buffers
+    first.stream.incoming += pack(">i", 100_000) + b"a" * 10
+    first.stream.pump()
+    now_ms = SLOW_FRAME_CROWDED_MS + 1
+    assert not first.connection.too_slow(now_ms)
+    second.receive(b"b" * 100_000)
+    assert first.connection.too_slow(now_ms)
+    assert not second.connection.too_slow(now_ms)
+    first.connection.close("a request came in too slowly")
+    second.stream.pump()
+    assert second.frames == [b"b" * 100_000]
+
+
+def test_frames_that_all_need_more_memory_do_not_wait_for_each_other() -> None:
+    worlds = [World(MemoryStream(), bytes_max=2 * FIRST_SIZE) for _ in range(2)]
+    worlds[1].door.buffers = worlds[0].buffers
+    frames = [bytes([index]) * (3 * FIRST_SIZE) for index in range(2)]
+    for world, frame in zip(worlds, frames, strict=True):
+        world.stream.incoming += pack(">i", len(frame)) + frame[:FIRST_SIZE]
+        world.pump()
+    for world, frame in zip(worlds, frames, strict=True):
+        world.stream.incoming += frame[FIRST_SIZE:]
+        world.pump()
+    worlds[1].pump()
+    assert [world.frames for world in worlds] == [[frames[0]], [frames[1]]]
+    assert worlds[0].buffers.bytes_out == 0
