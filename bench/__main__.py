@@ -156,7 +156,13 @@ def main() -> None:
         f"withheld {stolen:.0%}."
     )
     print(company)
-    if not (options.no_file or options.only or options.peer_only or options.self_only):
+    if options.quick:
+        print(
+            "A quick run leaves Kafka half warm, which flatters us: only a full run is a verdict."
+        )
+    if not (
+        options.no_file or options.quick or options.only or options.peer_only or options.self_only
+    ):
         how = (
             f"{plan.rounds} interleaved rounds after {plan.warm_up_passes} to warm up, both "
             "brokers up at once, fresh topics of one "
