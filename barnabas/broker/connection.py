@@ -72,7 +72,7 @@ class Connection:
 
     __slots__ = (
         "_busy", "_door", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept", "_out",
-        "_pending", "_reading", "_slots", "_stream", "_unsent", "_wants_room", "_writing",
+        "_pending", "_reading", "_slots", "_stream", "_turning", "_unsent", "_wants_room", "_writing",
         "active_ms", "client", "client_id", "lane", "open", "peer", "queued",
     )  # fmt: skip
 
@@ -108,6 +108,7 @@ class Connection:
         if not self.open or (self._out and not self._flush()):
             return
         self.active_ms = self._door.now_ms
+        self._turning = True
         try:
             if self._frame is not None:
                 self._continue_frame()
@@ -119,6 +120,8 @@ class Connection:
         except Exception as error:
             self._door.failed(self, error)
             return
+        finally:
+            self._turning = False
         if (not self._out or self._flush()) and self.open:
             self._go_on()
 
@@ -236,7 +239,9 @@ class Connection:
     def _room(self) -> None:
         self._wants_room = False
         self._frame_started_ms = self._door.now_ms  # the wait was not the peer's doing
-        self._resume()
+        if self.open:
+            self._read_on()
+            self._door.lanes.again(self)
 
     def _handle(self, frame: memoryview) -> None:
         answer = self._door.dispatch(self, frame)
@@ -275,7 +280,10 @@ class Connection:
         slots = self._slots
         while slots and slots[0].parts is not None:
             self._out += slots.popleft().parts or ()
-        self._resume()
+        # Sent now, for it may have been waited for; read again only in a turn of its own, for
+        # this may be the middle of another's, and they share the receive buffer.
+        if not self._turning and (not self._out or self._flush()) and self.open:
+            self._go_on()
 
     def _flush(self) -> bool:
         """True when everything was sent; else the stream is watched until it can take more."""
@@ -331,12 +339,6 @@ class Connection:
 
     def _ready(self) -> None:
         self._door.lanes.ready(self)
-
-    def _resume(self) -> None:
-        """Something this connection waited for has happened."""
-        if self.open:
-            self._read_on()
-            self._door.lanes.ready(self)
 
     def _read_on(self) -> None:
         if not (self._reading or self._writing or self._busy or self._wants_room):

@@ -1,8 +1,8 @@
 """Decides whose turn it is: control before data, and data in slices of time.
 
 In: connections that can read or write. Out: their turns.
-Always: a control connection waits for at most one slice of data work, however
-many producers and consumers are busy.
+Always: a control connection waits for at most one slice of data work and one turn, however
+many producers and consumers are busy; no turn begins inside another.
 Not here: which requests are control (dispatch.py).
 """
 
@@ -29,15 +29,20 @@ class Turn(Protocol):
 
 
 class Lanes:
-    """Control takes its turn at once; data queues, and yields to control every slice."""
+    """Control takes its turn at once. So does data until its slice of time is used up; then it
+    queues, and the loop looks for control connections before the next slice."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._data: deque[Turn] = deque()
         self._draining = False
+        self._slice_end = 0.0
 
     def ready(self, waiting: Turn) -> None:
-        if waiting.lane is Lane.CONTROL:
+        """For the loop to call, when a stream is ready."""
+        if waiting.lane is Lane.CONTROL or (
+            not self._draining and self._loop.time() < self._slice_end
+        ):
             waiting.turn()
         else:
             self.again(waiting)
@@ -54,7 +59,7 @@ class Lanes:
     def _drain(self) -> None:
         data = self._data
         time = self._loop.time
-        end = time() + DATA_SLICE_S
+        self._slice_end = end = time() + DATA_SLICE_S
         while data:
             waiting = data.popleft()
             waiting.queued = False

@@ -169,7 +169,7 @@ def test_a_frame_larger_than_one_buffer_is_put_together_in_growing_ones() -> Non
 def test_an_announced_frame_holds_no_more_memory_than_has_come() -> None:
     world = World(MemoryStream())
     world.stream.incoming += pack(">i", FRAME_SIZE_MAX) + b"x"
-    world.stream.pump()
+    world.pump()
     assert world.buffers.bytes_out == FIRST_SIZE
 
 
@@ -177,7 +177,7 @@ def test_an_announced_frame_holds_no_more_memory_than_has_come() -> None:
 def test_an_impossible_size_closes_the_connection_with_a_reason(size: int) -> None:
     world = World(MemoryStream())
     world.stream.incoming += pack(">i", size) + b"x" * 64
-    world.stream.pump()
+    world.pump()
     assert world.stream.closed
     assert str(size) in world.reasons[0]
     assert world.frames == []
@@ -219,7 +219,7 @@ def test_a_held_connection_handles_nothing_until_it_is_released() -> None:
     assert world.stream.readable is None
     world.connection.release()
     later.set([b"done"])
-    world.stream.pump()
+    world.pump()
     assert world.stream.sent == b"done" + b"x" * 200 + b"the last"
 
 
@@ -237,7 +237,7 @@ def test_unanswered_requests_are_bounded_and_the_rest_wait() -> None:
     assert world.stream.readable is None
     for later in laters[:]:
         later.set([b"."])
-    world.stream.pump()
+    world.pump()
     for later in laters[REQUESTS_MAX:]:
         later.set([b"."])
     assert world.stream.sent == b"." * (REQUESTS_MAX + 10)
@@ -250,7 +250,7 @@ def test_nothing_is_read_while_replies_cannot_leave() -> None:
     assert world.stream.readable is None
     world.stream.incoming += pack(">i", 8) + b"a third."
     world.stream.room = 1 << 20
-    world.stream.pump()
+    world.pump()
     assert world.stream.sent == b"twelve bytestwo more cominga third."
 
 
@@ -264,14 +264,14 @@ def test_file_slices_leave_in_place_whatever_the_socket_takes(room: int) -> None
     assert world.stream.sent == b"head:2345 89."[:room]
     for _ in range(20):
         world.stream.room = 1
-        world.stream.pump()
+        world.pump()
     assert world.stream.sent == b"head:2345 89."
 
 
 def test_a_peer_that_leaves_between_requests_leaves_in_good_order() -> None:
     world = World(MemoryStream())
     world.stream.ended = True
-    world.stream.pump()
+    world.pump()
     assert world.reasons == [""]
 
 
@@ -279,9 +279,9 @@ def test_a_peer_that_leaves_between_requests_leaves_in_good_order() -> None:
 def test_a_peer_that_leaves_in_a_request_is_said_so(part: bytes) -> None:
     world = World(MemoryStream())
     world.stream.incoming += part
-    world.stream.pump()
+    world.pump()
     world.stream.ended = True
-    world.stream.pump()
+    world.pump()
     assert world.reasons == ["the peer closed in the middle of a request"]
     assert world.buffers.bytes_out == 0
 
@@ -318,7 +318,7 @@ def test_those_who_wait_are_told_when_the_connection_ends() -> None:
     world.answers = lambda *_: later
     world.receive(b"request!")
     world.stream.ended = True
-    world.stream.pump()
+    world.pump()
     assert cancelled == [True]
     later.set([b"too late"])
     assert world.stream.sent == b""
@@ -329,13 +329,13 @@ def test_large_frames_wait_for_room_and_go_on_when_there_is_some() -> None:
     second = World(MemoryStream(), bytes_max=FIRST_SIZE)
     second.door.buffers = first.buffers
     first.stream.incoming += pack(">i", 100_000) + b"a" * 10
-    first.stream.pump()
+    first.pump()
     second.receive(b"b" * 100_000)
     assert second.frames == []
     assert second.stream.readable is None
     first.stream.incoming += b"a" * 99_990
-    first.stream.pump()
-    second.stream.pump()
+    first.pump()
+    second.pump()
     assert second.frames == [b"b" * 100_000]
 
 
@@ -343,11 +343,11 @@ def test_a_frame_that_drips_is_too_slow_and_a_large_honest_one_is_not() -> None:
     world = World(MemoryStream())
     world.door.now_ms = 1000
     world.stream.incoming += pack(">i", 5 << 20) + b"x"
-    world.stream.pump()
+    world.pump()
     assert not world.connection.too_slow(31_000)
     assert world.connection.too_slow(31_001)
     world.stream.incoming += b"x" * (4 << 20)
-    world.stream.pump()
+    world.pump()
     assert not world.connection.too_slow(60_000)
 
 
@@ -396,14 +396,14 @@ def test_a_stalled_frame_goes_early_when_another_waits_for_its_memory() -> None:
     second = World(MemoryStream(), bytes_max=FIRST_SIZE)
     second.door.buffers = first.buffers
     first.stream.incoming += pack(">i", 100_000) + b"a" * 10
-    first.stream.pump()
+    first.pump()
     now_ms = SLOW_FRAME_CROWDED_MS + 1
     assert not first.connection.too_slow(now_ms)
     second.receive(b"b" * 100_000)
     assert first.connection.too_slow(now_ms)
     assert not second.connection.too_slow(now_ms)
     first.connection.close("a request came in too slowly")
-    second.stream.pump()
+    second.pump()
     assert second.frames == [b"b" * 100_000]
 
 
@@ -420,3 +420,39 @@ def test_frames_that_all_need_more_memory_do_not_wait_for_each_other() -> None:
     worlds[1].pump()
     assert [world.frames for world in worlds] == [[frames[0]], [frames[1]]]
     assert worlds[0].buffers.bytes_out == 0
+
+
+def test_an_answer_that_another_connection_brings_is_sent_at_once_and_nothing_is_read() -> None:
+    """Both use one receive buffer: reading here would overwrite requests that wait there."""
+    waiting, other = World(MemoryStream()), World(MemoryStream())
+    other.door.receive = waiting.door.receive
+    later: Later[Parts] = Later()
+    waiting.answers = lambda _, frame: later if frame == b"I wait!!" else [frame]
+    waiting.receive(b"I wait!!")
+    waiting.stream.incoming += pack(">i", 8) + b"overwrit"
+
+    def answer(connection: Connection, frame: bytes) -> Parts:
+        later.set([b"joined"])
+        return [frame]
+
+    other.answers = answer
+    other.receive(b"request1", b"request2")
+    assert waiting.stream.sent == b"joined"
+    assert other.frames == [b"request1", b"request2"]
+    waiting.pump()
+    assert waiting.stream.sent == b"joinedoverwrit"
+
+
+def test_an_answer_that_is_ready_when_it_is_given_leaves_in_its_place() -> None:
+    world = World(MemoryStream())
+
+    def answer(connection: Connection, frame: bytes) -> Parts | Later[Parts]:
+        if frame == b"request2":
+            later: Later[Parts] = Later()
+            later.set([frame])
+            return later
+        return [frame]
+
+    world.answers = answer
+    world.receive(b"request1", b"request2", b"request3")
+    assert world.stream.sent == b"request1request2request3"

@@ -76,3 +76,19 @@ def test_a_connection_that_is_ready_twice_queues_once() -> None:
     lanes.ready(one)
     loop.turn()
     assert did == ["one", "one"]
+
+
+def test_data_takes_its_turn_at_once_while_its_slice_lasts() -> None:
+    loop, did = HandLoop(), list[str]()
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop))
+    one = Busy(loop, "one", Lane.DATA, DATA_SLICE_S / 3, did)
+    lanes.ready(one)
+    assert did == []
+    loop.turn()
+    lanes.ready(one)
+    lanes.ready(one)
+    assert did == ["one"] * 3
+    lanes.ready(one)
+    assert did == ["one"] * 3
+    loop.turn()
+    assert did == ["one"] * 4
