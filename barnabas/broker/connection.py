@@ -72,8 +72,8 @@ class Connection:
 
     __slots__ = (
         "_busy", "_door", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept", "_out",
-        "_pending", "_reading", "_slots", "_stream", "_turning", "_unsent", "_wants_room", "_writing",
-        "active_ms", "client", "client_id", "lane", "open", "peer", "queued",
+        "_pending", "_reading", "_slots", "_stream", "_turning", "_unsent", "_wants_room",
+        "_writing", "active_ms", "client", "client_id", "lane", "open", "peer", "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, door: Door) -> None:
