@@ -54,6 +54,10 @@ class RawClient:
 
     def __init__(self, host: str, port: int, *, timeout_s: float = TIMEOUT_S) -> None:
         self.socket = socket.create_connection((host, port), timeout=timeout_s)
+        if self.socket.getsockname() == self.socket.getpeername():
+            # Where nobody listens, the kernel may pick the very port that is called.
+            self.socket.close()
+            raise ConnectionRefusedError("a connection with itself")
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
         self._correlation = 0

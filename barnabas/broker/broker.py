@@ -76,7 +76,7 @@ class Broker:
             Buffers(bytes_max if bytes_max > 0 else FRAMES_BYTES_MAX),
             self.config.socket_request_max_bytes,
         )
-        self._housekeeping = Housekeeping(self, self._door)
+        self.housekeeping = Housekeeping(self, self._door)
         self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
         self.failure = ""
         self.cluster_id = ""
@@ -102,7 +102,8 @@ class Broker:
         for finding in self.logs.findings:
             self.log.warning("recovery", path=finding.path, what=finding.what, did=finding.action)
         self.catalog.load_topics()
-        self._housekeeping.start()
+        self.logs.forget_gone()
+        self.housekeeping.start()
         for listener in self.config.listeners:
             self._listening.append(
                 self._network.listen(listener.host, listener.port, self._accepted)
@@ -138,7 +139,7 @@ class Broker:
             connection.close("")
         if self._metrics is not None:
             self._metrics.close()
-        await self._housekeeping.stop()
+        await self.housekeeping.stop()
         if not self.failure:
             self.logs.close()
         self.catalog.close()

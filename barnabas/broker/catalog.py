@@ -149,9 +149,11 @@ class Catalog:
                 operations.append(Delete(paths.topic_config(topic.name)))
             await self._in_thread(lambda: self._keeper.multi(operations))
             self._broker.topics.remove(topic)
-            for partition in topic.partitions:
-                partition.close()
-                self._broker.logs.delete(partition.name)
+            async with self._broker.housekeeping.paths:
+                for partition in topic.partitions:
+                    partition.close()
+                    self._broker.logs.delete(partition.name)
+            await self._broker.housekeeping.logs_deleted()
             await self._in_thread(lambda: self._keeper.delete(mark))
         self._broker.log.info("topic deleted", topic=topic.name, id=topic.id)
 

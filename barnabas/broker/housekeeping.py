@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from barnabas.broker.connection import Door
-from barnabas.log.flush import Flush
 from barnabas.log.log import Log
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ class Housekeeping:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         self._work: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        # Held while logs are synced by their paths, and while logs are renamed.
+        self.paths = asyncio.Lock()
 
     def start(self) -> None:
         self._door.now_ms = self._broker.clock.monotonic_ms()
@@ -70,25 +71,44 @@ class Housekeeping:
         logs = self._broker.logs
         try:
             for log in logs.take_rolled():
-                flush = log.pending_flush(sealed_only=True)
-                if flush is not None:
-                    await self._sync(log, flush)
+                await self._sync(log)
             if self._ticks % CHECKPOINT_EVERY_TICKS == 0:
-                checkpoint = logs.pending_checkpoint()
-                if checkpoint is not None:
-                    await self._in_thread(checkpoint.run)
+                await self._checkpoint()
         except OSError as error:
-            # After a failed sync nobody knows what is on the disk; trying again would only
-            # hide it. Stop at once, without the marker of a clean stop.
-            self._broker.give_up(f"the data directory failed: {error}")
+            self._failed(error)
             return
         doomed, logs.deleted = logs.deleted, []
         for path in doomed:
             await self._remove(path)
 
-    async def _sync(self, log: Log, flush: Flush) -> None:
-        await self._in_thread(flush.run)
-        log.flushed(flush)
+    async def logs_deleted(self) -> None:
+        """Their offsets go from the checkpoints before a log of the same name can be made."""
+        try:
+            await self._checkpoint()
+        except OSError as error:
+            self._failed(error)
+
+    async def _checkpoint(self) -> None:
+        # Made and handed to the one thread without an await between: the last made is on disk.
+        checkpoint = self._broker.logs.pending_checkpoint()
+        if checkpoint is not None:
+            await self._in_thread(checkpoint.run)
+
+    def _failed(self, error: OSError) -> None:
+        """After a failed sync nobody knows what is on the disk; trying again would only hide it.
+
+        Stop at once, without the marker of a clean stop.
+        """
+        self._broker.give_up(f"the data directory failed: {error}")
+
+    async def _sync(self, log: Log) -> None:
+        async with self.paths:
+            if self._broker.logs.logs.get(log.partition) is not log:
+                return  # deleted: its paths are gone, or another log's by now
+            flush = log.pending_flush(sealed_only=True)
+            if flush is not None:
+                await self._in_thread(flush.run)
+                log.flushed(flush)
 
     async def _remove(self, path: str) -> None:
         try:

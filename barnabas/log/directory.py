@@ -74,6 +74,7 @@ class LogDirectory:
         self.findings: list[Finding] = []
         self.deleted: list[str] = []  # renamed directories whose removal is due
         self._rolled: list[Log] = []
+        self._named: set[TopicPartition] = set()  # in the checkpoints as they were found
 
     @classmethod
     def open(
@@ -99,6 +100,7 @@ class LogDirectory:
         points = directory._read_offsets(RECOVERY_POINT, names)
         starts = directory._read_offsets(LOG_START, names)
         watermarks = directory._read_offsets(HIGH_WATERMARK, names)
+        directory._named = {*points, *starts, *watermarks}
         configs: dict[str, LogConfig] = {}
         for name in names:
             if _DELETED.fullmatch(name):
@@ -195,6 +197,11 @@ class LogDirectory:
         self._written.update(changed)
         files = [(f"{self.path}/{name}", data) for name, data in changed.items()]
         return CheckpointWork(self._disk, files, doomed)
+
+    def forget_gone(self) -> None:
+        """Offsets of a log that is gone must not meet the next log of its name."""
+        if not self._named <= self.logs.keys():
+            self.checkpoint()
 
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks now."""

@@ -7,6 +7,7 @@ read back, at the end all of it, once more after a clean stop.
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -34,7 +35,20 @@ STOPPING_S_MAX = 0.08
 LOAD_S_MAX = 0.5
 FINISH_S = 30.0
 FETCH_BYTES = 4 << 20
+PORTS = (20_000, 30_000)
 BAD_WORDS = ("Traceback", "request failed", "giving up", '"level": "error"')
+
+
+def free_port(random: Random) -> int:
+    """Below those that the kernel gives out, or a client could take it while the broker is dead."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Arena:
@@ -45,7 +59,9 @@ class Arena:
         self.directory = directory
         self._random = random
         options = {"log.segment.bytes": str(SEGMENT_BYTES), "num.partitions": "1"}
-        self.broker = BrokerProcess(directory / "data", options, log=directory / "broker.log")
+        self.broker = BrokerProcess(
+            directory / "data", options, port=free_port(random), log=directory / "broker.log"
+        )
         self.broker.start()
         self.kills: dict[str, int] = {}
         self.ready_ms: list[int] = []

@@ -30,6 +30,7 @@ from tests.raw import RawClient, batch_of, name_of, records_in
 
 NAMES = [f"churn-{number}" for number in range(4)]
 SEGMENT_BYTES = (40_000, 60_000, 100_000, 1_000_000)
+SMALL_SEGMENT_BYTES = 250  # a segment for every few records, to be synced when they go
 OPTION = "segment.bytes"
 TOPIC = 2
 SET = 0
@@ -65,7 +66,8 @@ class TopicUser(LoadProducer):
         elif not self._there[name]:
             self._create(client, name)
         elif self._random.random() < 0.5:
-            self._produce(client, name)
+            for _ in range(self._random.randrange(1, 20)):
+                self._produce(client, name)
         else:
             self._delete(client, name)
         self.finishing.wait(0.01)
@@ -74,7 +76,8 @@ class TopicUser(LoadProducer):
         self._there[name] = None
         self._records[name] = []
         self._unsure.pop(name, None)
-        code = client.create_topic(name, self._random.choice((1, 3)))
+        partitions = self._random.choice((1, 3))
+        code = client.create_topic(name, partitions, [(OPTION, str(SMALL_SEGMENT_BYTES))])
         if code:
             raise Violation(f"{name}: create answered {name_of(code)}")
         self._there[name] = True
