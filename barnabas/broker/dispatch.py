@@ -16,6 +16,7 @@ from barnabas.broker.lanes import Lane
 from barnabas.broker.later import Later
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.apis import API_VERSIONS, APIS
+from barnabas.wire.codec import Message
 from barnabas.wire.frames import RequestHeader, read_request_header, response_parts
 
 if TYPE_CHECKING:
@@ -86,13 +87,13 @@ class Dispatcher:
         connection.client_id = header.client_id or ""
         request = route.decode(frame, version, header.body_position)
         answer = route.handle(self._broker, request, Call(version, connection, header))
+        if isinstance(answer, Message):
+            return response_parts(key, version, header.correlation_id, answer)
         if answer is None:
             return None
         if isinstance(answer, Later):
             return _framed(answer, header)
-        if asyncio.iscoroutine(answer):
-            return self._run(answer, connection, header)
-        return response_parts(key, version, header.correlation_id, answer)
+        return self._run(answer, connection, header)
 
     async def finish(self) -> None:
         """Wait for the requests that are being worked on."""
