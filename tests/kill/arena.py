@@ -36,6 +36,15 @@ LOAD_S_MAX = 0.5
 FINISH_S = 30.0
 FETCH_BYTES = 4 << 20
 PORTS = (20_000, 30_000)
+# How often each. Housekeeping starts after a second and writes checkpoints after five.
+WAYS = {
+    "under load": 20,
+    "at once": 6,
+    "starting": 8,
+    "stopping": 6,
+    "stopped": 2,
+    "after a while": 2,
+}
 BAD_WORDS = ("Traceback", "request failed", "giving up", '"level": "error"')
 
 
@@ -93,14 +102,14 @@ class Arena:
 
     def run(self) -> str:
         """Kill it somehow, start it again, look; the way it was killed."""
-        way = self._random.choices(
-            ("under load", "at once", "starting", "stopping", "stopped"), (10, 3, 4, 3, 1)
-        )[0]
+        way = self._random.choices(list(WAYS), list(WAYS.values()))[0]
         self.kills[way] = self.kills.get(way, 0) + 1
         if way in ("under load", "starting"):
             time.sleep(self._random.uniform(0, LOAD_S_MAX))
         elif way == "at once":
             time.sleep(self._random.uniform(0, 0.02))
+        elif way == "after a while":
+            time.sleep(self._random.choice((1.0, 2.0, 5.0)) + self._random.uniform(-0.1, 0.4))
         if way == "stopping":
             self._kill_stopping()
         elif way == "stopped":
