@@ -75,6 +75,7 @@ class Coordination:
         self._loop = broker.loop
         self.runtime: Runtime[GroupShard] = Runtime()
         self._topic: Topic | None = None
+        self._partitions = 0  # as they were when the shards were taken up: groups must not move
         self._loading: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -122,6 +123,7 @@ class Coordination:
         for index in self.runtime.partitions():  # of a topic that was deleted
             self._deliver(self.runtime.unload(index))
         self._topic = topic
+        self._partitions = len(topic.partitions)
         limits = self._limits()
         to_load = []
         for index, partition in enumerate(topic.partitions):
@@ -200,7 +202,7 @@ class Coordination:
         self._begin()
         if self._topic is None:
             raise Retriable(Code.NOT_COORDINATOR, f"there is no {OFFSETS_TOPIC} yet")
-        return partition_of(group_id, len(self._topic.partitions))
+        return partition_of(group_id, self._partitions)
 
     def run(self, group_id: str, verb: Verb, call: Call) -> Reply:
         """Run a verb on the group's shard; its answer may wait for others, or for the log."""

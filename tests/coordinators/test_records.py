@@ -1,5 +1,8 @@
 """Records of __consumer_offsets, byte for byte as Kafka writes them."""
 
+from collections.abc import Callable
+from random import Random
+
 import pytest
 
 from barnabas.coordinators.groups.records import (
@@ -9,6 +12,7 @@ from barnabas.coordinators.groups.records import (
     OffsetCommitValue,
     OffsetRecord,
     Record,
+    _decode,
     decode,
     encode,
     partition_of,
@@ -105,6 +109,49 @@ def test_records_of_kinds_to_come_are_passed_over() -> None:
 def test_a_record_that_cannot_be_read_is_corrupt(key: bytes, value: bytes | None) -> None:
     with pytest.raises(Corrupt):
         decode(key, value)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_quick_way_to_read_an_offset_reads_what_the_long_way_does(seed: int) -> None:
+    """Also when bytes are wrong, which must never be read as something else."""
+    random = Random(seed)
+    for _ in range(200):
+        key, value = encode(
+            OffsetRecord(
+                random.choice(("", "g", "gruppe-ü")),
+                random.choice(("t", "topic")),
+                random.choice((0, 7, 2**31 - 1)),
+                OffsetCommitValue(
+                    offset=random.choice((0, -1, 2**63 - 1)),
+                    metadata=random.choice(("", "m")),
+                    commit_timestamp=random.randrange(2**40),
+                ),
+            )
+        )
+        assert value is not None
+        key, value = mutated(key, random), mutated(value, random)
+        assert outcome(decode, key, value) == outcome(_decode, key, value)
+
+
+def mutated(data: bytes, random: Random) -> bytes:
+    if random.random() < 0.5:
+        return data
+    at = random.randrange(len(data))
+    return random.choice(
+        (
+            data[:at],
+            data[:at] + bytes([random.randrange(256)]) + data[at + 1 :],
+            data[:at] + b"\0" + data[at:],
+            data + b"\0",
+        )
+    )
+
+
+def outcome(read: Callable[[bytes, bytes], Record | None], key: bytes, value: bytes) -> object:
+    try:
+        return read(key, value)
+    except Corrupt:
+        return Corrupt
 
 
 def test_a_value_of_an_unknown_version_is_corrupt() -> None:
