@@ -226,14 +226,20 @@ class Coordination:
         self._begin()
         return [self.runtime.shard(index) for index in self.runtime.partitions()]
 
-    def topic_deleted(self, name: str) -> None:
+    async def topic_deleted(self, name: str) -> None:
         """Its offsets mean nothing to the next topic of that name."""
-        now = self.now()
+        self._begin()
+        if self._loading is not None:
+            await asyncio.wait((self._loading,))
         for index in self.runtime.partitions():
-            try:
-                self.runtime.run(index, lambda shard: shard.topic_deleted(name), now)
-            except KafkaError as error:
-                self._broker.log.warning("offsets kept", topic=name, reason=str(error))
+            left = self.runtime.shard(index).offsets.count_of_topic(name)
+            while left:
+                before = left
+                self.runtime.run(index, lambda shard: shard.topic_deleted(name), self.now())
+                left = self.runtime.shard(index).offsets.count_of_topic(name)
+                if left >= before:
+                    self._broker.log.warning("offsets of a deleted topic kept", topic=name)
+                    break
 
     # Time and answers
 

@@ -68,6 +68,9 @@ class Offsets:
     def count(self, group: str) -> int:
         return sum(len(partitions) for partitions in self.by_group.get(group, {}).values())
 
+    def count_of_topic(self, topic: str) -> int:
+        return sum(len(topics.get(topic, ())) for topics in self.by_group.values())
+
     def expired(
         self,
         group: str,

@@ -184,6 +184,7 @@ def _decode(key: bytes, value: bytes | None) -> Record | None:
     return None
 
 
+@lru_cache(maxsize=8_192)
 def partition_of(group: str, partitions: int) -> int:
     """Which partition keeps a group: Java's hash of its name, without the sign."""
     number = 0

@@ -8,6 +8,7 @@ where they differ only in form (broker/handlers).
 """
 
 from collections.abc import Iterable
+from itertools import islice
 
 from barnabas.coordinators.groups import offsets as offsets_
 from barnabas.coordinators.groups import records as records_
@@ -297,14 +298,15 @@ class GroupShard:
         return Outcome(tuple(records), (Answer(caller.token, response),), request.group_id)
 
     def topic_deleted(self, topic: str) -> Outcome[Record]:
-        """Offsets of a topic that is gone say nothing about the next one of its name."""
-        return Outcome(
-            tuple(
-                record
-                for group_id in self.offsets.by_group
-                for record in self.offsets.forget_topic(group_id, topic)
-            )
+        """Offsets of a topic that is gone say nothing about the next one of its name.
+
+        A slice of them, to be asked for again until none is left."""
+        doomed = (
+            record
+            for group_id in self.offsets.by_group
+            for record in self.offsets.forget_topic(group_id, topic)
         )
+        return Outcome(tuple(islice(doomed, RECORDS_PER_SLICE)))
 
     # Administration
 

@@ -40,7 +40,7 @@ class Owned:
 
 
 def confluent(options: dict[str, Any]) -> None:
-    from confluent_kafka import Consumer, KafkaException
+    from confluent_kafka import Consumer, KafkaError, KafkaException
 
     settings = {
         "bootstrap.servers": options["bootstrap"],
@@ -66,7 +66,7 @@ def confluent(options: dict[str, Any]) -> None:
             error = message.error()
             if error is not None:
                 say(error=error.code())
-                if error.fatal():
+                if error.code() == KafkaError._FATAL:
                     return
             else:
                 say(partition=message.partition(), offset=message.offset())
@@ -75,7 +75,7 @@ def confluent(options: dict[str, Any]) -> None:
                 consumer.commit(asynchronous=False)
             except KafkaException as refused:
                 say(error=refused.args[0].code())
-                if refused.args[0].fatal():
+                if refused.args[0].code() == KafkaError._FATAL:
                     return
     consumer.close()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -201,10 +201,11 @@ class Team:
         assert not twice, (twice, self.describe())
 
     def committed(self) -> dict[int, int]:
-        from confluent_kafka import ConsumerGroupTopicPartitions
-
         wanted = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
-        futures = self.admin.list_consumer_group_offsets(
+        # A request made while librdkafka finds all brokers down may never be sent at all: hence
+        # an administrator who has not seen the broker go.
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        futures = admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self.group, wanted)]
         )
         found = futures[self.group].result(WAIT_S).topic_partitions
