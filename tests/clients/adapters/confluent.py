@@ -23,6 +23,7 @@ from tests.clients.adapters.client import (
 ck: Any = import_module("confluent_kafka")
 admin: Any = import_module("confluent_kafka.admin")
 
+QUIET = {"log_level": 2}  # not every connection that a stopped broker refuses
 OVERRIDE = 1  # ConfigSource: dynamic topic config
 
 
@@ -122,10 +123,10 @@ class ConfluentClient:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._servers = bootstrap_servers
-        self._admin = admin.AdminClient({"bootstrap.servers": bootstrap_servers})
+        self._admin = admin.AdminClient({"bootstrap.servers": bootstrap_servers, **QUIET})
 
     def close(self) -> None:
-        pass
+        del self._admin  # its threads end with it
 
     # Topics
 
@@ -220,6 +221,7 @@ class ConfluentClient:
             "reconnect.backoff.max.ms": 200,
             "retry.backoff.max.ms": 200,
             "socket.keepalive.enable": True,
+            **QUIET,
             **(options or {}),
         }
         producer = ConfluentProducer(ck.Producer(settings))
@@ -261,6 +263,7 @@ class ConfluentClient:
                 "group.id": "assigned",  # the library wants one; nothing is ever committed
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
+                **QUIET,
                 **more,
             }
         )
