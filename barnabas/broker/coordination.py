@@ -120,7 +120,9 @@ class Coordination:
         topic = self._broker.topics.get(OFFSETS_TOPIC)
         if topic is None or topic is self._topic or self._stopped:
             return
-        for index in self.runtime.partitions():  # of a topic that was deleted
+        if self._loading is not None:  # the topic was deleted, and made again
+            self._loading.cancel()
+        for index in self.runtime.partitions():
             self._deliver(self.runtime.unload(index))
         self._topic = topic
         self._partitions = len(topic.partitions)
@@ -154,17 +156,15 @@ class Coordination:
         for index in indexes:
             try:
                 total += await self._load_one(topic.partitions[index], index)
-            except (KafkaError, OSError) as error:
+            except Exception as error:
                 # Without all of its log a shard would answer wrongly: better that it does not.
                 self._deliver(self.runtime.unload(index))
                 self._broker.log.error(
-                    "groups not loaded", partition=f"{topic.name}-{index}", reason=str(error)
+                    "groups not loaded", partition=f"{topic.name}-{index}", reason=repr(error)
                 )
                 continue
-            if self._topic is not topic:
-                return
             self.runtime.finish_loading(index, self.now())
-        self._arm(self.runtime.next_deadline())
+            self._arm(self.runtime.shard(index).next_deadline())
         self._loading = None
         self._broker.log.info(
             "groups loaded",
@@ -264,8 +264,11 @@ class Coordination:
 
     def _tick(self) -> None:
         self._timer = None
-        if not self._stopped:
+        if self._stopped:
+            return
+        try:
             self._deliver(self.runtime.expire(self.now()))
+        finally:  # a fault in one group must not stop the clock of all
             self._arm(self.runtime.next_deadline())
 
 

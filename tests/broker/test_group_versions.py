@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.model.errors import Code
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -380,3 +381,21 @@ def test_thousands_of_groups_do_no_harm(raw: RawClient, topic: str) -> None:
                 raw.receive()
     listed = raw.call(ListGroupsRequest(), 5, ListGroupsResponse)
     assert sum(each.group_id.startswith(f"{topic}-") for each in listed.groups) == 3_000
+
+
+def test_a_broker_whose_offsets_topic_was_deleted_starts_afresh(
+    broker: BrokerProcess, raw: RawClient, topic: str
+) -> None:
+    raw.create_topic(topic)
+    commit = OffsetCommitRequest(
+        group_id=topic, member_id="", topics=[committed_topic(topic, uuid4(), 9, 7)]
+    )
+    raw.call(commit, 9, OffsetCommitResponse)
+    request = DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=10_000)
+    deleted = raw.call(request, 5, DeleteTopicsResponse)
+    assert deleted.responses[0].error_code == 0
+    find(raw, topic, 3)
+    assert fetch(raw, topic, topic, uuid4(), 9)[0] == (0, -1, "", 0)
+    answer = raw.call(commit, 9, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == 0
+    assert fetch(raw, topic, topic, uuid4(), 9)[0] == (0, 7, "said", 0)

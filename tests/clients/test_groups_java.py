@@ -113,14 +113,10 @@ def test_kafkas_formatters_read_our_offsets_topic(java_tools: Java, team: Team) 
 
 def read_formatted(java_tools: Java, team: Team, formatter: str) -> list[dict[str, Any]]:
     """Objects one after the other; the formatters put nothing between them."""
+    arguments = ("--topic", "__consumer_offsets", "--from-beginning", "--formatter", formatter)
     text = ""
     for _ in range(3):  # on a busy machine Java may run out of its time before it has read a thing
-        text = text or "".join(
-        console(
-            java_tools, team, "--topic", "__consumer_offsets", "--from-beginning",
-            "--formatter", formatter,
-        )
-    )  # fmt: skip
+        text = text or "".join(console(java_tools, team, *arguments))
     decoder = json.JSONDecoder()
     found = []
     while text:
