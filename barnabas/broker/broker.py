@@ -31,6 +31,7 @@ from barnabas.model.ports import Clock, Disk, Listening, Network, Stream
 from barnabas.system.logs import Logger
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
+OWN_FILES = 24  # listeners, the keeper, checkpoints, whatever a library opens for itself
 
 
 class Broker:
@@ -51,7 +52,9 @@ class Broker:
         self.log = log
         self.loop = asyncio.get_running_loop()
         self._static = settings
-        self._warm_segments_max = max(16, open_files_max // 8)  # each may hold three
+        # Connections must leave files to the logs: a broker that cannot open its own must stop.
+        self._warm_segments_max = max(4, open_files_max // 8)  # each may hold three
+        self._streams_max = max(4, open_files_max - 3 * self._warm_segments_max - OWN_FILES)
         self._network = network
         self._listening: list[Listening] = []
         self._metrics: asyncio.Server | None = None
@@ -163,6 +166,8 @@ class Broker:
         host = stream.peer.rpartition(":")[0]
         from_host = self._by_host.get(host, 0)
         limit, option = self.config.max_connections, "max.connections"
+        if self._streams_max < limit:
+            limit, option = self._streams_max, "the room that the limit of open files leaves"
         if from_host >= self.config.max_connections_per_ip:
             limit, option = self.config.max_connections_per_ip, "max.connections.per.ip"
         elif len(self.connections) < limit:
