@@ -4,16 +4,15 @@ Always: whole batches; the first batch of a reply comes however large it is; a r
 waits is planned at most twice. The bytes themselves never pass through here.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from barnabas.broker.later import Later
-from barnabas.broker.partition import Partition
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -21,9 +20,9 @@ from barnabas.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
-
     from barnabas.broker.broker import Broker
+    from barnabas.broker.partition import Partition
+    from barnabas.broker.topic import Topic
 
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
@@ -32,96 +31,169 @@ READ_COMMITTED = 1
 def handle(
     broker: "Broker", request: FetchRequest, call: Call
 ) -> FetchResponse | Later[FetchResponse]:
-    try:
-        reading = _begin(broker, request, call)
-    except KafkaError as error:
-        return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
+    by_id = call.version >= TOPIC_IDS_SINCE
+    reading: Reading
+    if request.session_epoch == FINAL_EPOCH:
+        broker.fetch_sessions.end(request.session_id)
+        reading = Alone(broker, request, by_id)
+    else:
+        try:
+            reading = _in_session(broker, request, by_id)
+        except KafkaError as error:
+            return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     plan = reading.plan()
-    if plan.size >= request.min_bytes or plan.failed or request.max_wait_ms <= 0:
+    if (
+        plan.size >= request.min_bytes
+        or plan.failed
+        or request.max_wait_ms <= 0
+        or not plan.partitions
+    ):
         return reading.respond(plan)
-    if not plan.partitions:
-        return reading.respond(plan)
-    return FetchWait(broker.loop, reading, plan).later
+    return FetchWait(broker, reading, plan).later
 
 
-@dataclass(slots=True)
 class Plan:
-    """What a reply would carry if it left now."""
+    """What a reply would carry if it left now; partitions are added one after the other."""
 
-    found: "list[tuple[Wanted, PartitionData]]"
-    partitions: list[Partition]
-    size: int
-    failed: bool
+    __slots__ = ("aborted", "failed", "found", "left", "partitions", "responses", "size")
+
+    def __init__(self, broker: "Broker", request: FetchRequest) -> None:
+        self.left = min(request.max_bytes, broker.config.fetch_max_bytes)
+        # Only who reads committed records is told of aborted ones.
+        self.aborted: list[AbortedTransaction] | None = (
+            [] if request.isolation_level == READ_COMMITTED else None
+        )
+        self.size = 0
+        self.failed = False
+        self.partitions: list[Partition] = []
+        self.responses: list[FetchableTopicResponse] = []
+        self.found: list[tuple[Wanted, PartitionData]] = []
+
+    def read(
+        self,
+        topic: "Topic | None",
+        by_id: bool,
+        index: int,
+        offset: int,
+        bytes_max: int,
+        epoch: int,
+    ) -> PartitionData:
+        try:
+            if topic is None:
+                raise InvalidRequest(
+                    Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+                )
+            partition = topic.partition(index)
+            partition.check_leader_epoch(epoch)
+            found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
+        except KafkaError as error:
+            self.failed = True
+            return _failed(index, error.code)
+        self.partitions.append(partition)
+        records = found.file_slice
+        if records is not None:
+            self.size += records.length
+            self.left = max(0, self.left - records.length)
+        log = partition.log
+        return PartitionData(
+            partition_index=index,
+            error_code=0,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.high_watermark,
+            log_start_offset=log.start_offset,
+            aborted_transactions=self.aborted,
+            records=b"" if records is None else records,
+        )
 
 
-@dataclass(slots=True)
-class Reading:
-    """One fetch: what is wanted, within which session and limits."""
+class Alone:
+    """A fetch that stands for itself: everything asked for is answered, in its order."""
 
-    broker: "Broker"
-    request: FetchRequest
-    version: int
-    session: Session | None
-    wanted: list[Wanted]
-    full: bool
+    __slots__ = ("_broker", "_by_id", "request")
+
+    def __init__(self, broker: "Broker", request: FetchRequest, by_id: bool) -> None:
+        self._broker = broker
+        self._by_id = by_id
+        self.request = request
 
     def plan(self) -> Plan:
-        """Look at every partition once, in the order of the request or session."""
-        left = min(self.request.max_bytes, self.broker.config.fetch_max_bytes)
-        committed = self.request.isolation_level == READ_COMMITTED
-        found = []
-        partitions = []
-        size = 0
-        failed = False
-        topics = self.broker.topics
-        by_id = self.version >= TOPIC_IDS_SINCE
-        for wanted in self.wanted:
-            try:
-                topic = topics.by_id(wanted.topic) if by_id else topics.get(wanted.topic)  # type: ignore[arg-type]
-                if topic is None:
-                    raise InvalidRequest(
-                        Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
-                    )
-                partition = topic.partition(wanted.partition)
-                partition.check_leader_epoch(wanted.leader_epoch)
-                slice_ = partition.read(wanted.offset, min(wanted.bytes_max, left), size == 0)
-            except KafkaError as error:
-                failed = True
-                found.append((wanted, _failed(wanted.partition, error.code)))
-                continue
-            partitions.append(partition)
-            log = partition.log
-            records = slice_.file_slice
-            if records is not None:
-                size += records.length
-                left = max(0, left - records.length)
-            found.append(
-                (
-                    wanted,
-                    PartitionData(
-                        partition_index=wanted.partition,
-                        error_code=0,
-                        high_watermark=log.high_watermark,
-                        last_stable_offset=log.high_watermark,
-                        log_start_offset=log.start_offset,
-                        aborted_transactions=[] if committed else None,
-                        records=b"" if records is None else records,
-                    ),
+        plan = Plan(self._broker, self.request)
+        by_id = self._by_id
+        topics = self._broker.topics
+        for asked in self.request.topics:
+            topic = topics.by_id(asked.topic_id) if by_id else topics.get(asked.topic)
+            partitions = [
+                plan.read(
+                    topic,
+                    by_id,
+                    partition.partition,
+                    partition.fetch_offset,
+                    partition.partition_max_bytes,
+                    partition.current_leader_epoch,
+                )
+                for partition in asked.partitions
+            ]
+            plan.responses.append(
+                FetchableTopicResponse(
+                    topic=asked.topic, topic_id=asked.topic_id, partitions=partitions
                 )
             )
-        return Plan(found, partitions, size, failed)
+        return plan
+
+    def respond(self, plan: Plan) -> FetchResponse:
+        self._broker.counts.fetched(plan.size)
+        return FetchResponse(responses=plan.responses)
+
+
+class InSession:
+    """A fetch within a session: the session knows what is wanted, and what is news."""
+
+    __slots__ = ("_broker", "_by_id", "_full", "_session", "_wanted", "request")
+
+    def __init__(
+        self,
+        broker: "Broker",
+        request: FetchRequest,
+        by_id: bool,
+        session: Session | None,
+        wanted: list[Wanted],
+        *,
+        full: bool,
+    ) -> None:
+        self._broker = broker
+        self._by_id = by_id
+        self._session = session  # None: there was no slot for one, which the reply says
+        self._wanted = wanted
+        self._full = full
+        self.request = request
+
+    def plan(self) -> Plan:
+        plan = Plan(self._broker, self.request)
+        by_id = self._by_id
+        find = self._broker.topics.by_id if by_id else self._broker.topics.get
+        for wanted in self._wanted:
+            data = plan.read(
+                find(wanted.topic),  # type: ignore[arg-type]
+                by_id,
+                wanted.partition,
+                wanted.offset,
+                wanted.bytes_max,
+                wanted.leader_epoch,
+            )
+            plan.found.append((wanted, data))
+        return plan
 
     def respond(self, plan: Plan) -> FetchResponse:
         found = plan.found
-        session = self.session
+        session = self._session
         if session is not None:
-            if not self.full:
+            if not self._full:
                 found = [(wanted, data) for wanted, data in found if _is_news(wanted, data)]
             for wanted, data in found:
                 wanted.told_watermark = data.high_watermark
                 wanted.told_start = data.log_start_offset
             session.served(wanted.key for wanted, data in found if data.records)
-        self.broker.counts.fetched(plan.size)
+        self._broker.counts.fetched(plan.size)
         topics: dict[str | UUID, list[PartitionData]] = {}
         for wanted, data in found:
             topics.setdefault(wanted.topic, []).append(data)
@@ -136,13 +208,16 @@ class Reading:
         )
 
 
+Reading = Alone | InSession
+
+
 class FetchWait:
     """A fetch that found too little: it waits for bytes or for its time to be up."""
 
     __slots__ = ("_loop", "_missing", "_plan", "_reading", "_timer", "_woken", "later")
 
-    def __init__(self, loop: "asyncio.AbstractEventLoop", reading: Reading, plan: Plan) -> None:
-        self._loop = loop
+    def __init__(self, broker: "Broker", reading: Reading, plan: Plan) -> None:
+        self._loop = broker.loop
         self._reading = reading
         self._plan = plan
         self._missing = reading.request.min_bytes - plan.size
@@ -152,7 +227,7 @@ class FetchWait:
         for partition in plan.partitions:
             partition.waiters.append(self)
         wait_s = reading.request.max_wait_ms / 1000
-        self._timer = loop.call_later(wait_s, self._finish)
+        self._timer = self._loop.call_later(wait_s, self._finish)
 
     def appended(self, size: int) -> None:
         self._missing -= size
@@ -178,9 +253,9 @@ class FetchWait:
                 partition.waiters.remove(self)
 
 
-def _begin(broker: "Broker", request: FetchRequest, call: Call) -> Reading:
+def _in_session(broker: "Broker", request: FetchRequest, by_id: bool) -> InSession:
+    """A new session, or the next step of one."""
     now_ms = broker.clock.monotonic_ms()
-    by_id = call.version >= TOPIC_IDS_SINCE
     wanted = [
         Wanted(
             topic.topic_id if by_id else topic.topic,
@@ -193,24 +268,19 @@ def _begin(broker: "Broker", request: FetchRequest, call: Call) -> Reading:
         for partition in topic.partitions
     ]
     sessions = broker.fetch_sessions
-    epoch = request.session_epoch
-    if epoch == FINAL_EPOCH:
+    if request.session_epoch == INITIAL_EPOCH:
         sessions.end(request.session_id)
-        return Reading(broker, request, call.version, None, wanted, full=True)
-    if epoch == INITIAL_EPOCH:
-        sessions.end(request.session_id)
-        session = sessions.create(wanted, now_ms) if wanted else None
-        return Reading(broker, request, call.version, session, wanted, full=True)
-    session = sessions.resume(request.session_id, epoch, now_ms)
+        created = sessions.create(wanted, now_ms) if wanted else None
+        return InSession(broker, request, by_id, created, wanted, full=True)
+    session = sessions.resume(request.session_id, request.session_epoch, now_ms)
     forgotten = [
         (topic.topic_id if by_id else topic.topic, partition)
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
     session.update(wanted, forgotten)
-    return Reading(
-        broker, request, call.version, session, list(session.wanted.values()), full=False
-    )
+    everything = list(session.wanted.values())
+    return InSession(broker, request, by_id, session, everything, full=False)
 
 
 def _failed(partition: int, code: Code) -> PartitionData:
