@@ -48,12 +48,15 @@ class Partition:
 
     def append(self, batch: memoryview, acks: int, wall_ms: int) -> Appended:
         """One batch from a producer. The view is written to: see Log.append."""
-        if acks == ACKS_ALL and len(self.in_sync) < self.min_insync_replicas:
-            raise Retriable(
-                Code.NOT_ENOUGH_REPLICAS,
-                f"{self.name} has {len(self.in_sync)} replicas in sync,"
-                f" min.insync.replicas is {self.min_insync_replicas}",
-            )
+        if acks == ACKS_ALL:
+            # As in Kafka: more than there are replicas is never asked for.
+            needed = min(self.min_insync_replicas, len(self.replicas))
+            if len(self.in_sync) < needed:
+                raise Retriable(
+                    Code.NOT_ENOUGH_REPLICAS,
+                    f"{self.name} has {len(self.in_sync)} replicas in sync, {needed} are needed"
+                    f" (min.insync.replicas = {self.min_insync_replicas})",
+                )
         appended = self.log.append(batch, self.leader_epoch, wall_ms)
         if not appended.duplicate:
             self.log.advance_high_watermark(appended.last_offset + 1)

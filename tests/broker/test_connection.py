@@ -398,10 +398,12 @@ def test_a_stalled_frame_goes_early_when_another_waits_for_its_memory() -> None:
     first.stream.incoming += pack(">i", 100_000) + b"a" * 10
     first.pump()
     now_ms = SLOW_FRAME_CROWDED_MS + 1
-    assert not first.connection.too_slow(now_ms)
+    assert not first.buffers.crowded
     second.receive(b"b" * 100_000)
-    assert first.connection.too_slow(now_ms)
-    assert not second.connection.too_slow(now_ms)
+    assert first.buffers.crowded
+    assert not first.connection.too_slow(now_ms)
+    assert first.connection.too_slow(now_ms, crowded=True)
+    assert not second.connection.too_slow(now_ms, crowded=True)
     first.connection.close("a request came in too slowly")
     second.pump()
     assert second.frames == [b"b" * 100_000]

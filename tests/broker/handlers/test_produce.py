@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from barnabas.model.errors import Code
+from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -88,11 +89,19 @@ async def test_unknown_topics_and_partitions_are_said_so(running: Running) -> No
     assert answer.error_code == Code.UNKNOWN_TOPIC_ID
 
 
-async def test_too_few_replicas_refuse_acks_all_and_no_other(running: Running) -> None:
+async def test_too_few_replicas_in_sync_refuse_acks_all_and_no_other(running: Running) -> None:
     await running.create("t", configs={"min.insync.replicas": "2"})
+    partition = running.broker.topics.existing("t").partition(0)
+    partition.replicas = [BrokerId(1), BrokerId(2)]
     answer = only(await running.ask(produce(batch(), acks=-1), ProduceResponse, 9))
     assert answer.error_code == Code.NOT_ENOUGH_REPLICAS
     answer = only(await running.ask(produce(batch(), acks=1), ProduceResponse, 9))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
+async def test_no_more_replicas_are_asked_for_than_there_are(running: Running) -> None:
+    await running.create("t", configs={"min.insync.replicas": "2"})
+    answer = only(await running.ask(produce(batch(), acks=-1), ProduceResponse, 9))
     assert (answer.error_code, answer.base_offset) == (0, 0)
 
 
