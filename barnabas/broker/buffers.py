@@ -7,17 +7,18 @@ has only announced its size holds no more than FIRST_SIZE.
 
 from collections.abc import Callable
 
-FIRST_SIZE = 1 << 20
-KEPT_MAX = 8
+FIRST_SIZE = 1 << 17
+LARGE_SIZE = 1 << 20
+KEPT_MAX = {FIRST_SIZE: 32, LARGE_SIZE: 8}
 
 
 class Buffers:
-    """Byte arrays of FIRST_SIZE are kept for the next frame; larger ones are let go."""
+    """Byte arrays of the two usual sizes are kept for the next frame; others are let go."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes_out = 0
-        self._kept: list[bytearray] = []
+        self._kept: dict[int, list[bytearray]] = {size: [] for size in KEPT_MAX}
         self._waiting: list[Callable[[], None]] = []
         self._favoured: bytearray | None = None  # the one frame that may exceed the bound
 
@@ -34,13 +35,15 @@ class Buffers:
         """A buffer to start a frame with; None when there is no room, see `when_room`."""
         if self._bytes_out + FIRST_SIZE > self._bytes_max and self._bytes_out:
             return None
-        buffer = self._kept.pop() if self._kept else bytearray(FIRST_SIZE)
+        kept = self._kept[LARGE_SIZE] if frame_size > FIRST_SIZE else self._kept[FIRST_SIZE]
+        kept = kept or self._kept[FIRST_SIZE]
+        buffer = kept.pop() if kept else bytearray(FIRST_SIZE)
         self._bytes_out += len(buffer)
         return buffer
 
     def grow(self, buffer: bytearray, frame_size: int) -> bytearray | None:
-        """A buffer twice as large with the same beginning; None when there is no room."""
-        size = min(len(buffer) * 2, frame_size)
+        """A larger buffer with the same beginning; None when there is no room."""
+        size = LARGE_SIZE if len(buffer) < LARGE_SIZE else min(len(buffer) * 2, frame_size)
         if self._bytes_out + size - len(buffer) > self._bytes_max:
             if self._favoured is None:
                 self._favoured = buffer
@@ -51,20 +54,23 @@ class Buffers:
         self._bytes_out += size - len(buffer)
         if self._favoured is buffer:
             self._favoured = larger
-        if len(buffer) == FIRST_SIZE and len(self._kept) < KEPT_MAX:
-            self._kept.append(buffer)
+        self._keep(buffer)
         return larger
 
     def give_back(self, buffer: bytearray) -> None:
         self._bytes_out -= len(buffer)
         if self._favoured is buffer:
             self._favoured = None
-        if len(buffer) == FIRST_SIZE and len(self._kept) < KEPT_MAX:
-            self._kept.append(buffer)
+        self._keep(buffer)
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             for resume in waiting:
                 resume()
+
+    def _keep(self, buffer: bytearray) -> None:
+        kept = self._kept.get(len(buffer))
+        if kept is not None and len(kept) < KEPT_MAX[len(buffer)]:
+            kept.append(buffer)
 
     def when_room(self, resume: Callable[[], None]) -> None:
         """Call once, after a buffer has come back."""

@@ -357,14 +357,17 @@ class Connection:
         """Does a request of this connection wait for its reply?"""
         return bool(self._slots or self._out)
 
-    def too_slow(self, now_ms: int) -> bool:
-        """Has the frame in progress been dripping in for longer than any honest link takes?"""
+    def too_slow(self, now_ms: int, crowded: bool = False) -> bool:
+        """Has the frame in progress been dripping in for longer than any honest link takes?
+
+        Less is borne when it is crowded: when others wait for the memory that frames hold.
+        """
         if self._frame is None and not self._kept:
             return False
         if self._busy or self._slots or self._wants_room:
             return False
         grace_ms = SLOW_FRAME_MS
-        if self._frame is not None and self._door.buffers.crowded:
+        if self._frame is not None and crowded:
             grace_ms = SLOW_FRAME_CROWDED_MS
             if now_ms - self.active_ms > grace_ms:
                 return True
