@@ -9,6 +9,7 @@ import asyncio
 import traceback
 from collections.abc import Mapping
 from secrets import randbelow
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from barnabas.broker.buffers import Buffers
@@ -29,6 +30,9 @@ from barnabas.log.directory import LogDirectory
 from barnabas.model.errors import KafkaError
 from barnabas.model.ports import Clock, Disk, Listening, Network, Stream
 from barnabas.system.logs import Logger
+
+if TYPE_CHECKING:
+    from barnabas.broker.coordination import Coordination
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
 OWN_FILES = 24  # listeners, the keeper, checkpoints, whatever a library opens for itself
@@ -80,6 +84,7 @@ class Broker:
             self.config.socket_request_max_bytes,
         )
         self.housekeeping = Housekeeping(self, self._door)
+        self.coordination: Coordination | None = None  # made when a group is first asked for
         self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
         self.failure = ""
         self.cluster_id = ""
@@ -142,6 +147,8 @@ class Broker:
             connection.close("")
         if self._metrics is not None:
             self._metrics.close()
+        if self.coordination is not None:
+            self.coordination.stop()
         await self.housekeeping.stop()
         if not self.failure:
             self.logs.close()

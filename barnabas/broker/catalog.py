@@ -155,6 +155,10 @@ class Catalog:
                     self._broker.logs.delete(partition.name)
             await self._broker.housekeeping.logs_deleted()
             await self._in_thread(lambda: self._keeper.delete(mark))
+        if self._broker.topics.get("__consumer_offsets") is not None:
+            from barnabas.broker.coordination import coordination
+
+            await coordination(self._broker).topic_deleted(topic.name)
         self._broker.log.info("topic deleted", topic=topic.name, id=topic.id)
 
     async def add_partitions(self, topic: Topic, total: int) -> None:

@@ -40,10 +40,9 @@ Verb = Callable[[GroupShard, Caller, Now], Outcome[Record]]
 
 def coordination(broker: "Broker") -> "Coordination":
     """The broker's, made on first use."""
-    found: Coordination | None = vars(broker).get("coordination")
-    if found is None:
-        found = vars(broker)["coordination"] = Coordination(broker)
-    return found
+    if broker.coordination is None:
+        broker.coordination = Coordination(broker)
+    return broker.coordination
 
 
 class PartitionJournal:

@@ -13,20 +13,17 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 class Topic:
     """A name, an id that dies with it, its partitions, and its configuration."""
 
-    __slots__ = ("config", "id", "name", "overrides", "partitions")
+    __slots__ = ("config", "id", "internal", "name", "overrides", "partitions")
 
     def __init__(
         self, name: str, id_: UUID, config: TopicConfig, overrides: Mapping[str, str]
     ) -> None:
         self.name = name
         self.id = id_
+        self.internal = name in INTERNAL
         self.config = config
         self.overrides = dict(overrides)  # as they were set, text
         self.partitions: list[Partition] = []
-
-    @property
-    def internal(self) -> bool:
-        return self.name in INTERNAL
 
     def partition(self, index: int) -> Partition:
         if 0 <= index < len(self.partitions):

@@ -138,6 +138,4 @@ class Listening(Protocol):
 class Network(Protocol):
     """Where connections come from."""
 
-    def listen(
-        self, host: str, port: int, accepted: Callable[[Stream], None]
-    ) -> Listening: ...
+    def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> Listening: ...

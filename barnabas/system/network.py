@@ -141,9 +141,7 @@ class SystemNetwork:
     def __init__(self, log: Logger) -> None:
         self._log = log
 
-    def listen(
-        self, host: str, port: int, accepted: Callable[[Stream], None]
-    ) -> SocketListening:
+    def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> SocketListening:
         try:
             listening = _bound(host, port)
         except OSError as error:

@@ -58,6 +58,10 @@ def _append(
     try:
         if topic is None:
             raise _unknown(call)
+        if topic.internal:
+            raise InvalidRequest(
+                Code.INVALID_TOPIC_EXCEPTION, f"{topic.name} is the broker's own: it writes it"
+            )
         if request.acks not in _ACKS:
             raise InvalidRequest(Code.INVALID_REQUIRED_ACKS, f"acks={request.acks}; -1, 0 or 1")
         if request.transactional_id is not None:

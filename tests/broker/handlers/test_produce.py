@@ -169,3 +169,10 @@ async def test_records_are_stamped_when_the_topic_says_so(running: Running) -> N
     before = running.broker.clock.wall_ms()
     answer = only(await running.ask(produce(batch()), ProduceResponse, 9))
     assert answer.log_append_time_ms >= before
+
+
+async def test_nobody_writes_to_the_brokers_own_topics(running: Running) -> None:
+    await running.broker.catalog.create_topic("__consumer_offsets", 1, {})
+    request = produce(batch(), topic="__consumer_offsets")
+    answer = only(await running.ask(request, ProduceResponse, 9))
+    assert answer.error_code == Code.INVALID_TOPIC_EXCEPTION
