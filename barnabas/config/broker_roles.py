@@ -9,7 +9,12 @@ from barnabas.config.resolve import Config
 
 
 def _role(
-    name: str, kind: Int | Long | Bytes | Milliseconds, default: int, doc: str
+    name: str,
+    kind: Int | Long | Bytes | Milliseconds,
+    default: int,
+    doc: str,
+    *,
+    honoured: bool = False,
 ) -> Option[int]:
     return Option(
         name=name,
@@ -18,7 +23,7 @@ def _role(
         scope=Scope.BROKER,
         needs_restart=True,
         doc=doc,
-        honoured=False,
+        honoured=honoured,
     )
 
 
@@ -63,40 +68,59 @@ class RoleOptions(Config):
         Milliseconds(min=0, bits=32),
         3_000,
         "How long the first rebalance of an empty group waits for more members.",
+        honoured=True,
     )
     group_min_session_timeout_ms = _role(
         "group.min.session.timeout.ms",
         Milliseconds(min=0, bits=32),
         6_000,
         "The shortest session timeout a member may ask for.",
+        honoured=True,
     )
     group_max_session_timeout_ms = _role(
         "group.max.session.timeout.ms",
         Milliseconds(min=0, bits=32),
         1_800_000,
         "The longest session timeout a member may ask for.",
+        honoured=True,
     )
-    group_max_size = _role("group.max.size", Int(min=1), INT_MAX, "Members of one group at most.")
+    group_max_size = _role(
+        "group.max.size",
+        Int(min=1),
+        INT_MAX,
+        "Members of one group at most.",
+        honoured=True,
+    )
     offset_metadata_max_bytes = _role(
         "offset.metadata.max.bytes",
         Bytes(min=0),
         4096,
         "The longest metadata of a committed offset.",
+        honoured=True,
     )
     offsets_retention_minutes = _role(
         "offsets.retention.minutes",
         Int(min=1),
         10_080,
         "How long the offsets of an empty group are kept.",
+        honoured=True,
     )
     offsets_topic_num_partitions = _role(
-        "offsets.topic.num.partitions", Int(min=1), 50, "Partitions of __consumer_offsets."
+        "offsets.topic.num.partitions",
+        Int(min=1),
+        50,
+        "Partitions of __consumer_offsets.",
+        honoured=True,
     )
     offsets_topic_replication_factor = _role(
         "offsets.topic.replication.factor", Int(min=1), 3, "Replicas of __consumer_offsets."
     )
     offsets_topic_segment_bytes = _role(
-        "offsets.topic.segment.bytes", Bytes(min=1), 104_857_600, "Its segment.bytes."
+        "offsets.topic.segment.bytes",
+        Bytes(min=1),
+        104_857_600,
+        "Its segment.bytes.",
+        honoured=True,
     )
     transaction_max_timeout_ms = _role(
         "transaction.max.timeout.ms",
