@@ -158,7 +158,7 @@ class Generator:
             return value if value is not None or nullable else ""
         if name == "resource_name":
             return random.choice([*NAMES, "1", "1", "2"])
-        if name == "transactional_id" and random.random() < 0.8:
+        if name == "transactional_id" and nullable and random.random() < 0.8:
             return None
         return random.choice(NAMES)
 
