@@ -42,10 +42,10 @@ class _Share:
         self.name = name
         self.rack_of = {member.member_id: member.rack or None for member in subscribers}
         self.count = topic.partitions
-        self.left = list(range(topic.partitions))
+        self._left = dict.fromkeys(range(topic.partitions))
         self.given: dict[str, list[int]] = {member_id: [] for member_id in self.rack_of}
         self._quota, self._larger_left = divmod(topic.partitions, len(subscribers))
-        self._racks = [topic.racks_of(partition) for partition in self.left]
+        self._racks = [topic.racks_of(partition) for partition in self._left]
         self.racks_matter = racks_matter(filter(None, self.rack_of.values()), self._racks)
 
     def near(self, member_id: str, partition: int) -> bool:
@@ -61,16 +61,17 @@ class _Share:
         given += partitions
         if len(given) > self._quota:
             self._larger_left -= 1
+        for partition in partitions:
+            del self._left[partition]
 
     def deal_near(self) -> None:
         for member_id in self.given:
-            near = (partition for partition in self.left if self.near(member_id, partition))
+            near = (partition for partition in self._left if self.near(member_id, partition))
             if chosen := list(islice(near, self.room(member_id))):
                 self.give(member_id, chosen)
-                self.left = [partition for partition in self.left if partition not in chosen]
 
     def deal(self) -> None:
-        rest = iter(self.left)
+        rest = iter(list(self._left))
         for member_id in self.given:
             if chosen := list(islice(rest, self.room(member_id))):
                 self.give(member_id, chosen)
@@ -105,7 +106,6 @@ def _deal_near_together(shares: Sequence[_Share]) -> None:
             continue
         for share in shares:
             share.give(member_id, [partition])
-            share.left.remove(partition)
         if not any(share.room(member_id) for share in shares):
             able.remove(member_id)
 

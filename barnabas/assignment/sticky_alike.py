@@ -32,6 +32,8 @@ def share_alike(
 
 
 class _Deal:
+    """Who has what so far, and who may get more."""
+
     def __init__(self, ownership: Ownership, count: int, racks: Racks) -> None:
         self.shares: Assignment = {member_id: [] for member_id in ownership.owned}
         self.moved: set[TopicPartition] = set()

@@ -112,9 +112,9 @@ def _givers(
 ) -> Iterator[tuple[int, int]]:
     """The size and number of the largest member that has something to give.
 
-    `level` is the size of everybody in `range_`: each gives one in turn, then the level sinks by
-    one and those who are now as large join. Who has nothing to give leaves, and the first of the
-    range takes its place: that is how Kafka does it, and it decides the order of later turns.
+    All in `giving` are of one size, the level: each gives one in turn, then the level sinks by one
+    and those who are now as large join. Who has nothing to give leaves, and the first of them
+    takes its place: that is how Kafka does it, and it decides the order of later turns.
     """
     rest = list(ordered)
     giving: list[int] = []
@@ -128,8 +128,7 @@ def _givers(
             member = giving[turn]
             if held.get(member):
                 yield level, member
+                turn += 1
             else:
                 giving[turn] = giving[0]
                 del giving[0]
-                continue
-            turn += 1
