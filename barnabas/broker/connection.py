@@ -174,6 +174,8 @@ class Connection:
             position = start + size
             if position > end:
                 self._start_frame(size, received[start:end])
+                if self._frame is not None:
+                    self._continue_frame()  # the rest of it is often here already
                 return
             self._handle(received[start:position])
             if not self.open:
@@ -290,10 +292,14 @@ class Connection:
         out = self._out
         stream = self._stream
         done = 0
+        corked = False
         try:
             while done < len(out):
                 part = out[done]
                 if type(part) is FileSlice:
+                    if not corked and done + 1 < len(out):
+                        corked = True
+                        stream.cork(True)  # or the slice's end would be a packet of its own
                     count = stream.send_file(part)
                     if count == part.length:
                         done += 1
@@ -317,6 +323,8 @@ class Connection:
                     if count:
                         out[done] = memoryview(out[done])[count:]  # type: ignore[arg-type]
                     break
+            if corked:
+                stream.cork(False)
         except OSError as error:
             self.close(f"sending failed: {error.strerror or error}")
             return False

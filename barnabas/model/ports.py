@@ -117,6 +117,10 @@ class Stream(Protocol):
         """Bytes taken from the start of the slice, perhaps 0."""
         ...
 
+    def cork(self, on: bool) -> None:
+        """Between on and off, send full packets only: what belongs together leaves together."""
+        ...
+
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         """Call back whenever bytes wait; None stops."""
         ...

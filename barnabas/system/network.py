@@ -58,6 +58,9 @@ class SocketStream:
             raise OSError(0, "the file is shorter than the reply promised")
         return count
 
+    def cork(self, on: bool) -> None:
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, on)
+
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         if callback is not None:
             self._loop.add_reader(self._fd, callback)

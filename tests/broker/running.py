@@ -71,6 +71,9 @@ class Wire:
     def send_file(self, slice_: FileSlice) -> int:
         return self.send([slice_.file.read(slice_.position, slice_.length)])
 
+    def cork(self, on: bool) -> None:
+        """Packets do not matter here."""
+
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         self._readable = callback
         self._tell()

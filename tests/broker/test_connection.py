@@ -72,6 +72,9 @@ class MemoryStream:
         self.room -= len(data)
         return len(data)
 
+    def cork(self, on: bool) -> None:
+        """Packets do not matter here."""
+
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         self.readable = callback
 
