@@ -21,6 +21,7 @@ from barnabas.model.ports import Buffer, FileSlice, Stream
 REQUESTS_MAX = 256
 RECEIVE_SIZE = 64 * 1024
 SEND_PARTS_MAX = 256
+SMALL_SLICE = 16 * 1024  # below this, one read is cheaper than two more calls
 TURN_REPLIES_MAX = 64 * 1024  # bytes of immediate replies, after which others have their turn
 REPLY_COST = 256  # what a reply counts at the least: short ones take time too
 FRAME_SIZE_MIN = 8  # api key, version, correlation id
@@ -292,15 +293,11 @@ class Connection:
         out = self._out
         stream = self._stream
         done = 0
-        corked = False
         try:
             while done < len(out):
                 part = out[done]
-                if type(part) is FileSlice:
-                    if not corked and done + 1 < len(out):
-                        corked = True
-                        stream.cork(True)  # or the slice's end would be a packet of its own
-                    count = stream.send_file(part)
+                if type(part) is FileSlice and part.length > SMALL_SLICE:
+                    count = stream.send_file(part, more=done + 1 < len(out))
                     if count == part.length:
                         done += 1
                         continue
@@ -308,10 +305,7 @@ class Connection:
                         out[done] = FileSlice(part.file, part.position + count, part.length - count)
                         continue
                     break
-                end = done + 1
-                limit = min(len(out), done + SEND_PARTS_MAX)
-                while end < limit and type(out[end]) is not FileSlice:
-                    end += 1
+                end = self._gather(done)
                 run: list[Buffer] = out[done:end]  # type: ignore[assignment]
                 count = stream.send(run, more=end < len(out))
                 for part in run:
@@ -323,8 +317,6 @@ class Connection:
                     if count:
                         out[done] = memoryview(out[done])[count:]  # type: ignore[arg-type]
                     break
-            if corked:
-                stream.cork(False)
         except OSError as error:
             self.close(f"sending failed: {error.strerror or error}")
             return False
@@ -342,6 +334,21 @@ class Connection:
             stream.watch_writable(None)
             self._read_on()
         return True
+
+    def _gather(self, start: int) -> int:
+        """The end of the parts that can leave in one call; small slices are read for it."""
+        out = self._out
+        end = min(len(out), start + SEND_PARTS_MAX)
+        for index in range(start, end):
+            part = out[index]
+            if type(part) is FileSlice:
+                if part.length > SMALL_SLICE:
+                    return index
+                data = part.file.read(part.position, part.length)
+                if len(data) < part.length:
+                    raise OSError(0, "the file is shorter than the reply promised")
+                out[index] = data
+        return end
 
     # Readiness
 

@@ -113,12 +113,8 @@ class Stream(Protocol):
         """Bytes taken, perhaps fewer than offered, perhaps 0. `more`: others follow at once."""
         ...
 
-    def send_file(self, slice_: FileSlice) -> int:
-        """Bytes taken from the start of the slice, perhaps 0."""
-        ...
-
-    def cork(self, on: bool) -> None:
-        """Between on and off, send full packets only: what belongs together leaves together."""
+    def send_file(self, slice_: FileSlice, more: bool = False) -> int:
+        """Bytes taken from the start of the slice, perhaps 0. `more`: others follow at once."""
         ...
 
     def watch_readable(self, callback: Callable[[], None] | None) -> None:

@@ -6,6 +6,7 @@ to accept and close the newcomer, so that accept never spins (see `_accept`).
 """
 
 import asyncio
+import fcntl
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -15,19 +16,61 @@ from barnabas.system.logs import Logger
 
 ACCEPTS_PER_WAKE_MAX = 64
 BACKLOG = 1024
+PIPE_SIZE = 1 << 20
+
+
+class Pipe:
+    """The way of pages from file to socket, by reference.
+
+    `sendfile` does the same with a pipe of its own that holds 64 KB, and wakes the reader for
+    each; this one holds a megabyte (docs/adr/0008).
+    Always: empty between two calls.
+    """
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            self._size = fcntl.fcntl(self._write, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        except OSError:  # more than fs.pipe-max-size allows this user
+            self._size = fcntl.fcntl(self._write, fcntl.F_GETPIPE_SZ)
+        self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+
+    def send(self, to: int, slice_: FileSlice, more: bool) -> int:
+        """Bytes that socket `to` took from the start of the slice."""
+        size = min(slice_.length, self._size)
+        count = os.splice(slice_.file.fileno(), self._write, size, offset_src=slice_.position)
+        if count == 0:
+            raise OSError(0, "the file is shorter than the reply promised")
+        flags = os.SPLICE_F_MORE if more or count < slice_.length else 0
+        left = count
+        try:
+            while left:
+                left -= os.splice(self._read, to, left, flags=flags)
+        except BlockingIOError:
+            return count - left
+        finally:
+            while left:
+                left -= os.splice(self._read, self._nowhere, left)
+        return count
+
+    def __del__(self) -> None:
+        """The last stream that used it is gone."""
+        for fd in (self._read, self._write, self._nowhere):
+            os.close(fd)
 
 
 class SocketStream:
     """One TCP connection."""
 
-    __slots__ = ("_fd", "_loop", "_reading", "_socket", "_writing", "peer")
+    __slots__ = ("_fd", "_loop", "_pipe", "_reading", "_socket", "_writing", "peer")
 
     def __init__(
-        self, connected: socket.socket, peer: str, loop: asyncio.AbstractEventLoop
+        self, connected: socket.socket, peer: str, loop: asyncio.AbstractEventLoop, pipe: Pipe
     ) -> None:
         self._socket = connected
         self._fd = connected.fileno()
         self._loop = loop
+        self._pipe = pipe
         self._reading = False
         self._writing = False
         self.peer = peer
@@ -49,17 +92,8 @@ class SocketStream:
         except BlockingIOError:
             return 0
 
-    def send_file(self, slice_: FileSlice) -> int:
-        try:
-            count = os.sendfile(self._fd, slice_.file.fileno(), slice_.position, slice_.length)
-        except BlockingIOError:
-            return 0
-        if count == 0:
-            raise OSError(0, "the file is shorter than the reply promised")
-        return count
-
-    def cork(self, on: bool) -> None:
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, on)
+    def send_file(self, slice_: FileSlice, more: bool = False) -> int:
+        return self._pipe.send(self._fd, slice_, more)
 
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         if callback is not None:
@@ -97,6 +131,7 @@ class SocketListening:
         self._accepted = accepted
         self._loop = loop
         self._log = log
+        self._pipe = Pipe()
         self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.host, self.port = listening.getsockname()[:2]
         loop.add_reader(listening.fileno(), self._accept)
@@ -115,7 +150,7 @@ class SocketListening:
             connected.setblocking(False)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer = f"{address[0]}:{address[1]}"
-            self._accepted(SocketStream(connected, peer, self._loop))
+            self._accepted(SocketStream(connected, peer, self._loop, self._pipe))
 
     def _turn_away(self, error: OSError) -> None:
         """Out of descriptors: without this, the waiting newcomer would wake us for ever."""

@@ -68,11 +68,8 @@ class Wire:
         self._news.set()
         return len(data)
 
-    def send_file(self, slice_: FileSlice) -> int:
+    def send_file(self, slice_: FileSlice, more: bool = False) -> int:
         return self.send([slice_.file.read(slice_.position, slice_.length)])
-
-    def cork(self, on: bool) -> None:
-        """Packets do not matter here."""
 
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         self._readable = callback

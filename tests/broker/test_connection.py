@@ -12,6 +12,7 @@ from barnabas.broker.buffers import FIRST_SIZE, Buffers
 from barnabas.broker.connection import (
     REQUESTS_MAX,
     SLOW_FRAME_CROWDED_MS,
+    SMALL_SLICE,
     TURN_REPLIES_MAX,
     Connection,
     Door,
@@ -66,14 +67,13 @@ class MemoryStream:
         self.room -= len(data)
         return len(data)
 
-    def send_file(self, slice_: FileSlice) -> int:
+    def send_file(self, slice_: FileSlice, more: bool = False) -> int:
         data = slice_.file.read(slice_.position, min(slice_.length, self.room))
+        if not data and self.room:
+            raise OSError(0, "the file is shorter than the reply promised")
         self.sent += data
         self.room -= len(data)
         return len(data)
-
-    def cork(self, on: bool) -> None:
-        """Packets do not matter here."""
 
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
         self.readable = callback
@@ -257,18 +257,30 @@ def test_nothing_is_read_while_replies_cannot_leave() -> None:
     assert world.stream.sent == b"twelve bytestwo more cominga third."
 
 
-@pytest.mark.parametrize("room", [0, 1, 5, 6, 9, 10, 14, 100])
-def test_file_slices_leave_in_place_whatever_the_socket_takes(room: int) -> None:
+@pytest.mark.parametrize("size", [4, SMALL_SLICE, SMALL_SLICE + 1, 3 * SMALL_SLICE])
+@pytest.mark.parametrize("room", [0, 1, 5, 6, 9, 10, 14, SMALL_SLICE + 3, 1 << 20])
+def test_file_slices_leave_in_place_whatever_the_socket_takes(room: int, size: int) -> None:
     world = World(MemoryStream(room=room))
-    file = MemoryFile(b"0123456789")
-    head, tail = FileSlice(file, 2, 4), FileSlice(file, 8, 2)  # type: ignore[arg-type]
+    file = MemoryFile(bytes(range(256)) * 256)
+    head, tail = FileSlice(file, 2, size), FileSlice(file, 8, 2)  # type: ignore[arg-type]
     world.answers = lambda *_: [b"head:", head, b" ", tail, b"."]
+    whole = b"head:" + file.data[2 : 2 + size] + b" " + file.data[8:10] + b"."
     world.receive(b"request!")
-    assert world.stream.sent == b"head:2345 89."[:room]
-    for _ in range(20):
-        world.stream.room = 1
+    assert world.stream.sent == whole[:room]
+    for _ in range(len(whole) // 1000 + 1):
+        world.stream.room = 1000
         world.pump()
-    assert world.stream.sent == b"head:2345 89."
+    assert world.stream.sent == whole
+
+
+@pytest.mark.parametrize("size", [10, SMALL_SLICE + 1])
+def test_a_file_shorter_than_promised_ends_the_connection(size: int) -> None:
+    world = World(MemoryStream())
+    slice_ = FileSlice(MemoryFile(b"short"), 0, size)  # type: ignore[arg-type]
+    world.answers = lambda *_: [b"head:", slice_, b"."]
+    world.receive(b"request!")
+    assert world.stream.closed
+    assert "shorter" in world.reasons[0]
 
 
 def test_a_peer_that_leaves_between_requests_leaves_in_good_order() -> None:
