@@ -31,12 +31,14 @@ class Soon:
 
     def __init__(self) -> None:
         self.due: deque[Callable[[], None]] = deque()
+        self._now = 0.0
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.due.append(callback)
 
     def time(self) -> float:
-        return 0.0
+        self._now += 0.001
+        return self._now
 
 
 class MemoryStream:
@@ -113,7 +115,7 @@ class World:
             self._dispatch,
             lambda _, reason: self.reasons.append(reason),
             self._failed,
-            Lanes(cast(asyncio.AbstractEventLoop, self.soon)),
+            Lanes(cast(asyncio.AbstractEventLoop, self.soon), self.soon.time),
             self.buffers,
             FRAME_SIZE_MAX,
         )

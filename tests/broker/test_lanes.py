@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from barnabas.broker.lanes import DATA_SLICE_S, Lane, Lanes
+from barnabas.broker.lanes import BRISK_S, DATA_SLICE_S, LINGER_S, Lane, Lanes
 
 
 class HandLoop:
@@ -44,7 +44,7 @@ class Busy:
 
 def test_control_takes_its_turn_at_once_and_data_after_it() -> None:
     loop, did = HandLoop(), list[str]()
-    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop))
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop), loop.time)
     lanes.ready(Busy(loop, "produce", Lane.DATA, 0, did))
     lanes.ready(Busy(loop, "heartbeat", Lane.CONTROL, 0, did))
     loop.turn()
@@ -53,7 +53,7 @@ def test_control_takes_its_turn_at_once_and_data_after_it() -> None:
 
 def test_control_waits_for_one_slice_of_data_work_and_no_more() -> None:
     loop, did = HandLoop(), list[str]()
-    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop))
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop), loop.time)
     for index in range(100):
         lanes.ready(Busy(loop, f"p{index}", Lane.DATA, DATA_SLICE_S / 2, did))
     loop.turn()
@@ -67,7 +67,7 @@ def test_control_waits_for_one_slice_of_data_work_and_no_more() -> None:
 
 def test_a_connection_that_is_ready_twice_queues_once() -> None:
     loop, did = HandLoop(), list[str]()
-    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop))
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop), loop.time)
     one = Busy(loop, "one", Lane.DATA, 0, did)
     lanes.ready(one)
     lanes.ready(one)
@@ -80,7 +80,7 @@ def test_a_connection_that_is_ready_twice_queues_once() -> None:
 
 def test_data_takes_its_turn_at_once_while_its_slice_lasts() -> None:
     loop, did = HandLoop(), list[str]()
-    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop))
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop), loop.time)
     one = Busy(loop, "one", Lane.DATA, DATA_SLICE_S / 3, did)
     lanes.ready(one)
     assert did == []
@@ -92,3 +92,32 @@ def test_data_takes_its_turn_at_once_while_its_slice_lasts() -> None:
     assert did == ["one"] * 3
     loop.turn()
     assert did == ["one"] * 4
+
+
+def test_the_loop_lingers_after_turns_that_follow_each_other_briskly() -> None:
+    loop, did = HandLoop(), list[str]()
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop), loop.time)
+    one = Busy(loop, "one", Lane.DATA, BRISK_S / 10, did)
+    loop.now = 1.0
+    lanes.ready(one)
+    loop.turn()
+    assert not loop.soon, "the first after a while is not brisk"
+    loop.now += BRISK_S / 2
+    lanes.ready(one)
+    for _ in range(3):
+        assert len(loop.soon) == 1, "the loop is kept from its sleep"
+        loop.turn()
+    loop.now += LINGER_S
+    loop.turn()
+    assert not loop.soon
+
+
+def test_the_loop_sleeps_after_long_turns_and_after_pauses() -> None:
+    loop, did = HandLoop(), list[str]()
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop), loop.time)
+    loop.now = 1.0
+    for cost, pause in ((BRISK_S, BRISK_S / 2), (BRISK_S, BRISK_S), (BRISK_S / 10, 1.0)):
+        lanes.ready(Busy(loop, "one", Lane.DATA, cost, did))
+        loop.turn()
+        assert not loop.soon
+        loop.now += pause
