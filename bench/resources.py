@@ -8,6 +8,7 @@ import shutil
 import socket
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -59,6 +60,19 @@ def _kafka_once(properties: Path, port: int) -> float:
     return seconds
 
 
+def help_time(repeats: int) -> Cost:
+    """What a person waits for `barnabas --help`; Kafka's tools are a JVM's start each."""
+    cost = Cost("`barnabas --help`", "s", goals.HELP_S)
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        command = [sys.executable, "-m", "barnabas", "--help"]
+        subprocess.run(command, check=True, capture_output=True)
+        seconds.append(time.perf_counter() - started)
+    cost.by_side[BARNABAS] = statistics.median(seconds)
+    return cost
+
+
 def start_times(sides: list[str], base: Path, repeats: int, say: Say) -> list[Cost]:
     """Medians, empty and with a topic of 1,000 partitions."""
     empty = Cost("start to the first Metadata answer", "s", goals.START_S)
@@ -79,7 +93,7 @@ def start_times(sides: list[str], base: Path, repeats: int, say: Say) -> list[Co
         else:
             _start_times_of_ours(home, repeats, empty, clean, killed)
         shutil.rmtree(home)
-    return [empty, clean, killed]
+    return [empty, clean, killed, *([help_time(repeats)] if BARNABAS in sides else [])]
 
 
 def _start_times_of_ours(home: Path, repeats: int, empty: Cost, clean: Cost, killed: Cost) -> None:
