@@ -406,8 +406,7 @@ class Connection:
             self._door.buffers.give_back(buffer)
         pending, self._pending = self._pending, set()
         for later in pending:
-            if later.cancelled is not None:
-                later.cancelled()
+            later.abandon()
         self._slots.clear()
         self._out.clear()
         self._kept = b""

@@ -77,18 +77,19 @@ class Lanes:
         data = self._data
         now = self._now()
         self._slice_end = end = now + DATA_SLICE_S
-        while data:
-            began = now
-            waiting = data.popleft()
-            waiting.queued = False
-            waiting.turn()
-            now = self._now()
-            if now >= end:
-                break
-        if data:
-            self._loop.call_soon(self._drain)
-        else:
-            self._draining = False
+        try:
+            while data and now < end:
+                began = now
+                waiting = data.popleft()
+                waiting.queued = False
+                waiting.turn()
+                now = self._now()
+        finally:  # whatever happens in one turn, the others get theirs
+            if data:
+                self._loop.call_soon(self._drain)
+            else:
+                self._draining = False
+        if not data:
             self._linger(began)
 
     def _linger(self, began: float) -> None:

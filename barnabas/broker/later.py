@@ -21,13 +21,23 @@ class Later(Generic[T]):
         if self.done:
             return
         self.done = True
-        if self._then is None:
+        # Both lead back to here: let go of, or every reply that waited stays in memory until
+        # the garbage collector finds the circle.
+        then, self._then, self.cancelled = self._then, None, None
+        if then is None:
             self._value = value
         else:
-            self._then(value)
+            then(value)
+
+    def abandon(self) -> None:
+        """Nobody waits any more."""
+        cancelled, self._then, self.cancelled = self.cancelled, None, None
+        if cancelled is not None:
+            cancelled()
 
     def then(self, callback: Callable[[T], None]) -> None:
         if self.done:
-            callback(self._value)  # type: ignore[arg-type]
+            value, self._value = self._value, None
+            callback(value)  # type: ignore[arg-type]
         else:
             self._then = callback

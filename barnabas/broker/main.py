@@ -63,7 +63,7 @@ def _raise_file_limit() -> int:
 
 
 def _calm_garbage_collection() -> None:
-    """Requests make no cycles: what lives now lives for good, and the rest can wait."""
+    """Requests leave no circles behind: what lives now lives for good, and the rest can wait."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)

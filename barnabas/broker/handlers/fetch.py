@@ -247,6 +247,7 @@ class FetchWait:
         self.later.set(reading.respond(reading.plan()))
 
     def _leave(self) -> None:
+        self.later.cancelled = None
         self._timer.cancel()
         for partition in self._plan.partitions:
             if self in partition.waiters:
