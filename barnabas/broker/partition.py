@@ -9,7 +9,7 @@ from typing import Protocol
 
 from barnabas.log.log import Appended, Log
 from barnabas.log.reading import Slice
-from barnabas.model.errors import Code, Retriable
+from barnabas.model.errors import Code, Failed, Retriable
 from barnabas.model.ids import BrokerId, TopicPartition
 
 ACKS_ALL = -1
@@ -69,7 +69,10 @@ class Partition:
     def read(self, offset: int, bytes_max: int, min_one: bool) -> Slice:
         """Whole batches below the high watermark."""
         log = self.log
-        return log.read(offset, bytes_max, log.high_watermark, min_one)
+        try:
+            return log.read(offset, bytes_max, log.high_watermark, min_one)
+        except OSError as error:
+            raise Failed(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {error}") from error
 
     def check_leader_epoch(self, claimed: int) -> None:
         """A client that knows an older or a newer leader must refresh before it goes on."""

@@ -1,11 +1,13 @@
 """Fetch: whole batches, long polls, sessions, limits."""
 
 import asyncio
+from errno import EIO
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
+from barnabas.log.log import Log
 from barnabas.model.errors import Code
 from barnabas.model.ports import FileSlice
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -188,6 +190,25 @@ async def test_readers_of_a_deleted_topic_are_told_at_once(running: Running) -> 
     )
     found = only(await running.receive(request, FetchResponse, 12, reader))
     assert found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_disk_that_cannot_be_read_is_said_to_those_who_waited_too(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(EIO, "Input/output error")
+
+    await running.create("t")
+    request = fetch(0, max_wait_ms=60_000)
+    reader = running.connect()
+    running.send(request, 12, reader)
+    await asyncio.sleep(0)
+    monkeypatch.setattr(Log, "read", broken)
+    await running.produce("t", TIME)
+    found = only(await running.receive(request, FetchResponse, 12, reader))
+    assert found.error_code == Code.KAFKA_STORAGE_ERROR
+    found = only(await running.ask(request, FetchResponse, 12))
+    assert found.error_code == Code.KAFKA_STORAGE_ERROR
 
 
 async def test_only_a_reader_of_committed_records_gets_a_list_of_aborted_ones(
