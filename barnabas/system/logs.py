@@ -2,6 +2,8 @@
 
 One line per event, the event first, then what it is about. A terminal gets
 text; a pipe or file gets JSON lines unless BARNABAS_LOG=text.
+Always: logging never fails; a broker whose log is full or closed goes on without it. A line is
+one line whatever is in the values, and no value is long, but for a traceback.
 """
 
 import json
@@ -11,6 +13,9 @@ import time
 from typing import IO
 
 LEVELS = ("debug", "info", "warning", "error")
+_DEFAULT_LEVEL = "info"
+_TRACE = "trace"  # the one value that is shown whole
+_VALUE_LENGTH_MAX = 1_000
 
 
 class Logger:
@@ -18,9 +23,18 @@ class Logger:
 
     def __init__(self, stream: IO[str] | None = None, level: str | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._threshold = LEVELS.index(level or os.environ.get("BARNABAS_LOG_LEVEL", "info"))
+        wanted = level or os.environ.get("BARNABAS_LOG_LEVEL") or _DEFAULT_LEVEL
+        known = wanted.lower() in LEVELS
+        self._threshold = LEVELS.index(wanted.lower() if known else _DEFAULT_LEVEL)
         form = os.environ.get("BARNABAS_LOG")
         self._json = form == "json" or (form != "text" and not self._stream.isatty())
+        if not known:
+            self.warning(
+                "unknown log level",
+                level_given=wanted,
+                level_used=_DEFAULT_LEVEL,
+                remedy=f"set BARNABAS_LOG_LEVEL to one of {', '.join(LEVELS)}",
+            )
 
     def debug(self, event: str, **values: object) -> None:
         self._write(0, event, values)
@@ -40,16 +54,30 @@ class Logger:
         now = time.time()
         second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
         stamp = f"{second}.{int(now * 1000) % 1000:03d}Z"
+        values = {key: _bounded(key, value) for key, value in values.items()}
         if self._json:
             entry = {"time": stamp, "level": LEVELS[level], "event": event} | values
             line = json.dumps(entry, default=str)
         else:
             pairs = " ".join(f"{key}={_quoted(value)}" for key, value in values.items())
             line = f"{stamp} {LEVELS[level]:<7} {event}{' ' if pairs else ''}{pairs}"
-        self._stream.write(line + "\n")
-        self._stream.flush()
+        try:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):  # no room, no reader, or closed: no place to say so
+            pass
+
+
+def _bounded(key: str, value: object) -> object:
+    if value is None or isinstance(value, int | float):
+        return value
+    text = str(value)
+    if key == _TRACE or len(text) <= _VALUE_LENGTH_MAX:
+        return value
+    return f"{text[:_VALUE_LENGTH_MAX]}... ({len(text)} characters)"
 
 
 def _quoted(value: object) -> str:
     text = str(value)
-    return json.dumps(text) if not text or any(c in text for c in ' "=\n\t') else text
+    plain = text.isprintable() and not any(c in text for c in ' "=')
+    return text if text and plain else json.dumps(text)
