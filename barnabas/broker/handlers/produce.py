@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 TOPIC_IDS_SINCE = 13
 _ACKS = (ACKS_ALL, 0, 1)
 
+Refusal = tuple[str | None, int, KafkaError]  # topic, if there is one, and partition
+
 
 def handle(broker: "Broker", request: ProduceRequest, call: Call) -> ProduceResponse | None:
     wall_ms = broker.clock.wall_ms()
     by_id = call.version >= TOPIC_IDS_SINCE
     topics = broker.topics
     responses = []
+    refused: list[Refusal] = []
     for data in request.topic_data:
         topic = topics.by_id(data.topic_id) if by_id else topics.get(data.name)
         responses.append(
@@ -36,11 +39,18 @@ def handle(broker: "Broker", request: ProduceRequest, call: Call) -> ProduceResp
                 name=data.name,
                 topic_id=data.topic_id,
                 partition_responses=[
-                    _append(broker, topic, partition, request, wall_ms, call)
+                    _append(broker, topic, partition, request, wall_ms, by_id, refused)
                     for partition in data.partition_data
                 ],
             )
         )
+    if refused:
+        name, index, error = refused[0]
+        broker.refused(
+            "append refused", call, error, partitions=len(refused), topic=name, partition=index
+        )
+        if request.acks == 0:  # a closed connection is the only way left to tell the producer
+            raise KafkaError(error.code, error.detail)
     if request.acks == 0:
         return None
     return ProduceResponse(responses=responses)
@@ -52,12 +62,15 @@ def _append(
     data: PartitionProduceData,
     request: ProduceRequest,
     wall_ms: int,
-    call: Call,
+    by_id: bool,
+    refused: list[Refusal],
 ) -> PartitionProduceResponse:
     records = data.records
     try:
         if topic is None:
-            raise _unknown(call)
+            raise InvalidRequest(
+                Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+            )
         if topic.internal:
             raise InvalidRequest(
                 Code.INVALID_TOPIC_EXCEPTION, f"{topic.name} is the broker's own: it writes it"
@@ -71,7 +84,16 @@ def _append(
         partition = topic.partition(data.index)
         appended = partition.append(memoryview(records), request.acks, wall_ms)
     except KafkaError as error:
-        return _refused(broker, topic, data, request, error, call)
+        error.__traceback__ = None  # it holds the request's bytes, and this list
+        refused.append((topic.name if topic else None, data.index, error))
+        return PartitionProduceResponse(
+            index=data.index,
+            error_code=error.code,
+            base_offset=-1,
+            log_append_time_ms=-1,
+            log_start_offset=-1,
+            error_message=error.detail,
+        )
     broker.counts.produced(len(records))
     return PartitionProduceResponse(
         index=data.index,
@@ -79,32 +101,4 @@ def _append(
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=partition.log.start_offset,
-    )
-
-
-def _unknown(call: Call) -> KafkaError:
-    if call.version >= TOPIC_IDS_SINCE:
-        return InvalidRequest(Code.UNKNOWN_TOPIC_ID)
-    return InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _refused(
-    broker: "Broker",
-    topic: "Topic | None",
-    data: PartitionProduceData,
-    request: ProduceRequest,
-    error: KafkaError,
-    call: Call,
-) -> PartitionProduceResponse:
-    name = topic.name if topic else None
-    broker.refused("append refused", call, error, topic=name, partition=data.index)
-    if request.acks == 0:  # a closed connection is the only way left to tell the producer
-        raise error
-    return PartitionProduceResponse(
-        index=data.index,
-        error_code=error.code,
-        base_offset=-1,
-        log_append_time_ms=-1,
-        log_start_offset=-1,
-        error_message=error.detail,
     )

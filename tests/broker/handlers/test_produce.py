@@ -72,6 +72,35 @@ async def test_without_acks_a_refusal_closes_the_connection(running: Running) ->
     assert "UNKNOWN_TOPIC_OR_PARTITION" in running.log.getvalue()
 
 
+async def test_without_acks_one_bad_partition_does_not_cost_the_ones_behind_it(
+    running: Running,
+) -> None:
+    await running.create("t", partitions=2)
+    bad = PartitionProduceData(index=0, records=batch())
+    good = [PartitionProduceData(index=index, records=batch()) for index in (0, 1)]
+    topics = [
+        TopicProduceData(name="nobody", partition_data=[bad]),
+        TopicProduceData(name="t", partition_data=good),
+    ]
+    running.send(ProduceRequest(acks=0, timeout_ms=1, topic_data=topics), 9)
+    with pytest.raises(ConnectionError):
+        await running.wire.take()
+    topic = running.broker.topics.existing("t")
+    assert [topic.partition(index).log.end_offset for index in (0, 1)] == [1, 1]
+
+
+async def test_a_request_with_many_refused_partitions_is_one_line_in_the_log(
+    running: Running,
+) -> None:
+    await running.create("t")
+    data = [PartitionProduceData(index=index, records=batch()) for index in range(7, 107)]
+    topics = [TopicProduceData(name="t", partition_data=data)]
+    await running.ask(ProduceRequest(acks=1, timeout_ms=1, topic_data=topics), ProduceResponse, 9)
+    (line,) = [line for line in running.log.getvalue().splitlines() if "append refused" in line]
+    for word in ("100", "UNKNOWN_TOPIC_OR_PARTITION", "7"):
+        assert word in line
+
+
 @pytest.mark.parametrize("acks", [-2, 2, 17])
 async def test_other_acks_are_refused(running: Running, acks: int) -> None:
     await running.create("t")
