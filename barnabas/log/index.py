@@ -90,12 +90,12 @@ class MappedEntries:
         """Cut the file to its entries, as Kafka leaves a sealed index."""
         self.release()
         if self._grown:
-            self._grown = False
             file = self._disk.open(self.path, create=True)
             try:
                 file.truncate(self.count * self._entry_size)
             finally:
                 file.close()
+            self._grown = False
 
     def replace(self, data: bytes | bytearray, *, sync: bool) -> None:
         """The file anew, from rebuilt entries."""

@@ -189,6 +189,9 @@ class Log:
                 > config.segment_ms - segment.jitter_ms
             ):
                 segment = self._segment_for(size, last_offset, max_timestamp, wall_ms)
+        except OSError as error:  # nothing of the batch has been written
+            raise Failed(Code.KAFKA_STORAGE_ERROR, f"{self._active.path}: {error}") from error
+        try:
             _pack_place(batch, 0, base_offset, length, leader_epoch)
             if append_time >= 0:
                 _pack_attributes(batch, ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME)
@@ -245,16 +248,26 @@ class Log:
         return segment
 
     def roll(self, wall_ms: int) -> Segment:
-        """Seal the active segment and start the next at the end of the log."""
+        """Seal the active segment and start the next at the end of the log.
+
+        If that fails, the files of the next are gone again and the old one stays active.
+        """
         old = self._active
         base = self.end_offset
         assert old.size, "an empty segment is never rolled"
-        old.seal()
-        old.close()
-        self._snapshots.write(self.producers, base)
-        segment = self._new_segment(base)
+        interval = self.config.index_interval_bytes
+        segment = Segment(self._disk, self.path, base, 0, self._warm, self.findings, interval)
         segment.jitter_ms = self._jitter(base)
-        segment.prepare(self.config, wall_ms)
+        try:
+            old.seal()
+            old.close()
+            self._snapshots.write(self.producers, base)
+            segment.create_files()
+            segment.prepare(self.config, wall_ms)
+        except OSError:
+            old.close()  # the next append makes it ready again
+            self._undo_roll(segment)
+            raise
         self.segments.append(segment)
         self._active = segment
         self._reader.rolled(segment)
@@ -262,6 +275,15 @@ class Log:
         if self.on_roll is not None:
             self.on_roll(self)
         return segment
+
+    def _undo_roll(self, segment: Segment) -> None:
+        """An empty file left behind would pass for the end of the log at the next start."""
+        self._durability.directory_changed()
+        try:
+            segment.remove_files()
+            self._snapshots.remove(segment.base_offset)
+        except OSError as error:
+            self._failed = f"{segment.path}: cannot undo a failed roll: {error}"
 
     def _new_segment(self, base_offset: int) -> Segment:
         interval = self.config.index_interval_bytes

@@ -134,7 +134,7 @@ class _Opening:
         producers = None
         if not self._clean:
             producers = self._recover(snapshots, epochs)
-        elif not self._read_end(self._segments[-1]):
+        elif not self._drop_empty_end() or not self._read_end(self._segments[-1]):
             # The marker says clean, the tail says otherwise: look at all of the last segment.
             self._checkpoints = self._checkpoints._replace(
                 recovery_point=self._segments[-1].base_offset
@@ -267,6 +267,25 @@ class _Opening:
         segment = Segment.create(self._disk, self._path, base, self._warm, self._findings, interval)
         self._segments[:] = [segment]
         self._directory_changed = True
+
+    def _drop_empty_end(self) -> bool:
+        """An empty last segment is the end of the log only if the one before goes no further.
+
+        False if the tail of the one before is not sound.
+        """
+        if len(self._segments) < 2 or self._segments[-1].size:
+            return True
+        before, last = self._segments[-2:]
+        sound = self._read_end(before)
+        if not sound or before.next_offset > last.base_offset:
+            what = f"an empty segment, but the one before ends at {before.next_offset}"
+            if not sound:
+                what = "an empty segment, and the end of the one before is damaged"
+            self._find(last.path, what, "removed")
+            last.remove_files()
+            self._segments.pop()
+            self._directory_changed = True
+        return sound
 
     def _read_end(self, segment: Segment) -> bool:
         """The end of the log from the last index entry on; False if the tail is not sound."""

@@ -101,11 +101,7 @@ class Segment:
     ) -> "Segment":
         """An empty segment with its files; whatever a lost one left under the name is cut."""
         segment = cls(disk, directory, base_offset, 0, warm, findings, interval)
-        for path in segment.paths:
-            file = disk.open(path, create=True)
-            if file.size():
-                file.truncate(0)
-            file.close()
+        segment.create_files()
         return segment
 
     @property
@@ -127,6 +123,15 @@ class Segment:
             file = self._file = self._disk.open(self.path)
             self._warm.add(self)
         return file
+
+    def create_files(self) -> None:
+        for path in self.paths:
+            file = self._disk.open(path, create=True)
+            try:
+                if file.size():
+                    file.truncate(0)
+            finally:
+                file.close()
 
     def cool(self) -> None:
         """Drop files and mappings; a reader that holds the file keeps it."""

@@ -217,6 +217,49 @@ def test_a_relative_offset_never_overflows_an_index(log: Log) -> None:
     assert log.segments[-1].base_offset == 2**31 - 2
 
 
+@pytest.mark.parametrize("fault", ["open", "write"])
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot"])
+def test_a_roll_that_fails_leaves_nothing_and_the_old_segment_goes_on(
+    disk: SimulatedDisk, suffix: str, fault: str
+) -> None:
+    """An empty file of the next segment would pass for the end of the log."""
+    directory, log = new_log(disk, SMALL)
+    log.append(batch(size=1500), 0, NOW)
+    log.append(batch(), 0, NOW)
+    path = f"{log.path}/{log.end_offset:020d}{suffix}"
+    if fault == "open":
+        disk.fail_open(path)
+    else:
+        disk.fail_write(path, after_bytes=0)
+    with pytest.raises(Failed) as failed:
+        log.append(batch(size=1500), 0, NOW)
+    assert failed.value.code == Code.KAFKA_STORAGE_ERROR
+    disk.heal()
+    if (suffix, fault) != (".log", "write"):  # that segment had been made, and stays
+        assert [name for name in disk.list(log.path) if name.startswith(f"{2:020d}")] == []
+        assert len(log.segments) == 1
+    assert log.append(batch(), 0, NOW).base_offset == 2
+    directory.close()
+    directory = open_directory(disk, SMALL)
+    log = directory.logs[PARTITION]
+    assert (directory.findings, log.end_offset) == ([], 3)
+    assert offsets(log) == [0, 1, 2]
+    assert log.append(batch(size=1500), 0, NOW).base_offset == 3
+    assert offsets(log) == [0, 1, 2, 3]
+
+
+def test_a_roll_that_cannot_seal_the_old_segment_is_tried_again(disk: SimulatedDisk) -> None:
+    log = new_log(disk, SMALL)[1]
+    log.append(batch(size=1500), 0, NOW)
+    disk.fail_open(log.segments[0].time_index.path)
+    for _ in range(2):
+        with pytest.raises(Failed, match="too many open files"):
+            log.append(batch(size=1500), 0, NOW)
+    disk.heal()
+    assert log.append(batch(size=1500), 0, NOW).base_offset == 1
+    assert offsets(log) == [0, 1]
+
+
 def test_no_sync_happens_on_the_way_of_an_append(disk: SimulatedDisk) -> None:
     directory, log = new_log(disk, SMALL)
     disk.syncs.clear()

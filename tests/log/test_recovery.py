@@ -198,6 +198,37 @@ def test_a_rebuilt_index_equals_the_one_that_appending_wrote() -> None:
     assert {path: disk.read_file(path) for path in paths} == before
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_empty_file_inside_the_last_segment_is_not_the_end_of_the_log(damaged: bool) -> None:
+    disk = SimulatedDisk()
+    directory, log = new_log(disk, ONE_SEGMENT)
+    for _ in range(4):
+        log.append(batch(2), 0, NOW)
+    size = log.size
+    directory.close()
+    stray = f"{HOME}/{4:020d}.log"
+    disk.open(stray, create=True)
+    if damaged:
+        disk.open(f"{HOME}/{0:020d}.log").truncate(size - 1)
+    directory = open_directory(disk, ONE_SEGMENT)
+    log = directory.logs[PARTITION]
+    assert log.end_offset == (6 if damaged else 8)
+    assert (stray, "removed") in [(found.path, found.action) for found in directory.findings]
+    assert not disk.exists(stray)
+    assert log.append(batch(), 0, NOW).base_offset == log.end_offset - 1
+    assert len(stored(log)) == (4 if damaged else 5)
+
+
+def test_an_empty_segment_at_the_very_end_stays() -> None:
+    disk = SimulatedDisk()
+    directory, log = new_log(disk, ONE_SEGMENT)
+    log.append(batch(2), 0, NOW)
+    directory.close()
+    disk.open(f"{HOME}/{2:020d}.log", create=True)
+    log = reopened(disk, ONE_SEGMENT)
+    assert (log.end_offset, len(log.segments)) == (2, 2)
+
+
 def test_an_index_without_its_log_is_removed() -> None:
     disk, _ = written(3)
     disk.open(f"{HOME}/{99:020d}.index", create=True)

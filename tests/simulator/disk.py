@@ -93,6 +93,7 @@ class SimulatedDisk:
         self._directories: dict[str, dict[str, Node | None]] = {"/": {}}  # None: a directory
         self._synced: dict[str, dict[str, Node | None]] = {"/": {}}
         self._faults: dict[str, int] = {}
+        self._closed_paths: set[str] = set()
         self.reads = 0
         self.bytes_read = 0
         self.opened: list[str] = []
@@ -101,6 +102,8 @@ class SimulatedDisk:
     # --- the port ------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        if path in self._closed_paths:
+            raise OSError(24, "too many open files of the simulated disk", path)
         directory, name = self._split(path)
         node = directory.get(name)
         if node is None:
@@ -176,6 +179,15 @@ class SimulatedDisk:
     def fail_write(self, path: str, after_bytes: int) -> None:
         """The next write to `path` stops after so many bytes, as on a full disk."""
         self._faults[path] = after_bytes
+
+    def fail_open(self, path: str) -> None:
+        """Opening `path` fails until `heal`, as when file descriptors run out."""
+        self._closed_paths.add(path)
+
+    def heal(self) -> None:
+        """No fault waits any more."""
+        self._faults.clear()
+        self._closed_paths.clear()
 
     def take_fault(self, path: str, length: int) -> int:
         return self._faults.pop(path, length)

@@ -13,7 +13,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
 from barnabas.log.producers import ProducerStates
-from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.wire.batch import check_crc, read_header
 from tests.log.batches import NOW, PARTITION, TOPIC_ID, batch, open_directory, read_batches
 from tests.simulator.disk import SimulatedDisk
@@ -49,6 +49,7 @@ class History:
         choices = (
             (self.append, 60),
             (self.repeat, 8),
+            (self.fail_a_roll, 3),
             (self.flush, 5),
             (self.flush_sealed, 5),
             (self.checkpoint, 5),
@@ -97,6 +98,24 @@ class History:
                 with pytest.raises(InvalidRequest) as refused:
                     self.log.append(gap, self.epoch, self.time)
                 assert refused.value.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def fail_a_roll(self) -> None:
+        """No space, or no file descriptor, for one of the files that a roll touches."""
+        log, rng = self.log, self.rng
+        base = rng.choice((log.end_offset, log.end_offset, log.segments[-1].base_offset))
+        path = f"{log.path}/{base:020d}{rng.choice(('.index', '.timeindex', '.snapshot'))}"
+        if rng.random() < 0.5:
+            self.disk.fail_open(path)
+        else:
+            self.disk.fail_write(path, rng.choice((0, 5)))
+        data = batch(1, size=self.config.segment_bytes - 200, time=self.time)
+        try:
+            log.append(data, self.epoch, self.time)
+        except Failed as failed:
+            assert failed.code == Code.KAFKA_STORAGE_ERROR
+        else:
+            self.written.append(bytes(data))
+        self.disk.heal()
 
     def flush(self) -> None:
         self.durable = self.log.flush()
