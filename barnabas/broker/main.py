@@ -12,7 +12,7 @@ from barnabas.broker.broker import Broker
 from barnabas.keeper.sqlite import SqliteKeeper
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.system.clock import SystemClock
-from barnabas.system.disk import SystemDisk
+from barnabas.system.disk import DirectoryLock, SystemDisk
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
 
@@ -25,8 +25,14 @@ def run(settings: Mapping[str, str], data: str, ready: Callable[[str, int], None
     The exit code: 0 after a clean stop, 1 when the broker could not start or go on.
     """
     log = Logger()
+    data = os.path.abspath(data)
     try:
-        uvloop.run(_serve({**settings, "log.dirs": os.path.abspath(data)}, ready, log))
+        os.makedirs(data, exist_ok=True)
+        lock = DirectoryLock(data)
+        try:
+            uvloop.run(_serve({**settings, "log.dirs": data}, ready, log))
+        finally:
+            lock.release()
     except (KafkaError, OSError) as error:
         log.error("broker stopped", reason=str(error))
         return 1
@@ -37,11 +43,10 @@ async def _serve(
     settings: Mapping[str, str], ready: Callable[[str, int], None], log: Logger
 ) -> None:
     open_files_max = _raise_file_limit()
-    disk = SystemDisk()
-    data = settings["log.dirs"]
-    disk.make_directory(data)
-    keeper = SqliteKeeper(os.path.join(data, KEEPER_FILE))
-    broker = Broker(settings, SystemClock(), disk, SystemNetwork(log), keeper, log, open_files_max)
+    keeper = SqliteKeeper(os.path.join(settings["log.dirs"], KEEPER_FILE))
+    broker = Broker(
+        settings, SystemClock(), SystemDisk(), SystemNetwork(log), keeper, log, open_files_max
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         broker.loop.add_signal_handler(number, broker.stopping.set)
     broker.start()

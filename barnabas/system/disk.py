@@ -3,11 +3,15 @@
 Always: a write is whole or an OSError; `replace_file` survives a crash as old or new.
 """
 
+import fcntl
 import mmap
 import os
 import shutil
 
+from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Buffer
+
+LOCK_FILE = ".lock"
 
 
 class SystemFile:
@@ -115,3 +119,36 @@ class SystemDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+class DirectoryLock:
+    """Held by the one process that may use a data directory; the kernel frees it with the process.
+
+    The file holds the owner's process id, for people; only the lock itself decides.
+    """
+
+    def __init__(self, directory: str) -> None:
+        """Failed at once if another process holds it."""
+        path = os.path.join(directory, LOCK_FILE)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
+            self.release()
+            raise Failed(
+                Code.KAFKA_STORAGE_ERROR,
+                f"data directory {directory} is in use by another broker"
+                f"{owner and f' (process {owner})'}: stop that one, or use another directory",
+            ) from None
+        except OSError:
+            self.release()
+            raise
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+        except OSError:
+            return  # a full disk: the lock holds without the name
+
+    def release(self) -> None:
+        os.close(self._fd)

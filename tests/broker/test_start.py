@@ -1,0 +1,37 @@
+"""How a broker starts, and what a start that fails leaves behind."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.broker import main
+from barnabas.model.errors import Code, Failed
+from barnabas.system.disk import LOCK_FILE, DirectoryLock
+
+
+def test_a_data_directory_has_one_owner_at_a_time(tmp_path: Path) -> None:
+    first = DirectoryLock(str(tmp_path))
+    with pytest.raises(Failed, match=r"in use by another broker \(process \d+\)") as refused:
+        DirectoryLock(str(tmp_path))
+    assert refused.value.code == Code.KAFKA_STORAGE_ERROR
+    assert str(tmp_path) in refused.value.detail
+    first.release()
+    DirectoryLock(str(tmp_path)).release()
+
+
+def test_a_second_broker_on_a_directory_says_so_and_touches_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = DirectoryLock(str(tmp_path))
+    try:
+        assert main.run({}, str(tmp_path), _never_ready) == 1
+    finally:
+        lock.release()
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK_FILE]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(tmp_path) in line
+    assert "stop that one" in line
+
+
+def _never_ready(host: str, port: int) -> None:
+    raise AssertionError(f"ready on {host}:{port}")
