@@ -36,7 +36,13 @@ if TYPE_CHECKING:
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 OPENED_PER_SLICE = 50
-_PARENTS = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS, paths.DELETED_TOPICS)
+_PARENTS = (
+    parent(paths.CLUSTER_ID),
+    paths.TOPICS,
+    paths.TOPIC_CONFIGS,
+    paths.BROKER_CONFIGS,
+    paths.DELETED_TOPICS,
+)
 
 T = TypeVar("T")
 Change = Callable[[Mapping[str, str]], dict[str, str]]
@@ -58,14 +64,17 @@ class Catalog:
     # At start
 
     def load_cluster_id(self, new_id: str) -> str:
-        """The id this cluster was given when it first started."""
+        """The id this cluster was given when it first started.
+
+        Whatever else must be there is made first: a first start may be cut off anywhere.
+        """
+        for path in _PARENTS:
+            if not self._keeper.exists(path):
+                ensure(self._keeper, path)
         try:
             return paths.read_cluster_id(paths.CLUSTER_ID, self._keeper.get(paths.CLUSTER_ID).data)
         except NoNode:
-            ensure(self._keeper, parent(paths.CLUSTER_ID))
             self._keeper.create(paths.CLUSTER_ID, paths.cluster_id_data(new_id))
-        for path in _PARENTS:
-            ensure(self._keeper, path)
         return new_id
 
     def load_settings(self) -> None:

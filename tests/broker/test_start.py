@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker import main
+from barnabas.broker.broker import new_id
+from barnabas.keeper import paths
+from barnabas.keeper.keeper import ensure, parent
+from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code, Failed
 from barnabas.system.disk import LOCK_FILE, DirectoryLock
+from tests.broker.running import running_broker
 
 
 def test_a_data_directory_has_one_owner_at_a_time(tmp_path: Path) -> None:
@@ -31,6 +36,17 @@ def test_a_second_broker_on_a_directory_says_so_and_touches_nothing(
     (line,) = capsys.readouterr().err.splitlines()
     assert str(tmp_path) in line
     assert "stop that one" in line
+
+
+async def test_a_first_start_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) -> None:
+    keeper = MemoryKeeper()
+    ensure(keeper, parent(paths.CLUSTER_ID))
+    id_ = new_id()
+    keeper.create(paths.CLUSTER_ID, paths.cluster_id_data(id_))
+    async with running_broker(tmp_path, keeper=keeper) as running:
+        assert running.broker.cluster_id == id_
+        await running.create("t")
+        assert running.broker.topics.get("t") is not None
 
 
 def _never_ready(host: str, port: int) -> None:
