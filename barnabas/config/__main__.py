@@ -15,7 +15,8 @@ Names, defaults and meanings are Apache Kafka's. Which setting is in force: the 
 else the broker's dynamic one, else the one of all brokers, else the one given at start
 (`-X name=value`, or a file), else the default.
 
-Options marked *not yet* are accepted, kept and described, and have no effect so far.
+Options marked *not yet* are accepted, kept and described, and have no effect so far; those
+marked *not yet, default only* are refused with INVALID_CONFIG for any other value.
 An option of Kafka's that is missing here is refused with INVALID_CONFIG; those that only
 tune parts we do not have (thread pools, purgatories, the quorum) are ignored with a warning
 when a broker starts with them.
@@ -42,7 +43,10 @@ def _table(options: Iterable[Option[Any]], synonyms: str) -> Iterator[str]:
         default = option.format(option.default)
         restart = option.needs_restart and option.scope is not Scope.CLIENT
         notes = " *Needs a restart.*" if restart else ""
-        notes += "" if option.honoured else " *Not yet.*"
+        if option.default_only:
+            notes += " *Not yet, default only.*"
+        elif not option.honoured:
+            notes += " *Not yet.*"
         names = ", ".join(f"`{name}`" for name in option.synonyms)
         shown = "unset" if default is None else f"`{default}`"
         bounds = option.kind.bounds()

@@ -121,6 +121,7 @@ class LogOptions(Config):
         needs_restart=False,
         doc="Default of the topic option flush.ms; unset: log.flush.scheduler.interval.ms.",
         honoured=False,
+        default_only=True,
     )
     log_flush_scheduler_interval_ms = Option[int](
         name="log.flush.scheduler.interval.ms",
@@ -130,6 +131,7 @@ class LogOptions(Config):
         needs_restart=True,
         doc="How often logs are looked at for a flush that is due.",
         honoured=False,
+        default_only=True,
     )
     log_flush_offset_checkpoint_interval_ms = Option[int](
         name="log.flush.offset.checkpoint.interval.ms",

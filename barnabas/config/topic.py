@@ -77,9 +77,10 @@ class TopicConfig(Config):
         default=LONG_MAX,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="Sync the log to disk after this many records; 1 syncs before every reply.",
+        doc="Sync the log to disk after this many records.",
         synonyms=("log.flush.interval.messages",),
         honoured=False,
+        default_only=True,
     )
     flush_ms = Option[int](
         name="flush.ms",
@@ -90,6 +91,7 @@ class TopicConfig(Config):
         doc="Sync the log to disk when a record has waited this long for it.",
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
         honoured=False,
+        default_only=True,
     )
     index_interval_bytes = Option[int](
         name="index.interval.bytes",

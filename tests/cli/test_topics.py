@@ -65,11 +65,11 @@ def test_a_topic_that_is_not_there_gets_the_nearest_name(shell: Shell, topic: st
 
 def test_options_are_set_shown_and_reset(shell: Shell, topic: str) -> None:
     shell.out("topic", "create", topic, "-c", "retention.ms=1000")
-    shell.out("topic", "config", topic, "--set", "max.message.bytes=5000", "--set", "flush.ms=7")
+    shell.out("topic", "config", topic, "--set", "max.message.bytes=5000", "--set", "segment.ms=7")
     shell.out("topic", "config", topic, "--reset", "retention.ms")
     shown = [json.loads(line) for line in shell.out("topic", "config", topic, "-J").splitlines()]
     own = {row["name"]: row["value"] for row in shown if row["source"] == "dynamic topic"}
-    assert own == {"max.message.bytes": "5000", "flush.ms": "7"}
+    assert own == {"max.message.bytes": "5000", "segment.ms": "7"}
     every = json.loads(shell.out("topic", "config", topic, "--all", "--output", "json"))
     assert {"name": "retention.ms", "value": "604800000", "source": "default"} in every
     wrong = shell("topic", "config", topic, "--set", "retention.m=1")
