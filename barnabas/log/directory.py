@@ -112,19 +112,24 @@ class LogDirectory:
             config = configs.get(partition.topic)
             if config is None:
                 config = configs[partition.topic] = config_for(partition.topic)
-            log = open_log(
-                disk,
-                f"{path}/{name}",
-                partition,
-                config,
-                directory._warm,
-                clean=clean,
-                checkpoints=Checkpoints(
-                    points.get(partition, 0),
-                    starts.get(partition, 0),
-                    watermarks.get(partition, 0),
-                ),
-            )
+            try:
+                log = open_log(
+                    disk,
+                    f"{path}/{name}",
+                    partition,
+                    config,
+                    directory._warm,
+                    clean=clean,
+                    checkpoints=Checkpoints(
+                        points.get(partition, 0),
+                        starts.get(partition, 0),
+                        watermarks.get(partition, 0),
+                    ),
+                )
+            except NotADirectoryError:
+                what = "named like a partition, but not a directory"
+                findings.append(Finding(f"{path}/{name}", what, "left alone"))
+                continue
             log.on_roll = directory._rolled.append
             directory.logs[partition] = log
             findings += log.findings
@@ -136,7 +141,12 @@ class LogDirectory:
         if partition in self.logs:
             raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"{self.path} holds {partition}")
         path = f"{self.path}/{partition}"
-        log = create_log(self._disk, path, partition, topic_id, config, self._warm)
+        try:
+            log = create_log(self._disk, path, partition, topic_id, config, self._warm)
+        except FileExistsError:
+            raise Failed(
+                Code.KAFKA_STORAGE_ERROR, f"{path} is not a directory; move it elsewhere"
+            ) from None
         log.on_roll = self._rolled.append
         self.logs[partition] = log
         return log

@@ -9,6 +9,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory, read_meta
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.ports import Disk
 from barnabas.system.disk import SystemDisk
 from tests.log.batches import DATA, META, NOW, PARTITION, TOPIC_ID, batch, new_log, open_directory
 from tests.simulator.disk import SimulatedDisk
@@ -127,6 +128,22 @@ def test_names_that_are_no_partitions_are_left_alone(disk: SimulatedDisk) -> Non
     disk.make_directory(f"{DATA}/lost+found")
     disk.make_directory(f"{DATA}/orders-x")
     assert open_directory(disk).logs == {}
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_a_file_named_like_a_partition_does_not_stop_the_start(tmp_path: Path, real: bool) -> None:
+    disk: Disk = SystemDisk() if real else SimulatedDisk()
+    path = str(tmp_path) if real else DATA
+    disk.make_directory(path)
+    disk.replace_file(f"{path}/backup-1", b"mine")
+    directory = open_directory(disk, CONFIG, path)
+    assert directory.logs == {}
+    assert [(found.path, found.action) for found in directory.findings] == [
+        (f"{path}/backup-1", "left alone")
+    ]
+    with pytest.raises(KafkaError, match="move it elsewhere"):
+        directory.create(TopicPartition("backup", 1), TOPIC_ID, CONFIG)
+    assert disk.read_file(f"{path}/backup-1") == b"mine"
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".", "a/b", "x" * 250])

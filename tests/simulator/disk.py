@@ -135,13 +135,14 @@ class SimulatedDisk:
 
     def list(self, path: str) -> list[str]:
         if path not in self._directories:
-            raise FileNotFoundError(path)
+            raise NotADirectoryError(path) if self.exists(path) else FileNotFoundError(path)
         return sorted(self._directories[path])
 
     def make_directory(self, path: str) -> None:
         parent = ""
         for name in path.strip("/").split("/"):
-            self._directories[parent or "/"].setdefault(name, None)
+            if self._directories[parent or "/"].setdefault(name, None) is not None:
+                raise FileExistsError(path)
             parent = f"{parent}/{name}"
             self._directories.setdefault(parent, {})
             self._synced.setdefault(parent, {})
