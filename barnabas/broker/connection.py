@@ -22,6 +22,7 @@ REQUESTS_MAX = 256
 RECEIVE_SIZE = 64 * 1024
 SEND_PARTS_MAX = 256
 SMALL_SLICE = 16 * 1024  # below this, one read is cheaper than two more calls
+GATHER_MAX = 64 * 1024  # bytes read from files ahead of what the socket has taken
 TURN_REPLIES_MAX = 64 * 1024  # bytes of immediate replies, after which others have their turn
 REPLY_COST = 256  # what a reply counts at the least: short ones take time too
 FRAME_SIZE_MIN = 8  # api key, version, correlation id
@@ -339,15 +340,17 @@ class Connection:
         """The end of the parts that can leave in one call; small slices are read for it."""
         out = self._out
         end = min(len(out), start + SEND_PARTS_MAX)
+        gathered = 0
         for index in range(start, end):
             part = out[index]
             if type(part) is FileSlice:
-                if part.length > SMALL_SLICE:
+                if part.length > SMALL_SLICE or gathered >= GATHER_MAX:
                     return index
                 data = part.file.read(part.position, part.length)
                 if len(data) < part.length:
                     raise OSError(0, "the file is shorter than the reply promised")
-                out[index] = data
+                out[index] = part = data
+            gathered += len(part)  # type: ignore[arg-type]
         return end
 
     # Readiness

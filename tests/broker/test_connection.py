@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.broker.buffers import FIRST_SIZE, Buffers
 from barnabas.broker.connection import (
+    GATHER_MAX,
     REQUESTS_MAX,
     SLOW_FRAME_CROWDED_MS,
     SMALL_SLICE,
@@ -148,8 +149,10 @@ def _echo(connection: Connection, frame: bytes) -> Parts:
 class MemoryFile:
     def __init__(self, data: bytes) -> None:
         self.data = data
+        self.bytes_read = 0
 
     def read(self, position: int, length: int) -> bytes:
+        self.bytes_read += length
         return self.data[position : position + length]
 
 
@@ -273,6 +276,21 @@ def test_file_slices_leave_in_place_whatever_the_socket_takes(room: int, size: i
         world.stream.room = 1000
         world.pump()
     assert world.stream.sent == whole
+
+
+def test_no_more_of_small_file_slices_is_read_than_is_about_to_leave() -> None:
+    world = World(MemoryStream(room=10))
+    file = MemoryFile(bytes(SMALL_SLICE))
+    slices: Parts = [FileSlice(file, 0, SMALL_SLICE)] * 100  # type: ignore[arg-type]
+    world.answers = lambda *_: slices.copy()
+    world.receive(b"request!")
+    for _ in range(10):
+        world.stream.room = 10
+        world.pump()
+    assert file.bytes_read <= GATHER_MAX + SMALL_SLICE
+    world.stream.room = 1 << 30
+    world.pump()
+    assert len(world.stream.sent) == file.bytes_read == 100 * SMALL_SLICE
 
 
 @pytest.mark.parametrize("size", [10, SMALL_SLICE + 1])
