@@ -100,7 +100,8 @@ class Connection:
         self.lane = Lane.CONTROL
         self.queued = False
         self.open = True
-        self.active_ms = door.now_ms
+        self.active_ms = door.now_ms  # when bytes last came or left, or a reply was ready to
+        self._turning = False
         self._read_on()
 
     # Reading
@@ -380,17 +381,23 @@ class Connection:
 
         Less is borne when it is crowded: when others wait for the memory that frames hold.
         """
-        if self._frame is None and not self._kept:
+        if self._frame is None:
+            # Whole requests that we have not come to yet are no fault of the peer's.
+            cut = bool(self._kept) and self._reading
+            return cut and now_ms - self.active_ms > SLOW_FRAME_MS
+        if self._wants_room:
             return False
-        if self._busy or self._slots or self._wants_room:
-            return False
-        grace_ms = SLOW_FRAME_MS
-        if self._frame is not None and crowded:
+        if not crowded:
+            # A peer that takes its replies slowly is not read from: see `waiting`.
+            grace_ms = SLOW_FRAME_MS
+            if self._writing:
+                return False
+        else:
             grace_ms = SLOW_FRAME_CROWDED_MS
             if now_ms - self.active_ms > grace_ms:
                 return True
-        started = self._frame_started_ms if self._frame is not None else self.active_ms
-        return now_ms - started > grace_ms + self._filled // SLOW_FRAME_BYTES_PER_MS
+        taken_ms = now_ms - self._frame_started_ms
+        return taken_ms > grace_ms + self._filled // SLOW_FRAME_BYTES_PER_MS
 
     def _break_off(self, reason: str) -> None:
         """The requests before the bad one were honest: what answers they have, they get."""

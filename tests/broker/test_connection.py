@@ -13,6 +13,7 @@ from barnabas.broker.connection import (
     GATHER_MAX,
     REQUESTS_MAX,
     SLOW_FRAME_CROWDED_MS,
+    SLOW_FRAME_MS,
     SMALL_SLICE,
     TURN_REPLIES_MAX,
     Connection,
@@ -384,6 +385,39 @@ def test_a_frame_that_drips_is_too_slow_and_a_large_honest_one_is_not() -> None:
     world.stream.incoming += b"x" * (4 << 20)
     world.pump()
     assert not world.connection.too_slow(60_000)
+
+
+def test_a_frame_that_drips_behind_a_request_that_waits_is_too_slow_as_well() -> None:
+    world = World(MemoryStream())
+    world.answers = lambda *_: Later()
+    world.stream.incoming += pack(">i", 8) + b"a poll.." + pack(">i", 100_000) + b"x"
+    world.pump()
+    assert world.connection.waiting
+    assert not world.connection.too_slow(SLOW_FRAME_MS)
+    assert world.connection.too_slow(SLOW_FRAME_MS + 1)
+    assert world.connection.too_slow(SLOW_FRAME_CROWDED_MS + 1, crowded=True)
+
+
+def test_requests_that_wait_for_one_of_ours_are_not_too_slow() -> None:
+    world = World(MemoryStream())
+
+    def answer(connection: Connection, frame: bytes) -> Later[Parts]:
+        connection.hold()
+        return Later()
+
+    world.answers = answer
+    world.stream.incoming += pack(">i", 8) + b"at work." + pack(">i", 8) + b"nex"
+    world.pump()
+    assert not world.connection.too_slow(1 << 40)
+    assert not world.connection.too_slow(1 << 40, crowded=True)
+
+
+def test_a_frame_behind_replies_that_are_not_taken_holds_its_memory_until_it_is_wanted() -> None:
+    world = World(MemoryStream(room=3))
+    world.stream.incoming += pack(">i", 8) + b"a reply." + pack(">i", 100_000) + b"x"
+    world.pump()
+    assert not world.connection.too_slow(SLOW_FRAME_MS + 1)
+    assert world.connection.too_slow(SLOW_FRAME_MS + 1, crowded=True)
 
 
 def test_short_requests_for_long_replies_wait_until_these_have_left() -> None:

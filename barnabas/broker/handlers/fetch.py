@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
+WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
 
 
 def handle(
@@ -226,7 +227,7 @@ class FetchWait:
         self.later.cancelled = self._leave
         for partition in plan.partitions:
             partition.waiters.append(self)
-        wait_s = reading.request.max_wait_ms / 1000
+        wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
         self._timer = self._loop.call_later(wait_s, self._finish)
 
     def appended(self, size: int) -> None:
