@@ -24,7 +24,7 @@ COMMANDS = {
     "consume": "Read records from a topic.",
 }
 
-
+_TEXT_SHOWN_MAX = 100
 _COMPLETION = "_BARNABAS_COMPLETE"  # what the shell sets to ask for completions
 
 
@@ -81,6 +81,10 @@ def run(arguments: Sequence[str]) -> int:
     except KafkaError as problem:
         click.echo(f"barnabas: {problem.detail}", err=True)
         return exits.exit_code_of(problem)
+    except UnicodeEncodeError as problem:  # such as bytes of the command line that are no text
+        shown = problem.object[:_TEXT_SHOWN_MAX]
+        click.echo(f"barnabas: {shown!r} cannot be written as {problem.encoding}", err=True)
+        return exits.USAGE
     except OSError as problem:
         named = f"{problem.filename}: " if problem.filename else ""
         click.echo(f"barnabas: {named}{problem.strerror or problem}", err=True)

@@ -22,6 +22,11 @@ Formatter = Callable[["Message"], bytes]
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\", "'": b"'", '"': b'"'}
 
 
+def raw(argument: str) -> bytes:
+    """The bytes of the command line that Python made this text of."""
+    return argument.encode(errors="surrogateescape")
+
+
 def _text(value: bytes | None) -> bytes:
     return b"" if value is None else value
 
@@ -88,7 +93,7 @@ def compile_format(text: str, null: bytes | None = None) -> Formatter:
             part, position = _letter(text, position + 1, null)
             parts.append(part)
         else:
-            literal += character.encode()
+            literal += raw(character)
             position += 1
     close_literal()
     return lambda message: b"".join([part(message) for part in parts])
@@ -103,7 +108,7 @@ def unescape(text: str) -> bytes:
             escaped, position = _escape(text, position + 1)
             found += escaped
         else:
-            found += text[position].encode()
+            found += raw(text[position])
             position += 1
     return bytes(found)
 
@@ -146,7 +151,14 @@ def _or_null(letter: str, null: bytes) -> Formatter:
 def _strftime(pattern: str) -> Formatter:
     from datetime import UTC, datetime
 
-    return lambda m: datetime.fromtimestamp(m.timestamp / 1000, UTC).strftime(pattern).encode()
+    def format_(message: "Message") -> bytes:
+        try:
+            moment = datetime.fromtimestamp(message.timestamp / 1000, UTC)
+        except (OverflowError, ValueError, OSError):  # past the year 9999
+            return b"%d" % message.timestamp
+        return raw(moment.strftime(pattern))
+
+    return format_
 
 
 def to_json(message: "Message") -> bytes:
@@ -172,7 +184,10 @@ def from_json(
     line: bytes,
 ) -> "tuple[bytes | None, bytes | None, Headers, int | None]":
     """Key, value, headers and timestamp of a line that `to_json` wrote. ValueError if not."""
-    fields = json.loads(line)
+    try:
+        fields = json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(fields, dict):
         raise ValueError("expected an object")
     flat = fields.get("headers") or []
@@ -225,4 +240,5 @@ def _from_json_value(name: str, value: Any) -> bytes | None:
 def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError('"headers": a name is not text')
+    value.encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
     return value

@@ -13,7 +13,7 @@ import click
 from barnabas.config.client import OPTIONS, ClientConfig
 from barnabas.config.option import Option
 from barnabas.config.properties import parse_properties
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
@@ -72,9 +72,14 @@ def open_cluster(ctx: click.Context) -> "Cluster":
     from barnabas.client.cluster import Cluster
 
     config = client_config(ctx)
-    return Cluster(
-        config.bootstrap_servers, client_id=config.client_id, timeout_ms=config.request_timeout_ms
-    )
+    try:
+        return Cluster(
+            config.bootstrap_servers,
+            client_id=config.client_id,
+            timeout_ms=config.request_timeout_ms,
+        )
+    except InvalidRequest as problem:  # it has asked nobody yet: -b is wrong
+        raise click.UsageError(problem.detail) from None
 
 
 @contextmanager
@@ -94,6 +99,17 @@ def pairs(texts: Iterable[str], what: str = "NAME=VALUE") -> dict[str, str]:
             raise click.UsageError(f"{text!r}: expected {what}")
         found[name.strip()] = value
     return found
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """The options in a file given to -F."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except UnicodeDecodeError as problem:
+        raise click.UsageError(f"-F {path}: byte {problem.start} is not UTF-8") from None
+    except KafkaError as problem:
+        raise click.UsageError(f"-F {path}: {problem.detail}") from None
 
 
 def list_options(options: Iterable[Option[Any]]) -> None:
@@ -118,9 +134,8 @@ def _take_settings(ctx: click.Context, parameter: click.Parameter, texts: tuple[
 
 def _take_file(ctx: click.Context, parameter: click.Parameter, path: str | None) -> None:
     if path is not None:
-        with open(path, encoding="utf-8") as file:
-            for name, value in parse_properties(file.read()).items():
-                _settings(ctx).setdefault(name, value)
+        for name, value in read_properties(path).items():
+            _settings(ctx).setdefault(name, value)
 
 
 def _take_servers(ctx: click.Context, parameter: click.Parameter, servers: str | None) -> None:

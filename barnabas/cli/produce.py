@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.formats import from_json, unescape
+from barnabas.cli.formats import from_json, raw, unescape
 from barnabas.cli.options import client_config, cluster_options, open_cluster
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import check_topic_name
@@ -76,7 +76,7 @@ def command(
 
     end = _delimiter(delimiter, "-D")
     shape = _Input(
-        None if key is None else key.encode(),
+        None if key is None else raw(key),
         None if key_delimiter is None else _delimiter(key_delimiter, "-K"),
         _headers(headers),
         as_json,
@@ -208,7 +208,9 @@ def _headers(texts: tuple[str, ...]) -> "Headers":
     found: list[tuple[str, bytes | None]] = []
     for text in texts:
         name, equals, value = text.partition("=")
-        found.append((name, value.encode() if equals else None))
+        if raw(name).decode(errors="replace") != name:
+            raise click.UsageError(f"-H {text!r}: the name is not UTF-8")
+        found.append((name, raw(value) if equals else None))
     return tuple(found)
 
 

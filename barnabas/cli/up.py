@@ -7,11 +7,10 @@ from contextlib import contextmanager
 
 import click
 
-from barnabas.cli.options import list_options, pairs
+from barnabas.cli.options import list_options, pairs, read_properties
 from barnabas.config import broker
 from barnabas.config.alter import check_static
 from barnabas.config.kinds import Address, parse_address
-from barnabas.config.properties import parse_properties
 from barnabas.model.errors import KafkaError
 
 DEFAULT_DATA = "barnabas-data"
@@ -84,16 +83,17 @@ def command(
 
 
 def _static(settings: tuple[str, ...], file: str | None) -> dict[str, str]:
-    given: dict[str, str] = {}
+    given = {} if file is None else read_properties(file)
     try:
-        if file is not None:
-            with open(file, encoding="utf-8") as text:
-                given = parse_properties(text.read())
         static, ignored = check_static({**given, **pairs(settings)})
     except KafkaError as problem:
         raise click.UsageError(problem.detail) from None
     for name in ignored:
         click.echo(f"barnabas: ignoring {name}: it tunes a part that is not here", err=True)
+    for name, text in static.items():
+        option = broker.OPTIONS[name]
+        if not option.honoured and option.parse(text) != option.default:
+            click.echo(f"barnabas: {name} has no effect yet", err=True)
     return static
 
 

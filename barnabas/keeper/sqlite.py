@@ -7,6 +7,7 @@ Used from one thread at a time; a call may block on the disk, so not from an eve
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from barnabas.keeper.keeper import (
     ANY_VERSION,
@@ -22,6 +23,7 @@ from barnabas.keeper.keeper import (
     of_version,
     parent,
 )
+from barnabas.model.errors import Code, Failed
 
 _BUSY_MS_MAX = 10_000
 _SCHEMA_VERSION = 1
@@ -41,16 +43,19 @@ class SqliteKeeper:
 
     def __init__(self, path: str) -> None:
         self._file = path
-        self._database = sqlite3.connect(
-            path,
-            timeout=_BUSY_MS_MAX / 1000,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=32,
-        )
         try:
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=FULL")
+            self._database = sqlite3.connect(
+                path,
+                timeout=_BUSY_MS_MAX / 1000,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=32,
+            )
+        except sqlite3.Error as problem:
+            raise _failed(path, problem) from None
+        try:
+            self._execute("PRAGMA journal_mode=WAL")
+            self._execute("PRAGMA synchronous=FULL")
             self._make_schema()
         except BaseException:
             self._database.close()
@@ -60,12 +65,10 @@ class SqliteKeeper:
         self.multi([Create(path, data)])
 
     def get(self, path: str) -> Node:
-        row = self._database.execute(
-            "SELECT data, version FROM node WHERE path = ?", (path,)
-        ).fetchone()
-        if row is None:
+        rows = self._execute("SELECT data, version FROM node WHERE path = ?", (path,))
+        if not rows:
             raise NoNode(path)
-        return Node(row[0], row[1])
+        return Node(*rows[0])
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
         check_operations([Set(path, data, version)])
@@ -76,12 +79,11 @@ class SqliteKeeper:
         self.multi([Delete(path, version)])
 
     def exists(self, path: str) -> bool:
-        query = "SELECT 1 FROM node WHERE path = ?"
-        return self._database.execute(query, (path,)).fetchone() is not None
+        return bool(self._execute("SELECT 1 FROM node WHERE path = ?", (path,)))
 
     def children(self, path: str) -> list[str]:
         above = "" if path == "/" else path
-        rows = self._database.execute("SELECT path FROM node WHERE parent = ?", (above,)).fetchall()
+        rows = self._execute("SELECT path FROM node WHERE parent = ?", (above,))
         if not rows and above:
             self._version(path)
         return sorted(name.rpartition("/")[2] for (name,) in rows)
@@ -98,27 +100,36 @@ class SqliteKeeper:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         # IMMEDIATE: what is read inside is still so when it is written.
-        self._database.execute("BEGIN IMMEDIATE")
+        self._execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._execute("COMMIT")
         except BaseException:
-            self._database.execute("ROLLBACK")
+            if self._database.in_transaction:  # SQLite ends it by itself after some failures
+                self._execute("ROLLBACK")
             raise
-        self._database.execute("COMMIT")
+
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        """The rows it gives."""
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.Error as problem:
+            raise _failed(self._file, problem) from None
 
     def _make_schema(self) -> None:
         with self._transaction():
-            (found,) = self._database.execute("PRAGMA user_version").fetchone()
+            [(found,)] = self._execute("PRAGMA user_version")
             if found == _SCHEMA_VERSION:
                 return
             if found != 0:
-                raise ValueError(
+                raise Failed(
+                    Code.KAFKA_STORAGE_ERROR,
                     f"{self._file} has schema {found}, this version reads {_SCHEMA_VERSION}: "
-                    "use the version of Barnabas that wrote it"
+                    "use the version of Barnabas that wrote it",
                 )
             for statement in _SCHEMA.split(";"):
-                self._database.execute(statement)
-            self._database.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+                self._execute(statement)
+            self._execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
     def _apply(self, operation: Operation) -> None:
         path = operation.path
@@ -130,7 +141,7 @@ class SqliteKeeper:
             of_version(path, self._version(path), operation.version)
             if self.children(path):
                 raise NotEmpty(path)
-            self._database.execute("DELETE FROM node WHERE path = ?", (path,))
+            self._execute("DELETE FROM node WHERE path = ?", (path,))
         else:
             of_version(path, self._version(path), operation.version)
 
@@ -140,19 +151,23 @@ class SqliteKeeper:
             raise NoNode(above, f"cannot create {path}")
         if self.exists(path):
             raise NodeExists(path)
-        self._database.execute("INSERT INTO node VALUES (?, ?, ?, 0)", (path, above, bytes(data)))
+        self._execute("INSERT INTO node VALUES (?, ?, ?, 0)", (path, above, bytes(data)))
 
     def _set(self, path: str, data: bytes, version: int) -> int:
         found = self._version(path)
         of_version(path, found, version)
-        self._database.execute(
+        self._execute(
             "UPDATE node SET data = ?, version = ? WHERE path = ?", (bytes(data), found + 1, path)
         )
         return found + 1
 
     def _version(self, path: str) -> int:
         query = "SELECT version FROM node WHERE path = ?"
-        row: tuple[int] | None = self._database.execute(query, (path,)).fetchone()
-        if row is None:
+        rows: list[tuple[int]] = self._execute(query, (path,))
+        if not rows:
             raise NoNode(path)
-        return row[0]
+        return rows[0][0]
+
+
+def _failed(file: str, problem: sqlite3.Error) -> Failed:
+    return Failed(Code.KAFKA_STORAGE_ERROR, f"keeper file {file}: {problem}")

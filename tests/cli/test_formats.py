@@ -164,3 +164,22 @@ def test_a_table_is_as_wide_as_it_needs_to_be() -> None:
         "NAME  COUNT  LIST\na         1  1,2\nlong    100\n"
     )
     assert table([], ["name"]) == "NAME\n"
+
+
+@pytest.mark.parametrize("format_", ["%d", "%d{strftime[%H:%M]}"])
+def test_a_time_past_the_year_9999_is_a_bare_number(format_: str) -> None:
+    far = message()._replace(timestamp=2**62)
+    assert compile_format(format_)(far) == b"%d" % 2**62
+
+
+def test_bytes_of_the_command_line_that_are_no_text_stay_as_they_are() -> None:
+    assert unescape("a\udcff") == b"a\xff"
+    assert compile_format("\udcff%s")(message()) == b"\xffvalue"
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"payload":' + b"[" * 100_000, b'{"headers":["\\ud800","x"]}', b'{"key":"\\ud800"}']
+)
+def test_a_line_that_is_no_record_is_a_value_error(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"nested|surrogates"):
+        from_json(line)

@@ -221,3 +221,15 @@ def test_a_record_of_ten_megabytes_goes_through(shell: Shell, topic: str) -> Non
     large = "x" * 10_000_000
     shell.out("produce", topic, stdin=large)
     assert shell.out("consume", topic, "-e", "-f", "%s") == large
+
+
+def test_a_key_and_a_header_may_be_any_bytes(shell: Shell, topic: str) -> None:
+    shell.out("produce", topic, "-k", "\udcff", "-H", "h=\udcfe", stdin="v\n")
+    assert shell.out("consume", topic, "-e", "-f", "%k %h %s") == "\udcff h=\udcfe v"
+
+
+def test_text_for_the_broker_that_is_not_utf_8_is_one_line(shell: Shell, topic: str) -> None:
+    ended = shell("topic", "create", topic, "-c", "retention.ms=\udcff")
+    assert ended.code == 1
+    assert "topics.configs.value" in ended.err
+    assert ended.err.count("\n") == 1

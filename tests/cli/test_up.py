@@ -76,6 +76,14 @@ def test_a_file_of_kafkas_options_works_and_says_what_it_ignores(tmp_path: Path)
     assert process.returncode == 0
 
 
+def test_a_broken_keeper_file_is_one_line_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "keeper.db").write_bytes(b"not a database" * 1000)
+    ended = barnabas("up", "--data", str(tmp_path), "--listen", "127.0.0.1:0")
+    assert ended.code == 1
+    assert str(tmp_path / "keeper.db") in ended.err
+    assert ended.err.count("\n") == 1
+
+
 def _data_directory(pid: int) -> str:
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
         target = os.readlink(f"/proc/{pid}/fd/{descriptor}")

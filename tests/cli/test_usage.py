@@ -59,6 +59,12 @@ def test_the_version_is_the_packages() -> None:
         (["up", "--data", "x", "--ephemeral"], "exclude each other"),
         (["up", "--listen", "localhost"], "expected HOST:PORT"),
         (["up", "-X", "log.dirs=/a,/b"], "one is supported"),
+        (["up", "-X", "log.flush.interval.messages=1"], "does not implement this option yet"),
+        (["topic", "ls", "-b", "localhost:x"], "bootstrap server 'localhost:x'"),
+        (["topic", "ls", "-b", ","], "bootstrap"),
+        (["consume", "x", "-o", "9" * 30], "expected at most 9223372036854775807"),
+        (["consume", "x", "-o", "s@" + "9" * 30], "expected at most 9223372036854775807"),
+        (["produce", "x", "-H", "\udcff=1"], "the name is not UTF-8"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_remedy(arguments: list[str], said: str) -> None:
@@ -96,3 +102,19 @@ def test_options_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> N
     given = barnabas("topic", "ls", "-F", str(file), "-b", "127.0.0.1:2")
     assert "127.0.0.1:2:" in given.err
     assert barnabas("topic", "ls", "-F", str(tmp_path / "gone")).code == 2
+
+
+@pytest.mark.parametrize("command", [["up"], ["topic", "ls"]])
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"a=1\nb=\xff\n", "byte 6 is not UTF-8"), (b"=\n", "is not name=value")]
+)
+def test_a_file_of_options_that_cannot_be_read_is_one_line(
+    tmp_path: Path, command: list[str], content: bytes, said: str
+) -> None:
+    file = tmp_path / "odd.properties"
+    file.write_bytes(content)
+    ended = barnabas(*command, "-F", str(file))
+    assert ended.code == 2
+    assert f"{file}" in ended.err
+    assert said in ended.err
+    assert ended.err.count("\n") == 1

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.keeper.keeper import Node
 from barnabas.keeper.sqlite import SqliteKeeper
+from barnabas.model.errors import Code, Failed
 
 _WRITER = """
 import sys
@@ -70,5 +71,30 @@ def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     later = sqlite3.connect(file)
     later.execute("PRAGMA user_version = 99")
     later.close()
-    with pytest.raises(ValueError, match="schema 99"):
+    with pytest.raises(Failed, match="schema 99"):
         SqliteKeeper(file)
+
+
+def test_a_broken_file_is_a_storage_error_that_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "keeper"
+    file.write_bytes(b"not a database" * 1000)
+    with pytest.raises(Failed, match=str(file)) as failed:
+        SqliteKeeper(str(file))
+    assert failed.value.code is Code.KAFKA_STORAGE_ERROR
+    with pytest.raises(Failed, match=str(tmp_path)):
+        SqliteKeeper(str(tmp_path))
+
+
+def test_a_file_that_breaks_later_is_a_storage_error(tmp_path: Path) -> None:
+    import sqlite3
+
+    file = str(tmp_path / "keeper")
+    keeper = SqliteKeeper(file)
+    keeper.create("/a", b"x")
+    with sqlite3.connect(file) as other:
+        other.execute("DROP TABLE node")
+    other.close()
+    for use in (keeper.get, keeper.exists, keeper.children, keeper.create, keeper.delete):
+        with pytest.raises(Failed, match="no such table"):
+            use("/a")
+    keeper.close()
