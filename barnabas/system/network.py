@@ -17,6 +17,7 @@ from barnabas.system.logs import Logger
 ACCEPTS_PER_WAKE_MAX = 64
 BACKLOG = 1024
 PIPE_SIZE = 1 << 20
+_NO_DESCRIPTOR = -1
 
 
 class Pipe:
@@ -132,7 +133,7 @@ class SocketListening:
         self._loop = loop
         self._log = log
         self._pipe = Pipe()
-        self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve = _spare_descriptor()
         self.host, self.port = listening.getsockname()[:2]
         loop.add_reader(listening.fileno(), self._accept)
 
@@ -159,18 +160,23 @@ class SocketListening:
             reason=error.strerror,
             remedy="raise the limit of open files (ulimit -n) or lower max.connections",
         )
-        os.close(self._reserve)
+        self._close_reserve()
         try:
             self._socket.accept()[0].close()
         except OSError:
             pass
-        finally:
-            self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve = _spare_descriptor()
 
     def close(self) -> None:
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
-        os.close(self._reserve)
+        self._close_reserve()
+
+    def _close_reserve(self) -> None:
+        """Once only: the same number may be another file's by then."""
+        if self._reserve != _NO_DESCRIPTOR:
+            os.close(self._reserve)
+            self._reserve = _NO_DESCRIPTOR
 
 
 class SystemNetwork:
@@ -188,6 +194,14 @@ class SystemNetwork:
         listening.listen(BACKLOG)
         listening.setblocking(False)
         return SocketListening(listening, accepted, asyncio.get_running_loop(), self._log)
+
+
+def _spare_descriptor() -> int:
+    """None when another thread took the last one; the next to be turned away tries again."""
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return _NO_DESCRIPTOR
 
 
 def _bound(host: str, port: int) -> socket.socket:
