@@ -28,7 +28,7 @@ from barnabas.keeper.keeper import (
 )
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
-from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -127,9 +127,15 @@ class Catalog:
             ]
             if overrides:
                 operations.append(Create(paths.topic_config(name), paths.config_data(overrides)))
+            # A creation that failed may have left its nodes: these take their place.
+            operations[:0] = self._deletes(paths.topic(name), paths.topic_config(name))
             await self._in_thread(lambda: self._keeper.multi(operations))
             topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
-            await self._open_in_slices(topic, partitions)
+            try:
+                await self._open_in_slices(topic, partitions)
+            except (OSError, KafkaError) as error:
+                await self._unmake(topic, partitions)
+                raise _failed(f"topic {name!r} not created", error) from error
             self._broker.topics.add(topic)
         self._broker.log.info("topic created", topic=name, id=id_, partitions=partitions)
         return topic
@@ -150,12 +156,10 @@ class Catalog:
         async with self._one_at_a_time:
             self._check_exists(topic)
             mark = paths.deleted_topic(topic.name)
-            operations: list[Operation] = [
-                Delete(paths.topic(topic.name)),
+            operations = [
+                *self._deletes(paths.topic(topic.name), paths.topic_config(topic.name), mark),
                 Create(mark, paths.deleted_topic_data(topic.id)),
             ]
-            if self._keeper.exists(paths.topic_config(topic.name)):
-                operations.append(Delete(paths.topic_config(topic.name)))
             await self._in_thread(lambda: self._keeper.multi(operations))
             self._broker.topics.remove(topic)
             async with self._broker.housekeeping.paths:
@@ -181,7 +185,14 @@ class Catalog:
                 )
             data = self._topic_data(topic.id, total)
             await self._in_thread(lambda: self._keeper.set(paths.topic(topic.name), data))
-            await self._open_in_slices(topic, total)
+            try:
+                await self._open_in_slices(topic, total)
+            except (OSError, KafkaError) as error:
+                opened = len(topic.partitions)  # these may be in use already: they stay
+                data = self._topic_data(topic.id, opened)
+                await self._in_thread(lambda: self._keeper.set(paths.topic(topic.name), data))
+                problem = f"topic {topic.name!r} has {opened} partitions, not {total}"
+                raise _failed(problem, error) from error
         self._broker.log.info("partitions added", topic=topic.name, had=have, has=total)
 
     async def configure_topic(self, topic: Topic, change: Change) -> None:
@@ -228,6 +239,25 @@ class Catalog:
         """It may have been deleted while this change waited for its turn."""
         if self._broker.topics.by_id(topic.id) is None:
             raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name!r}")
+
+    def _deletes(self, *nodes: str) -> list[Operation]:
+        """For those that are there."""
+        return [Delete(path) for path in nodes if self._keeper.exists(path)]
+
+    async def _unmake(self, topic: Topic, total: int) -> None:
+        """Take back a topic that could not be made whole; nobody has seen it yet."""
+        logs = self._broker.logs
+        try:
+            async with self._broker.housekeeping.paths:
+                for index in range(total):
+                    name = TopicPartition(topic.name, index)
+                    if name in logs.logs:
+                        logs.delete(name)
+            await self._broker.housekeeping.logs_deleted()
+            operations = self._deletes(paths.topic(topic.name), paths.topic_config(topic.name))
+            await self._in_thread(lambda: self._keeper.multi(operations))
+        except (OSError, KafkaError) as error:
+            self._broker.log.error("topic half made", topic=topic.name, reason=str(error))
 
     async def _open_in_slices(self, topic: Topic, total: int) -> None:
         """Thousands of new files would keep everybody waiting: others get their turn between."""
@@ -303,6 +333,11 @@ class Catalog:
     async def _in_thread(self, call: Callable[[], T]) -> T:
         """The keeper syncs to disk: never on the loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+
+def _failed(problem: str, error: OSError | KafkaError) -> Failed:
+    reason = error.detail if isinstance(error, KafkaError) else error.strerror or error
+    return Failed(Code.KAFKA_STORAGE_ERROR, f"{problem}: {reason}")
 
 
 def log_config(config: TopicConfig, broker: "Broker") -> LogConfig:

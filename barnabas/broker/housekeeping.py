@@ -5,6 +5,7 @@ touches nothing that the loop changes.
 """
 
 import asyncio
+import errno
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 TICK_S = 1.0
 CHECKPOINT_EVERY_TICKS = 5
 EXPIRE_EVERY_TICKS = 600
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Housekeeping:
@@ -30,6 +32,7 @@ class Housekeeping:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         self._work: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._disk_full = False  # found when a checkpoint was last written
         # Held while logs are synced by their paths, and while logs are renamed.
         self.paths = asyncio.Lock()
 
@@ -73,7 +76,7 @@ class Housekeeping:
         try:
             for log in logs.take_rolled():
                 await self._sync(log)
-            if self._ticks % CHECKPOINT_EVERY_TICKS == 0:
+            if self._ticks % CHECKPOINT_EVERY_TICKS == 0 or self._disk_full:
                 await self._checkpoint()
         except OSError as error:
             self._failed(error)
@@ -91,9 +94,24 @@ class Housekeeping:
 
     async def _checkpoint(self) -> None:
         # Made and handed to the one thread without an await between: the last made is on disk.
-        checkpoint = self._broker.logs.pending_checkpoint()
-        if checkpoint is not None:
+        logs, log = self._broker.logs, self._broker.log
+        checkpoint = logs.pending_checkpoint()
+        if checkpoint is None:
+            return
+        try:
             await self._in_thread(checkpoint.run)
+        except OSError as error:
+            logs.not_written(checkpoint)
+            if error.errno not in NO_ROOM:
+                raise
+            # The files of before are whole, only older: a recovery would read a little more.
+            if not self._disk_full:
+                log.error("checkpoint not written: make room", path=logs.path, reason=str(error))
+            self._disk_full = True
+            return
+        if self._disk_full:
+            log.info("checkpoint written: there is room again", path=logs.path)
+        self._disk_full = False
 
     def _failed(self, error: OSError) -> None:
         """After a failed sync nobody knows what is on the disk; trying again would only hide it.

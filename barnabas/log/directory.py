@@ -8,6 +8,7 @@ Not here: several directories, disk faults, retention.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import UUID
 
 from barnabas.log.checkpoints import (
@@ -44,17 +45,19 @@ class CheckpointWork:
     Files below the start of a log go here too, once that start is on disk.
     """
 
-    __slots__ = ("_disk", "_doomed", "_files")
+    __slots__ = ("_disk", "_path", "doomed", "files")
 
-    def __init__(self, disk: Disk, files: list[tuple[str, bytes]], doomed: list[str]) -> None:
+    def __init__(self, disk: Disk, path: str, files: dict[str, bytes], doomed: list[str]) -> None:
         self._disk = disk
-        self._files = files
-        self._doomed = doomed
+        self._path = path
+        self.files = files
+        self.doomed = doomed
 
     def run(self) -> None:
-        for path, data in self._files:
-            self._disk.replace_file(path, data)
-        for path in self._doomed:
+        """All of it, or an OSError: then `LogDirectory.not_written` has it made again."""
+        for name, data in self.files.items():
+            self._disk.replace_file(f"{self._path}/{name}", data)
+        for path in self.doomed:
             self._disk.remove(path)
 
 
@@ -74,6 +77,7 @@ class LogDirectory:
         self.findings: list[Finding] = []
         self.deleted: list[str] = []  # renamed directories whose removal is due
         self._rolled: list[Log] = []
+        self._doomed: list[str] = []  # files of a checkpoint that failed
         self._named: set[TopicPartition] = set()  # in the checkpoints as they were found
 
     @classmethod
@@ -136,7 +140,7 @@ class LogDirectory:
         return directory
 
     def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
-        """A new, empty log."""
+        """A new, empty log; an OSError leaves nothing of it."""
         check_topic_name(partition.topic)
         if partition in self.logs:
             raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"{self.path} holds {partition}")
@@ -147,6 +151,10 @@ class LogDirectory:
             raise Failed(
                 Code.KAFKA_STORAGE_ERROR, f"{path} is not a directory; move it elsewhere"
             ) from None
+        except OSError:
+            with suppress(OSError):
+                self._disk.remove_tree(path)
+            raise
         log.on_roll = self._rolled.append
         self.logs[partition] = log
         return log
@@ -201,12 +209,18 @@ class LogDirectory:
             HIGH_WATERMARK: encode_offsets((tp, log.high_watermark) for tp, log in logs),
         }
         changed = {name: data for name, data in contents.items() if self._written.get(name) != data}
-        doomed = [path for log in self.logs.values() for path in log.take_doomed()]
+        doomed, self._doomed = self._doomed, []
+        doomed += [path for log in self.logs.values() for path in log.take_doomed()]
         if not changed and not doomed:
             return None
         self._written.update(changed)
-        files = [(f"{self.path}/{name}", data) for name, data in changed.items()]
-        return CheckpointWork(self._disk, files, doomed)
+        return CheckpointWork(self._disk, self.path, changed, doomed)
+
+    def not_written(self, work: CheckpointWork) -> None:
+        """Its run failed: nobody knows how far it came, so the next one does all of it."""
+        for name in work.files:
+            self._written.pop(name, None)
+        self._doomed += work.doomed
 
     def forget_gone(self) -> None:
         """Offsets of a log that is gone must not meet the next log of its name."""
@@ -216,8 +230,13 @@ class LogDirectory:
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks now."""
         work = self.pending_checkpoint()
-        if work is not None:
+        if work is None:
+            return
+        try:
             work.run()
+        except OSError:
+            self.not_written(work)
+            raise
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flush and close every log, then say that the stop was clean."""

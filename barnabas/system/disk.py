@@ -78,11 +78,15 @@ class SystemDisk:
 
     def replace_file(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            self.remove(temporary)
+            raise
         self.sync_directory(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:

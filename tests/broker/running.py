@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from barnabas.broker.broker import Broker
 from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.memory import MemoryKeeper
-from barnabas.model.ports import Buffer, FileSlice, Stream
+from barnabas.model.ports import Buffer, Disk, FileSlice, Stream
 from barnabas.system.clock import SystemClock
 from barnabas.system.disk import SystemDisk
 from barnabas.system.logs import Logger
@@ -227,14 +227,17 @@ def creatable(
 
 @asynccontextmanager
 async def running_broker(
-    directory: Path, settings: Mapping[str, str] | None = None, keeper: Keeper | None = None
+    directory: Path,
+    settings: Mapping[str, str] | None = None,
+    keeper: Keeper | None = None,
+    disk: Disk | None = None,
 ) -> AsyncIterator[Running]:
     network = NoNetwork()
     log = StringIO()
     broker = Broker(
         {**(settings or {}), "log.dirs": str(directory)},
         SystemClock(),
-        SystemDisk(),
+        disk or SystemDisk(),
         network,
         keeper or MemoryKeeper(),
         Logger(log),

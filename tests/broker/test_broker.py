@@ -1,14 +1,20 @@
 """The broker as a whole: what survives a stop, what a crash changes, limits, metrics."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from barnabas.broker.metrics import page
+from barnabas.keeper import paths
 from barnabas.keeper.memory import MemoryKeeper
-from barnabas.log.checkpoints import CLEAN_SHUTDOWN
+from barnabas.log.checkpoints import CLEAN_SHUTDOWN, HIGH_WATERMARK
+from barnabas.model.errors import Code, Failed
+from barnabas.system.disk import SystemDisk, SystemFile
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tests.broker.running import running_broker
+from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.broker.running import creatable, running_broker
 
 TIME = 1_700_000_000_000
 
@@ -74,6 +80,85 @@ async def test_a_closed_connection_makes_room_for_another(tmp_path: Path) -> Non
         (connection,) = running.broker.connections
         connection.close("")
         assert not running.connect().closed
+
+
+async def test_a_full_disk_puts_checkpoints_off_until_there_is_room(tmp_path: Path) -> None:
+    disk = SmallDisk()
+    async with running_broker(tmp_path, disk=disk) as running:
+        await running.create("t")
+        await running.produce("t", TIME)
+        disk.full = True
+        for _ in range(2):
+            await running.broker.housekeeping.logs_deleted()
+        assert not running.broker.failure
+        assert running.log.getvalue().count("checkpoint not written") == 1
+        disk.full = False
+        await running.broker.housekeeping.logs_deleted()
+        assert running.log.getvalue().count("there is room again") == 1
+        assert (tmp_path / HIGH_WATERMARK).read_bytes() == b"0\n1\nt 0 1\n"
+        assert not list(tmp_path.glob("*.tmp"))
+
+
+async def test_another_fault_of_the_disk_still_ends_the_broker(tmp_path: Path) -> None:
+    disk = SmallDisk()
+    async with running_broker(tmp_path, disk=disk) as running:
+        await running.create("t")
+        disk.full, disk.error = True, errno.EIO
+        await running.broker.housekeeping.logs_deleted()
+        assert "data directory failed" in running.broker.failure
+
+
+async def test_a_topic_that_finds_no_room_is_not_there_afterwards(tmp_path: Path) -> None:
+    disk, keeper = SmallDisk(), MemoryKeeper()
+    request = CreateTopicsRequest(topics=[creatable("t", 5, configs={"segment.bytes": "1048576"})])
+    async with running_broker(tmp_path, keeper=keeper, disk=disk) as running:
+        disk.logs_left = 3
+        for _ in range(2):
+            (result,) = (await running.ask(request, CreateTopicsResponse)).topics
+            assert result.error_code == Code.KAFKA_STORAGE_ERROR
+            assert "No space left" in (result.error_message or "")
+        assert not keeper.exists(paths.topic("t"))
+        assert not keeper.exists(paths.topic_config("t"))
+        assert not [log for log in tmp_path.glob("t-*") if not log.name.endswith("-delete")]
+        disk.logs_left = 5
+        await running.create("t", partitions=5)
+    async with running_broker(tmp_path, keeper=keeper) as running:
+        assert len(running.broker.topics.existing("t").partitions) == 5
+        assert "set aside" not in running.log.getvalue()
+
+
+async def test_partitions_that_find_no_room_are_told_and_those_made_stay(tmp_path: Path) -> None:
+    disk, keeper = SmallDisk(), MemoryKeeper()
+    async with running_broker(tmp_path, keeper=keeper, disk=disk) as running:
+        await running.create("t")
+        topic = running.broker.topics.existing("t")
+        disk.logs_left = 2
+        with pytest.raises(Failed, match="has 3 partitions, not 9"):
+            await running.broker.catalog.add_partitions(topic, 9)
+        assert len(topic.partitions) == 3
+    async with running_broker(tmp_path, keeper=keeper) as running:
+        assert len(running.broker.topics.existing("t").partitions) == 3
+
+
+class SmallDisk(SystemDisk):
+    """A disk that can be full: for whole files, or after some more logs."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.error = errno.ENOSPC
+        self.logs_left = 1000
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        if self.full:
+            raise OSError(self.error, os.strerror(self.error), path)
+        super().replace_file(path, data)
+
+    def open(self, path: str, *, create: bool = False) -> SystemFile:
+        if create and path.endswith(".log"):
+            if not self.logs_left:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            self.logs_left -= 1
+        return super().open(path, create=create)
 
 
 async def test_the_metrics_page_counts_what_was_done(tmp_path: Path) -> None:
