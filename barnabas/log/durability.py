@@ -56,6 +56,14 @@ class Durability:
         self._directory_version += 1
         self._new = self._new or new
 
+    def save_epochs(self) -> None:
+        """Now, and synced."""
+        epochs = self._epochs
+        if epochs.dirty:
+            data = encode_epochs(epochs.entries)
+            self._disk.replace_file(f"{self._path}/{EPOCHS_FILE}", data)
+            epochs.saved_version = epochs.version
+
     def cut(self, end: int, active: Segment) -> None:
         """The log was truncated, and the cut synced; flushes under way count for nothing."""
         self._cuts += 1

@@ -215,9 +215,15 @@ class Log:
         self.size += size
         return Appended(base_offset, last_offset, append_time, False)
 
-    def begin_epoch(self, leader_epoch: int) -> None:
-        """This broker leads from here on; known before the first record of the epoch."""
+    def begin_epoch(self, leader_epoch: int, *, durable: bool = False) -> None:
+        """This broker leads from here on; known before the first record of the epoch.
+
+        `durable`: on disk now, not with the next flush, so that no power loss can bring the
+        epoch's number back; for a start, while no flush is under way.
+        """
         self.epochs.begin(leader_epoch, self.end_offset)
+        if durable:
+            self._durability.save_epochs()
 
     def advance_high_watermark(self, offset: int) -> int:
         """Up to `offset`, never back, never past the end; the watermark as it is now."""

@@ -125,6 +125,7 @@ class _Opening:
         names = _sort_names(self._disk.list(self._path))
         self._remove_leftovers(names)
         epochs = self._read_epochs(names)
+        newest_epoch = epochs.latest
         self._read_topic_id(names)
         snapshots = Snapshots(self._disk, self._path, names.snapshots)
         self._open_segments(names)
@@ -161,6 +162,9 @@ class _Opening:
         self._remove_stray_snapshots(snapshots)
         epochs.truncate_end(end + 1)  # an epoch may have begun without a record so far
         epochs.truncate_start(start)
+        if epochs.latest < newest_epoch:
+            # Its records are lost, but somebody may have read them: it must not come again.
+            epochs.begin(newest_epoch, end)
         if stale or self._directory_changed:
             self._disk.sync_directory(self._path)
         recovery_point = end if self._clean else min(self._checkpoints.recovery_point, end)

@@ -310,6 +310,45 @@ def test_epochs_come_back_from_the_batches_and_from_the_file() -> None:
     assert any("leader-epoch-checkpoint" in finding.path for finding in log.findings)
 
 
+def test_an_epoch_whose_records_are_lost_is_not_given_out_again() -> None:
+    disk, _ = written(5, ONE_SEGMENT)
+    log = reopened(disk, ONE_SEGMENT)
+    log.begin_epoch(7, durable=True)
+    assert disk.read_file(f"{HOME}/leader-epoch-checkpoint") == b"0\n2\n0 0\n7 10\n"
+    log.flush()
+    log.append(batch(), 7, NOW)
+    size = log.size
+    for kept, entries in ((size, [(0, 0), (7, 10)]), (size - 1, [(0, 0), (7, 10)])):
+        disk = disk.kill()
+        disk.open(f"{HOME}/{0:020d}.log").truncate(kept)
+        assert reopened(disk, ONE_SEGMENT).epochs.entries == entries
+    disk = disk.kill()
+    disk.flip(f"{HOME}/{0:020d}.log", 100)  # even below where it began
+    log = reopened(disk, ONE_SEGMENT)
+    assert (log.end_offset, log.epochs.latest) == (0, 7)
+    log.begin_epoch(8, durable=True)
+    log = reopened(disk.kill(), ONE_SEGMENT)
+    assert log.epochs.latest == 8
+
+
+def test_readers_of_lost_records_are_told_where_the_log_ends_now() -> None:
+    """Two power losses in a row: the second may take all that the epoch had written."""
+    disk, _ = written(5, ONE_SEGMENT)
+    log = reopened(disk, ONE_SEGMENT)
+    log.begin_epoch(1, durable=True)
+    kept = log.size
+    for _ in range(4):
+        log.append(batch(), 1, NOW)
+    disk = disk.kill()
+    disk.open(f"{HOME}/{0:020d}.log").truncate(kept)
+    log = reopened(disk, ONE_SEGMENT)
+    assert log.epochs.latest == 1
+    log.begin_epoch(2, durable=True)
+    for _ in range(9):
+        log.append(batch(), 2, NOW)
+    assert log.epoch_end(1) == (0, 10)
+
+
 def test_a_lost_topic_id_is_said_and_can_be_given_again() -> None:
     disk, _ = written(2)
     disk.open(f"{HOME}/partition.metadata").truncate(0)

@@ -42,6 +42,7 @@ class History:
         self.sequences = dict.fromkeys(range(3), 0)
         self.in_flight: dict[int, list[tuple[int, int, int]]] = {p: [] for p in range(3)}
         self.epoch = 0
+        self.durable_epoch = -1
         self.time = NOW
         self.durable = 0  # everything below survives a power loss
         self.start = 0
@@ -135,7 +136,10 @@ class History:
 
     def new_leader(self) -> None:
         self.epoch += 1
-        self.log.begin_epoch(self.epoch)
+        durable = self.rng.random() < 0.5
+        self.log.begin_epoch(self.epoch, durable=durable)
+        if durable:
+            self.durable_epoch = self.epoch
 
     def read(self) -> None:
         if self.log.end_offset > self.log.start_offset:
@@ -159,6 +163,7 @@ class History:
         self.log.truncate_to(self.rng.randint(self.log.start_offset, self.log.end_offset))
         self.directory.checkpoint()
         self.durable = min(self.durable, self.log.end_offset)
+        self.durable_epoch = -1
         self.forget(self.log.end_offset)
 
     def kill(self) -> None:
@@ -193,7 +198,9 @@ class History:
         if PARTITION not in self.directory.logs:
             assert self.durable == 0
             self.directory.create(PARTITION, TOPIC_ID, self.config)
+            self.durable_epoch = -1
         self.log = self.directory.logs[PARTITION]
+        assert self.log.epochs.latest >= self.durable_epoch
         if self.log.topic_id != TOPIC_ID:
             assert self.durable == 0
             self.log.write_topic_id(TOPIC_ID)
