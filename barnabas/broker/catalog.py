@@ -293,9 +293,8 @@ class Catalog:
     def _lead(self, log: Log) -> None:
         """After a crash, records may be gone that someone has read: a new epoch tells them."""
         epoch = max(log.epochs.latest, 0)
-        if log.end_offset and not self._broker.logs.clean:
-            epoch += 1
-        log.begin_epoch(epoch)
+        crashed = log.end_offset > 0 and not self._broker.logs.clean
+        log.begin_epoch(epoch + crashed, durable=crashed)
         log.advance_high_watermark(log.end_offset)
 
     def _topic_data(self, id_: UUID, partitions: int) -> bytes:
