@@ -89,6 +89,7 @@ class Broker:
         self.failure = ""
         self.cluster_id = ""
         self.logs: LogDirectory
+        self._close_logs = False  # whether closing them may be called a clean stop
         self.host = ""
         self.port = 0
 
@@ -107,9 +108,11 @@ class Broker:
             config_for=self.catalog.log_config_of,
             warm_segments_max=self._warm_segments_max,
         )
+        self._close_logs = self.logs.clean
         for finding in self.logs.findings:
             self.log.warning("recovery", path=finding.path, what=finding.what, did=finding.action)
         self.catalog.load_topics()
+        self._close_logs = True  # after a crash too: the new leader epochs are in the logs
         self.logs.forget_gone()
         self.housekeeping.start()
         for listener in self.config.listeners:
@@ -139,7 +142,10 @@ class Broker:
         return self._door.buffers.bytes_out
 
     async def stop(self) -> None:
-        """Refuse newcomers, finish what runs, sync the logs, and say that the stop was clean."""
+        """Refuse newcomers, finish what runs, sync the logs, and say that the stop was clean.
+
+        Also after a start that failed, however far it came.
+        """
         for listening in self._listening:
             listening.close()
         await self.dispatcher.finish()
@@ -150,9 +156,11 @@ class Broker:
         if self.coordination is not None:
             self.coordination.stop()
         await self.housekeeping.stop()
-        if not self.failure:
-            self.logs.close()
-        self.catalog.close()
+        try:
+            if self._close_logs and not self.failure:
+                self.logs.close()
+        finally:
+            self.catalog.close()
 
     def give_up(self, reason: str) -> None:
         """The broker cannot keep its promises any more."""

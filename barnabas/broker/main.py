@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import uvloop
 
@@ -49,8 +50,13 @@ async def _serve(
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         broker.loop.add_signal_handler(number, broker.stopping.set)
-    broker.start()
-    await broker.start_metrics()
+    try:
+        broker.start()
+        await broker.start_metrics()
+    except BaseException:
+        with suppress(OSError):  # what went wrong first is what to tell
+            await broker.stop()
+        raise
     _calm_garbage_collection()
     ready(broker.host, broker.port)
     await broker.stopping.wait()

@@ -1,5 +1,6 @@
 """How a broker starts, and what a start that fails leaves behind."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from barnabas.broker.broker import new_id
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import ensure, parent
 from barnabas.keeper.memory import MemoryKeeper
+from barnabas.log.checkpoints import CLEAN_SHUTDOWN
 from barnabas.model.errors import Code, Failed
 from barnabas.system.disk import LOCK_FILE, DirectoryLock
 from tests.broker.running import running_broker
@@ -47,6 +49,19 @@ async def test_a_first_start_that_was_cut_off_is_finished_by_the_next(tmp_path: 
         assert running.broker.cluster_id == id_
         await running.create("t")
         assert running.broker.topics.get("t") is not None
+
+
+@pytest.mark.parametrize("option", ["listeners", "metrics.listen"])
+def test_a_start_that_finds_its_port_in_use_leaves_the_logs_closed_cleanly(
+    tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        settings = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+        settings[option] = f"PLAINTEXT://{address}" if option == "listeners" else address
+        assert main.run(settings, str(tmp_path), _never_ready) == 1
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
+    assert "in use" in capsys.readouterr().err
 
 
 def _never_ready(host: str, port: int) -> None:
