@@ -283,6 +283,8 @@ class Connection:
             return
         slot.parts = parts
         slots = self._slots
+        if not self._out:
+            self.active_ms = self._door.now_ms
         while slots and slots[0].parts is not None:
             self._out += slots.popleft().parts or ()
         # Sent now, for it may have been waited for; read again only in a turn of its own, for
@@ -295,6 +297,7 @@ class Connection:
         out = self._out
         stream = self._stream
         done = 0
+        count = 0
         try:
             while done < len(out):
                 part = out[done]
@@ -305,6 +308,7 @@ class Connection:
                         continue
                     if count:
                         out[done] = FileSlice(part.file, part.position + count, part.length - count)
+                        self.active_ms = self._door.now_ms
                         continue
                     break
                 end = self._gather(done)
@@ -324,6 +328,8 @@ class Connection:
             return False
         del out[:done]
         if out:
+            if done or count:
+                self.active_ms = self._door.now_ms
             if not self._writing:
                 self._writing = True
                 self._read_off()
@@ -373,8 +379,11 @@ class Connection:
 
     @property
     def waiting(self) -> bool:
-        """Does a request of this connection wait for its reply?"""
-        return bool(self._slots or self._out)
+        """Does a request of this connection wait for us?
+
+        Not when the peer does not take the replies it has: then it is the peer that is idle.
+        """
+        return bool(self._slots) and not self._out
 
     def too_slow(self, now_ms: int, crowded: bool = False) -> bool:
         """Has the frame in progress been dripping in for longer than any honest link takes?

@@ -420,6 +420,30 @@ def test_a_frame_behind_replies_that_are_not_taken_holds_its_memory_until_it_is_
     assert world.connection.too_slow(SLOW_FRAME_MS + 1, crowded=True)
 
 
+@pytest.mark.parametrize("size", [100, SMALL_SLICE + 1])
+def test_a_peer_is_active_only_while_it_takes_something_of_its_replies(size: int) -> None:
+    world = World(MemoryStream(room=0))
+    slice_ = FileSlice(MemoryFile(bytes(size)), 0, size)  # type: ignore[arg-type]
+    later: Later[Parts] = Later()
+    world.answers = lambda *_: later
+    world.receive(b"request!")
+    assert world.connection.waiting
+    world.door.now_ms = 1000
+    later.set([b"head:", slice_])
+    assert not world.connection.waiting
+    assert world.connection.active_ms == 1000
+    for now_ms, room, active_ms in (
+        (2000, 0, 1000),
+        (3000, 7, 3000),
+        (4000, 0, 3000),
+        (5000, 1, 5000),
+    ):
+        world.door.now_ms = now_ms
+        world.stream.room = room
+        world.connection.turn()
+        assert world.connection.active_ms == active_ms
+
+
 def test_short_requests_for_long_replies_wait_until_these_have_left() -> None:
     reply = b"." * (TURN_REPLIES_MAX // 4)
     world = World(MemoryStream(room=0))
