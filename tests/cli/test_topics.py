@@ -181,19 +181,28 @@ def test_trimming_deletes_the_oldest(shell: Shell, topic: str) -> None:
 def test_reading_goes_on_until_interrupted(shell: Shell, topic: str) -> None:
     shell.out("topic", "create", topic)
     environment = {**os.environ, "BARNABAS_BOOTSTRAP_SERVERS": shell.servers}
-    reader = subprocess.Popen(
-        [sys.executable, "-m", "barnabas", "consume", topic],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-    )
-    assert reader.stdout is not None
-    shell.out("produce", topic, stdin="first\n")
-    assert reader.stdout.readline() == b"first\n"
-    shell.out("produce", topic, stdin="second\n")
-    assert reader.stdout.readline() == b"second\n"
-    reader.send_signal(signal.SIGINT)
-    _, err = reader.communicate(timeout=20)
+    # A shell that starts this in the background ignores the signal, and the child inherits that.
+    ignored = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        reader = subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "consume", topic],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+    finally:
+        signal.signal(signal.SIGINT, ignored)
+    with reader:
+        try:
+            assert reader.stdout is not None
+            shell.out("produce", topic, stdin="first\n")
+            assert reader.stdout.readline() == b"first\n"
+            shell.out("produce", topic, stdin="second\n")
+            assert reader.stdout.readline() == b"second\n"
+            reader.send_signal(signal.SIGINT)
+            _, err = reader.communicate(timeout=20)
+        finally:
+            reader.kill()
     assert reader.returncode == 130
     assert err == b""
 
