@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+PLAINTEXT = "PLAINTEXT"
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _TEXT_LENGTH_MAX = 32_767  # the longest string the older encodings of the protocol can carry
 
@@ -295,7 +296,10 @@ class HostPort(Kind[Address]):
 
 
 class Listeners(Kind[tuple[Listener, ...]]):
-    """NAME://HOST:PORT between commas, each name once."""
+    """PLAINTEXT://HOST:PORT: a list, as Kafka has it, of the one protocol there is.
+
+    Another name is refused: whoever asks for SSL must not be served in the clear.
+    """
 
     __slots__ = ()
     type = ConfigType.LIST
@@ -306,14 +310,19 @@ class Listeners(Kind[tuple[Listener, ...]]):
             name, separator, rest = part.strip().partition("://")
             if not separator or not re.fullmatch(r"[A-Za-z0-9_]+", name, re.ASCII):
                 raise ValueError(f"expected {self.bounds()}")
+            if name.upper() != PLAINTEXT:
+                raise ValueError(
+                    f"expected {self.bounds()}: {name.upper()} is not supported, neither as a"
+                    " protocol nor as a name in listener.security.protocol.map"
+                )
             host, port = parse_address(rest)
-            if any(known.name == name.upper() for known in found):
-                raise ValueError(f"expected {self.bounds()}, but {name.upper()} is there twice")
-            found.append(Listener(name.upper(), host, port))
+            if found:
+                raise ValueError(f"expected {self.bounds()}, but {PLAINTEXT} is there twice")
+            found.append(Listener(PLAINTEXT, host, port))
         return tuple(found)
 
     def format(self, value: tuple[Listener, ...]) -> str:
         return ",".join(map(str, value))
 
     def bounds(self) -> str:
-        return "NAME://HOST:PORT between commas, each name once"
+        return "PLAINTEXT://HOST:PORT, once"
