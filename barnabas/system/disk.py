@@ -84,9 +84,9 @@ class SystemDisk:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        except BaseException:
+        except OSError as error:
             self.remove(temporary)
-            raise
+            raise OSError(error.errno, error.strerror, path) from None
         self.sync_directory(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
