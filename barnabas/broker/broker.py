@@ -7,7 +7,7 @@ Not here: which real ports are used (main.py).
 
 import asyncio
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from secrets import randbelow
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -22,6 +22,7 @@ from barnabas.broker.lanes import Lanes
 from barnabas.broker.metrics import Counts
 from barnabas.broker.topic import Topics
 from barnabas.config.broker import BrokerConfig
+from barnabas.config.kinds import Address
 from barnabas.config.resolve import Layers
 from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.paths import uuid_text
@@ -50,6 +51,7 @@ class Broker:
         keeper: Keeper,
         log: Logger,
         open_files_max: int = 4096,
+        host_name: Callable[[], str] = lambda: "localhost",
     ) -> None:
         self.clock = clock
         self.disk = disk
@@ -60,6 +62,7 @@ class Broker:
         self._warm_segments_max = max(4, open_files_max // 8)  # each may hold three
         self._streams_max = max(4, open_files_max - 3 * self._warm_segments_max - OWN_FILES)
         self._network = network
+        self._host_name = host_name  # asked only if needed: the answer may take a while
         self._listening: list[Listening] = []
         self._metrics: asyncio.Server | None = None
         self.layers = Layers(settings)
@@ -128,7 +131,12 @@ class Broker:
             advertised = self.config.advertised_listeners[0]
             self.host, self.port = advertised.host, advertised.port or listening.port
         elif self.host in ("0.0.0.0", "::"):
-            self.host = "localhost"
+            self.host = self._host_name()
+            self.log.info(
+                "listening on every interface: clients are told the name of this machine",
+                address=str(Address(self.host, self.port)),
+                change_with="advertised.listeners",
+            )
 
     async def start_metrics(self) -> None:
         address = self.config.metrics_listen

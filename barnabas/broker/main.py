@@ -4,6 +4,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -46,7 +47,14 @@ async def _serve(
     open_files_max = _raise_file_limit()
     keeper = SqliteKeeper(os.path.join(settings["log.dirs"], KEEPER_FILE))
     broker = Broker(
-        settings, SystemClock(), SystemDisk(), SystemNetwork(log), keeper, log, open_files_max
+        settings,
+        SystemClock(),
+        SystemDisk(),
+        SystemNetwork(log),
+        keeper,
+        log,
+        open_files_max,
+        host_name,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         broker.loop.add_signal_handler(number, broker.stopping.set)
@@ -64,6 +72,16 @@ async def _serve(
     await broker.stop()
     if broker.failure:
         raise Failed(Code.KAFKA_STORAGE_ERROR, broker.failure)
+
+
+def host_name() -> str:
+    """The name of this machine, if it leads anywhere; else the one that always does, from here."""
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except (OSError, UnicodeError):
+        return "localhost"
+    return name
 
 
 def _raise_file_limit() -> int:

@@ -1,5 +1,7 @@
 """How a broker starts, and what a start that fails leaves behind."""
 
+import os
+import signal
 import socket
 from pathlib import Path
 
@@ -62,6 +64,29 @@ def test_a_start_that_finds_its_port_in_use_leaves_the_logs_closed_cleanly(
         assert main.run(settings, str(tmp_path), _never_ready) == 1
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
     assert "in use" in capsys.readouterr().err
+
+
+def test_a_broker_on_every_interface_gives_clients_the_name_of_the_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+
+    def ready(host: str, port: int) -> None:
+        told.append(f"{host}:{port}")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert main.run({"listeners": "PLAINTEXT://0.0.0.0:0"}, str(tmp_path), ready) == 0
+    (address,) = told
+    assert address.startswith(f"{main.host_name()}:")
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if address in line]
+    assert "advertised.listeners" in line
+
+
+def test_a_machine_whose_name_leads_nowhere_is_called_localhost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "nowhere.invalid")
+    assert main.host_name() == "localhost"
 
 
 def _never_ready(host: str, port: int) -> None:
