@@ -90,11 +90,22 @@ class Catalog:
             id_, replicas = paths.read_topic(path, self._keeper.get(path).data)
             overrides = self._read_config(paths.topic_config(name))
             topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
+            self._tell_missing(topic, len(replicas))
             self._open_partitions(topic, len(replicas))
             self._broker.topics.add(topic)
         owned = {partition.name for topic in self._broker.topics for partition in topic.partitions}
         for stray in [each for each in self._broker.logs.logs if each not in owned]:
             self._set_aside(stray)
+
+    def _tell_missing(self, topic: Topic, total: int) -> None:
+        """A log that is gone may have held records: nobody should find out by their absence."""
+        for index in range(total):
+            name = TopicPartition(topic.name, index)
+            if name not in self._broker.logs.logs:
+                path = f"{self._broker.logs.path}/{name}"
+                self._broker.log.warning(
+                    "log directory missing: the partition begins empty", partition=name, path=path
+                )
 
     def _finish_deletions(self) -> None:
         """Topics whose deletion a crash cut off: their logs must not outlive them."""

@@ -50,14 +50,17 @@ async def test_after_a_crash_partitions_with_records_begin_a_new_leader_epoch(
         assert [p.leader_epoch for p in topic.partitions] == [1, 0]
 
 
-async def test_a_lost_partition_directory_comes_back_empty(tmp_path: Path) -> None:
+async def test_a_lost_partition_directory_comes_back_empty_with_a_warning(tmp_path: Path) -> None:
     keeper = MemoryKeeper()
     async with running_broker(tmp_path, keeper=keeper) as running:
-        await running.create("t")
+        await running.create("t", partitions=2)
+        assert "missing" not in running.log.getvalue()
     for file in (tmp_path / "t-0").iterdir():
         file.unlink()
     (tmp_path / "t-0").rmdir()
     async with running_broker(tmp_path, keeper=keeper) as running:
+        (warning,) = [line for line in running.log.getvalue().splitlines() if "missing" in line]
+        assert str(tmp_path / "t-0") in warning
         await running.produce("t", TIME)
         assert running.broker.topics.existing("t").partition(0).log.end_offset == 1
 
