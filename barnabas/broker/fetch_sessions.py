@@ -2,12 +2,12 @@
 
 In: the session part of fetch requests. Out: the partitions to read, and which to leave out
 of a reply because nothing about them is new.
-Always: at most `slots` sessions; an epoch is used once; a full reply names exactly the
-partitions of its request.
+Always: at most `slots` sessions, of PARTITIONS_MAX partitions together; an epoch is used once;
+a full reply names exactly the partitions of its request.
 Not here: reading (handlers/fetch.py).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -18,6 +18,7 @@ FINAL_EPOCH = -1  # ends a session, or asks for none
 INITIAL_EPOCH = 0
 EVICTION_MS_MIN = 120_000
 EPOCH_MAX = 2**31 - 1
+PARTITIONS_MAX = 200_000
 
 Key = tuple[str | UUID, int]
 
@@ -77,19 +78,36 @@ class FetchSessions:
         self._slots = slots
         self._new_id = new_id
         self._sessions: dict[int, Session] = {}  # least recently used first
+        self._partitions = 0  # of all sessions
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, wanted: Iterable[Wanted], now_ms: int) -> Session | None:
-        """None when all slots are taken by consumers that are still reading."""
-        if len(self._sessions) >= self._slots and not self._evict(now_ms):
+    def create(self, wanted: Collection[Wanted], now_ms: int) -> Session | None:
+        """None when all room is taken by consumers that are still reading."""
+        if len(wanted) > PARTITIONS_MAX:
             return None
+        while len(self._sessions) >= self._slots or self._partitions + len(wanted) > PARTITIONS_MAX:
+            if not self._evict(now_ms):
+                return None
         id_ = self._new_id()
         while id_ in self._sessions or id_ == NO_SESSION:
             id_ = self._new_id()
         session = self._sessions[id_] = Session(id_, wanted, now_ms)
+        self._partitions += len(session.wanted)
         return session
+
+    def update(
+        self, session: Session, changed: Collection[Wanted], forgotten: Collection[Key]
+    ) -> bool:
+        """False when there is no room for as much: then the session has ended."""
+        before = len(session.wanted)
+        session.update(changed, forgotten)
+        self._partitions += len(session.wanted) - before
+        if self._partitions > PARTITIONS_MAX and len(session.wanted) > before:
+            self.end(session.id)
+            return False
+        return True
 
     def resume(self, id_: int, epoch: int, now_ms: int) -> Session:
         session = self._sessions.pop(id_, None)
@@ -106,11 +124,13 @@ class FetchSessions:
         return session
 
     def end(self, id_: int) -> None:
-        self._sessions.pop(id_, None)
+        session = self._sessions.pop(id_, None)
+        if session is not None:
+            self._partitions -= len(session.wanted)
 
     def _evict(self, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.used_ms < EVICTION_MS_MIN:
             return False
-        del self._sessions[oldest.id]
+        self.end(oldest.id)
         return True

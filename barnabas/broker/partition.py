@@ -43,7 +43,7 @@ class Partition:
         self.replicas = [broker]
         self.in_sync = [broker]
         self.min_insync_replicas = min_insync_replicas
-        self.waiters: list[Waiter] = []
+        self.waiters: dict[Waiter, None] = {}  # in the order they came
         self.online = True
 
     def append(self, batch: memoryview, acks: int, wall_ms: int) -> Appended:

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from barnabas.broker import fetch_sessions
 from barnabas.broker.fetch_sessions import EPOCH_MAX, EVICTION_MS_MIN, FetchSessions, Wanted
 from barnabas.model.errors import Code, Retriable
 
@@ -64,6 +65,22 @@ def test_a_full_cache_keeps_busy_sessions_and_evicts_idle_ones() -> None:
     assert all_.create([wanted(0)], now_ms=EVICTION_MS_MIN) is not None
     assert len(all_) == 2
     all_.resume(first.id, 2, now_ms=EVICTION_MS_MIN)
+
+
+def test_the_partitions_of_all_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 4)
+    all_ = sessions()
+    first = all_.create([wanted(0), wanted(1)], now_ms=0)
+    assert first is not None
+    assert all_.create([wanted(0), wanted(1), wanted(2)], now_ms=0) is None
+    second = all_.create([wanted(0)], now_ms=0)
+    assert second is not None
+    assert all_.update(second, [wanted(1)], [])
+    assert all_.update(first, [wanted(2)], [("t", 0)])
+    assert not all_.update(first, [wanted(3)], [])
+    assert len(all_) == 1
+    assert all_.create([wanted(0), wanted(1), wanted(2)], now_ms=EVICTION_MS_MIN) is not None
+    assert len(all_) == 1
 
 
 def test_changes_add_move_and_forget_partitions() -> None:

@@ -50,7 +50,10 @@ def handle(
         or not plan.partitions
     ):
         return reading.respond(plan)
-    return FetchWait(broker, reading, plan).later
+    partitions = dict.fromkeys(plan.partitions)
+    if len(partitions) < len(plan.partitions):
+        return reading.respond(plan)  # no consumer asks twice for a partition: nothing is held
+    return FetchWait(broker, reading, partitions, request.min_bytes - plan.size).later
 
 
 class Plan:
@@ -163,7 +166,7 @@ class InSession:
     ) -> None:
         self._broker = broker
         self._by_id = by_id
-        self._session = session  # None: there was no slot for one, which the reply says
+        self._session = session  # None: there was no room for one, which the reply says
         self._wanted = wanted
         self._full = full
         self.request = request
@@ -215,18 +218,24 @@ Reading = Alone | InSession
 class FetchWait:
     """A fetch that found too little: it waits for bytes or for its time to be up."""
 
-    __slots__ = ("_loop", "_missing", "_plan", "_reading", "_timer", "_woken", "later")
+    __slots__ = ("_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "later")
 
-    def __init__(self, broker: "Broker", reading: Reading, plan: Plan) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        reading: Reading,
+        partitions: "dict[Partition, None]",
+        bytes_missing: int,
+    ) -> None:
         self._loop = broker.loop
         self._reading = reading
-        self._plan = plan
-        self._missing = reading.request.min_bytes - plan.size
+        self._partitions = partitions
+        self._missing = bytes_missing
         self._woken = False
         self.later: Later[FetchResponse] = Later()
         self.later.cancelled = self._leave
-        for partition in plan.partitions:
-            partition.waiters.append(self)
+        for partition in partitions:
+            partition.waiters[self] = None
         wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
         self._timer = self._loop.call_later(wait_s, self._finish)
 
@@ -250,9 +259,8 @@ class FetchWait:
     def _leave(self) -> None:
         self.later.cancelled = None
         self._timer.cancel()
-        for partition in self._plan.partitions:
-            if self in partition.waiters:
-                partition.waiters.remove(self)
+        for partition in self._partitions:
+            partition.waiters.pop(self, None)
 
 
 def _in_session(broker: "Broker", request: FetchRequest, by_id: bool) -> InSession:
@@ -272,16 +280,20 @@ def _in_session(broker: "Broker", request: FetchRequest, by_id: bool) -> InSessi
     sessions = broker.fetch_sessions
     if request.session_epoch == INITIAL_EPOCH:
         sessions.end(request.session_id)
+        wanted = list({one.key: one for one in wanted}.values())
         created = sessions.create(wanted, now_ms) if wanted else None
         return InSession(broker, request, by_id, created, wanted, full=True)
+    session: Session | None
     session = sessions.resume(request.session_id, request.session_epoch, now_ms)
     forgotten = [
         (topic.topic_id if by_id else topic.topic, partition)
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
-    session.update(wanted, forgotten)
+    fits = not (wanted or forgotten) or sessions.update(session, wanted, forgotten)
     everything = list(session.wanted.values())
+    if not fits:
+        session = None
     return InSession(broker, request, by_id, session, everything, full=False)
 
 

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from barnabas.broker import fetch_sessions
 from barnabas.log.log import Log
 from barnabas.model.errors import Code
 from barnabas.model.ports import FileSlice
@@ -148,7 +149,7 @@ async def test_a_waiting_fetch_is_answered_by_the_next_append(running: Running) 
     await running.produce("t", TIME)
     found = only(await running.receive(request, FetchResponse, 12, reader))
     assert offsets_in(found) == [0]
-    assert running.broker.topics.existing("t").partition(0).waiters == []
+    assert not running.broker.topics.existing("t").partition(0).waiters
 
 
 async def test_a_waiting_fetch_waits_for_as_many_bytes_as_it_asked_for(running: Running) -> None:
@@ -177,7 +178,7 @@ async def test_a_reader_that_leaves_is_not_waited_for(running: Running) -> None:
     assert len(partition.waiters) == 1
     (connection,) = [c for c in running.broker.connections if c.waiting]
     connection.close("")
-    assert partition.waiters == []
+    assert not partition.waiters
 
 
 async def test_readers_of_a_deleted_topic_are_told_at_once(running: Running) -> None:
@@ -239,6 +240,39 @@ async def test_a_session_names_only_what_is_new(running: Running) -> None:
     await running.produce("t", TIME, partition=0)
     response = await running.ask(again(4, forgotten_topics_data=forget), FetchResponse, 12)
     assert partitions_in(response) == []
+
+
+async def test_a_partition_asked_for_twice_is_answered_once_in_a_session(
+    running: Running,
+) -> None:
+    await running.create("t", partitions=2)
+    request = fetch(0, 0, session_epoch=0)
+    request.topics.extend(request.topics * 2)
+    assert partitions_in(await running.ask(request, FetchResponse, 12)) == [0, 1]
+
+
+async def test_a_fetch_that_repeats_partitions_does_not_wait(running: Running) -> None:
+    await running.create("t")
+    request = fetch(0, max_wait_ms=2**31 - 1)
+    request.topics.extend(request.topics * 2)
+    assert partitions_in(await running.ask(request, FetchResponse, 12)) == [0, 0, 0]
+
+
+async def test_a_session_that_outgrows_the_room_for_all_ends(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 2)
+    await running.create("t", partitions=3)
+    refused = await running.ask(fetch(0, 0, 0, session_epoch=0), FetchResponse, 12)
+    assert (refused.session_id, partitions_in(refused)) == (0, [0, 1, 2])
+    first = await running.ask(fetch(0, 0, session_epoch=0), FetchResponse, 12)
+    assert first.session_id > 0
+    more = fetch(-1, -1, 0, session_id=first.session_id, session_epoch=1)
+    response = await running.ask(more, FetchResponse, 12)
+    assert (response.session_id, partitions_in(response)) == (0, [0, 1, 2])
+    assert len(running.broker.fetch_sessions) == 0
+    again = await running.ask(fetch(0, 0, session_epoch=0), FetchResponse, 12)
+    assert again.session_id > 0
 
 
 async def test_a_session_that_is_not_known_or_out_of_step_is_refused(running: Running) -> None:
