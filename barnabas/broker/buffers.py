@@ -1,8 +1,9 @@
 """Memory for requests that are larger than one read, reused and bounded.
 
 Always: all frames in progress together hold at most `bytes_max`, but for one that may always
-grow, or frames that each need a little more would wait for each other for ever; a frame that
-has only announced its size holds no more than FIRST_SIZE.
+grow, or frames that each need a little more would wait for each other for ever; for a frame
+that has only announced its size, no more than FIRST_SIZE is made, though a large one may start
+in a kept buffer of LARGE_SIZE, of which there are few.
 """
 
 from collections.abc import Callable
@@ -35,8 +36,9 @@ class Buffers:
         """A buffer to start a frame with; None when there is no room, see `when_room`."""
         if self._bytes_out + FIRST_SIZE > self._bytes_max and self._bytes_out:
             return None
-        kept = self._kept[LARGE_SIZE] if frame_size > FIRST_SIZE else self._kept[FIRST_SIZE]
-        kept = kept or self._kept[FIRST_SIZE]
+        kept = self._kept[FIRST_SIZE]
+        if frame_size > FIRST_SIZE and self._bytes_out + LARGE_SIZE <= self._bytes_max:
+            kept = self._kept[LARGE_SIZE] or kept
         buffer = kept.pop() if kept else bytearray(FIRST_SIZE)
         self._bytes_out += len(buffer)
         return buffer

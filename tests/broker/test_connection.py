@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from barnabas.broker.buffers import FIRST_SIZE, Buffers
+from barnabas.broker.buffers import FIRST_SIZE, LARGE_SIZE, Buffers
 from barnabas.broker.connection import (
     GATHER_MAX,
     REQUESTS_MAX,
@@ -180,6 +180,23 @@ def test_an_announced_frame_holds_no_more_memory_than_has_come() -> None:
     world.stream.incoming += pack(">i", FRAME_SIZE_MAX) + b"x"
     world.pump()
     assert world.buffers.bytes_out == FIRST_SIZE
+
+
+def test_a_kept_large_buffer_is_handed_out_only_where_it_fits() -> None:
+    buffers = Buffers(LARGE_SIZE + FIRST_SIZE)
+    first = buffers.take(LARGE_SIZE)
+    assert first is not None
+    larger = buffers.grow(first, LARGE_SIZE)
+    assert larger is not None
+    buffers.give_back(larger)
+    assert buffers.take(LARGE_SIZE) is larger
+    buffers.give_back(larger)
+    assert buffers.take(FIRST_SIZE) is first
+    other = buffers.take(FIRST_SIZE)
+    assert other is not None
+    small = buffers.take(LARGE_SIZE)
+    assert small is not None
+    assert len(small) == FIRST_SIZE
 
 
 @pytest.mark.parametrize("size", [-1, 0, 7, FRAME_SIZE_MAX + 1, 2**31 - 1])
