@@ -138,13 +138,17 @@ class OffsetIndex(MappedEntries):
 
     def floor(self, relative_offset: int) -> int:
         """Where to start a scan for an offset: the position of the last entry not above it."""
-        slot = self._floor_slot(relative_offset, 0)
-        return self.entry(slot)[1] if slot >= 0 else 0
+        return self.floor_entry(relative_offset)[1]
 
-    def floor_position(self, position: int) -> int:
-        """The last indexed batch start at or before `position`; 0 when there is none."""
+    def floor_entry(self, relative_offset: int) -> tuple[int, int]:
+        """The last entry not above an offset; (-1, 0) when there is none."""
+        slot = self._floor_slot(relative_offset, 0)
+        return self.entry(slot) if slot >= 0 else (-1, 0)
+
+    def floor_position(self, position: int) -> tuple[int, int]:
+        """The last entry of a batch that starts at or before `position`; (-1, 0) if none."""
         slot = self._floor_slot(position, 4)
-        return self.entry(slot)[1] if slot >= 0 else 0
+        return self.entry(slot) if slot >= 0 else (-1, 0)
 
     def truncate_to(self, relative_offset: int) -> None:
         """Forget entries of batches that end at or after `relative_offset`."""
@@ -182,20 +186,25 @@ class OffsetIndex(MappedEntries):
                 high = middle
         return low
 
-    def problem(self, segment_size: int, span: int) -> str:
-        """Why this index of a segment of `span` offsets cannot be trusted, or nothing."""
+    def last_problem(self, segment_size: int, span: int) -> str:
+        """What is wrong with the last entry, for a segment of `span` offsets; or nothing."""
         if not self.count:
             return ""
-        words = array("I", bytes(self.view()[: self.count * 8]))
+        relative, position = self.entry(self.count - 1)
+        if not self.count - 1 <= relative < span:
+            return f"entry {self.count} is for relative offset {relative}, the segment has {span}"
+        if not self.count - 1 <= position < segment_size:
+            return f"entry {self.count} points to {position}, the segment has {segment_size} bytes"
+        return ""
+
+    def problem(self) -> str:
+        """Why these entries cannot be trusted, or nothing; looks at each of them."""
+        words = array("I", bytes(self.view()[: self.count * 8]) if self.count else b"")
         if byteorder == "little":
             words.byteswap()
         offsets, positions = words[0::2], words[1::2]
         if any(map(ge, offsets, offsets[1:])) or any(map(ge, positions, positions[1:])):
             return "entries do not rise"
-        if offsets[-1] >= span:
-            return f"last entry is for relative offset {offsets[-1]}, the segment has {span}"
-        if positions[-1] >= segment_size:
-            return f"last entry points to {positions[-1]}, the segment has {segment_size} bytes"
         return ""
 
 
@@ -226,13 +235,13 @@ class TimeIndex(MappedEntries):
         self.last_timestamp = timestamp
         return timestamp, relative
 
-    def floor(self, timestamp: int) -> int:
-        """The relative offset of the last entry whose timestamp is below `timestamp`; 0 if none."""
+    def floor(self, timestamp: int) -> tuple[int, int]:
+        """The last entry whose timestamp is below `timestamp`; (-1, 0) if none."""
         slot = self._below(timestamp)
         if slot < 0:
-            return 0
-        relative: int = TIME_ENTRY.unpack_from(self.view(), slot * 12)[1]
-        return relative
+            return -1, 0
+        found, relative = TIME_ENTRY.unpack_from(self.view(), slot * 12)
+        return found, relative
 
     def truncate_to(self, relative_offset: int) -> None:
         """Forget entries of batches that end at or after `relative_offset`."""
@@ -259,7 +268,7 @@ class TimeIndex(MappedEntries):
         return low
 
     def problem(self) -> str:
-        """Why this index cannot be trusted, or nothing."""
+        """Why these entries cannot be trusted, or nothing; looks at each of them."""
         last = (-1, -1)
         if not self.count:
             return ""

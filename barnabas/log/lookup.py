@@ -26,8 +26,8 @@ def find_time(segments: list[Segment], timestamp: int, start_offset: int) -> Fou
             continue
         if segment.largest_timestamp() < timestamp:
             continue
-        relative = max(segment.time_index.floor(timestamp), start_offset - segment.base_offset)
-        position = segment.offset_index.floor(relative)
+        relative = max(segment.floor_time(timestamp), start_offset - segment.base_offset)
+        position = segment.floor(relative)
         for at, header in headers(segment.file(), position, segment.size):
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue

@@ -295,9 +295,8 @@ class _Opening:
         """The end of the log from the last index entry on; False if the tail is not sound."""
         if not segment.size:
             return True
-        segment.load_indexes()
-        start = segment.offset_index.floor_position(segment.size)
         try:
+            start = segment.floor_position(segment.size)
             for _, header in headers(segment.file(), start, segment.size):
                 segment.next_offset = header.last_offset + 1
         except Corrupt as error:

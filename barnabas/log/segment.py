@@ -16,7 +16,7 @@ from barnabas.log.index import (
     TimeIndex,
 )
 from barnabas.log.rebuild import IndexBuilder
-from barnabas.log.scan import headers
+from barnabas.log.scan import chain_problem, headers
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Disk, File
@@ -37,6 +37,7 @@ class Segment:
         "_disk",
         "_file",
         "_indexes_checked",
+        "_indexes_ours",
         "_interval",
         "_stem",
         "_warm",
@@ -72,6 +73,7 @@ class Segment:
         self._stem = f"{directory}/{base_offset:020d}"
         self._file: File | None = None
         self._indexes_checked = size == 0
+        self._indexes_ours = size == 0  # made by this process: no entry needs a look
         self._bytes_since_entry = 0
         self.findings = findings
         self.base_offset = base_offset
@@ -209,13 +211,14 @@ class Segment:
     # --- looking up ----------------------------------------------------------------------------
 
     def load_indexes(self) -> None:
-        """Trust the index files only after a look at them; rebuild what is not sound."""
+        """Look at lengths and last entries; rebuild what is not sound.
+
+        Any other entry is looked at when a search ends at it: a walk over all would take long.
+        """
         if self._indexes_checked:
             return
-        problem = self._index_problem()
-        if problem:
-            self.rebuild_indexes()
-            self.findings.append(Finding(self.offset_index.path, problem, "indexes rebuilt"))
+        if problem := self._index_problem():
+            self._distrust(problem)
         self._indexes_checked = True
         timestamp, relative = self.time_index.last_entry()
         self.max_timestamp = timestamp
@@ -232,17 +235,65 @@ class Segment:
                 return f"{index.path} has {length} bytes, not a multiple of {entry_size}"
             index.count = length // entry_size
         span = self.next_offset - self.base_offset or RELATIVE_OFFSET_MAX
-        if problem := offsets.problem(self.size, span) or times.problem():
+        if problem := offsets.last_problem(self.size, span):
             return problem
         if not offsets.count and self.size > UNINDEXED_BYTES_MAX:
             return f"{offsets.path} has no entry for {self.size} bytes"
         if not times.count and self._read_first_timestamp() >= 0:
             return f"{times.path} is empty, but there are timestamps"
-        return self._last_time_problem() if times.count else ""
+        # The largest timestamp decides whole searches.
+        return self._time_problem(*times.last_entry()) if times.count else ""
 
-    def _last_time_problem(self) -> str:
-        """The largest timestamp decides whole searches, so look at the batch that has it."""
-        timestamp, relative = self.time_index.last_entry()
+    def _distrust(self, problem: str) -> None:
+        self.entries_left = 0  # the next append makes room anew
+        self.rebuild_indexes()
+        self.findings.append(Finding(self.offset_index.path, problem, "indexes rebuilt"))
+
+    def floor(self, relative_offset: int) -> int:
+        """Where to start a scan for an offset."""
+        self.load_indexes()
+        entry = self.offset_index.floor_entry(relative_offset)
+        if self._is_wrong(*entry):
+            entry = self.offset_index.floor_entry(relative_offset)
+        return entry[1]
+
+    def floor_position(self, position: int) -> int:
+        """The last indexed batch start at or before `position`; 0 when there is none."""
+        self.load_indexes()
+        entry = self.offset_index.floor_position(position)
+        if self._is_wrong(*entry):
+            entry = self.offset_index.floor_position(position)
+        return entry[1]
+
+    def floor_time(self, timestamp: int) -> int:
+        """The relative offset up to which every timestamp is below `timestamp`; 0 if unknown."""
+        self.load_indexes()
+        found, relative = self.time_index.floor(timestamp)
+        if (
+            found >= 0
+            and not self._indexes_ours
+            and (problem := self._time_problem(found, relative))
+        ):
+            self._distrust(problem)
+            relative = self.time_index.floor(timestamp)[1]
+        return relative
+
+    def _is_wrong(self, relative: int, position: int) -> bool:
+        """An entry that its batch does not bear out; the indexes have been rebuilt then."""
+        if relative < 0 or self._indexes_ours:
+            return False
+        data = self.file().read(position, HEADER_SIZE)
+        if position < self.size and len(data) == HEADER_SIZE:
+            header = BatchHeader._make(HEADER.unpack(data))
+            # Kafka's own entries may be for a batch further on: a start is all they promise.
+            inside = 0 <= header.base_offset - self.base_offset <= relative
+            if inside and not chain_problem(header, self.size - position):
+                return False
+        offset = self.base_offset + relative
+        self._distrust(f"no batch at position {position} to find offset {offset} from")
+        return True
+
+    def _time_problem(self, timestamp: int, relative: int) -> str:
         offset = self.base_offset + relative
         try:
             for _, header in headers(self.file(), self.offset_index.floor(relative), self.size):
@@ -276,7 +327,7 @@ class Segment:
         self.max_timestamp_offset = builder.max_timestamp_offset
         self.first_timestamp = builder.first_timestamp
         self._bytes_since_entry = 0
-        self._indexes_checked = True
+        self._indexes_checked = self._indexes_ours = True
 
     def largest_timestamp(self) -> int:
         if self.max_timestamp == UNKNOWN:
@@ -285,8 +336,7 @@ class Segment:
 
     def locate(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Position and header of the first batch that ends at or after `offset`."""
-        self.load_indexes()
-        start = self.offset_index.floor(offset - self.base_offset)
+        start = self.floor(offset - self.base_offset)
         for position, header in headers(self.file(), start, self.size):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
@@ -299,10 +349,9 @@ class Segment:
 
         It ends at or before `stop` and holds `bytes_max` at most, but for the first batch.
         """
-        self.load_indexes()
         limit = position + bytes_max
         file = self.file()
-        entry = self.offset_index.floor_position(limit)
+        entry = self.floor_position(limit)
         if entry - position > bytes_max >> 1:
             # Good enough, and one small read: filling the rest would scan every header.
             return entry, int.from_bytes(file.read(entry, 8), "big")
@@ -323,6 +372,9 @@ class Segment:
 
     def truncate_to(self, offset: int) -> None:
         """Cut every batch that ends at or after `offset`."""
+        self.load_indexes()
+        if problem := self.offset_index.problem() or self.time_index.problem():
+            self._distrust(problem)  # or entries of what is cut might stay
         found = self.locate(offset)
         if found is None:
             return

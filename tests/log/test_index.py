@@ -37,12 +37,12 @@ def test_floors_are_those_of_a_plain_search(seed: int) -> None:
         assert index.floor(key) == (positions[slot] if slot >= 0 else 0)
         key = rng.randint(0, (positions or [1])[-1] + 2)
         slot = bisect_right(positions, key) - 1
-        assert index.floor_position(key) == (positions[slot] if slot >= 0 else 0)
+        assert index.floor_position(key)[1] == (positions[slot] if slot >= 0 else 0)
         key = rng.randint(0, (times or [1])[-1] + 2)
         slot = bisect_right(times, key - 1) - 1
-        assert time_index.floor(key) == (offsets[slot] if slot >= 0 else 0)
+        assert time_index.floor(key)[1] == (offsets[slot] if slot >= 0 else 0)
     assert index.floor(-1) == 0
-    assert index.problem(10**9, 2**31) == ""
+    assert index.problem() == index.last_problem(10**9, 2**31) == ""
     assert time_index.problem() == ""
     index.trim()
     time_index.trim()

@@ -1,5 +1,6 @@
 """What opening makes of torn, flipped, missing and stale files."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -179,6 +180,36 @@ def test_a_bad_index_of_an_old_segment_is_rebuilt(suffix: str, harm: str) -> Non
         return  # legal, only slower: a segment may have no offset entry
     assert disk.read_file(path) == good
     assert [finding.action for finding in log.findings] == ["indexes rebuilt"]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("active", [False, True])
+def test_a_bad_entry_is_found_when_a_search_ends_at_it(suffix: str, active: bool) -> None:
+    disk = SimulatedDisk()
+    config = replace(CONFIG, segment_bytes=1 << 20 if active else 3000)
+    directory, log = new_log(disk, config)
+    for number in range(100):
+        log.append(batch(2, time=NOW + number), 0, NOW)
+    expected = stored(log)
+    directory.close()
+    path = f"{HOME}/{0:020d}{suffix}"
+    good = disk.read_file(path)
+    entry = 8 if suffix == ".index" else 12
+    for slot in range(1, len(good) // entry - 1):
+        for field in (3, 7, 11)[: entry // 4]:
+            after = disk.kill()
+            after.flip(path, slot * entry + field)
+            log = reopened(after, config)
+            log.append(batch(2, time=NOW + 100), 0, NOW)
+            assert log.findings == []  # nobody has asked for that part yet
+            for number in range(0, 100, 3):
+                assert next(read_batches(log, start=number * 2))[1] == expected[number]
+                assert log.find_time(NOW + number) == (number * 2 + 1, NOW + number, 0)
+            assert {finding.action for finding in log.findings} <= {"indexes rebuilt"}
+            for _ in range(20):
+                log.append(batch(2, time=NOW + 101), 0, NOW)
+            assert stored(log)[:100] == expected
+            assert len(stored(log)) == 121
 
 
 def test_a_rebuilt_index_equals_the_one_that_appending_wrote() -> None:
