@@ -68,7 +68,7 @@ fuzz: $(COMPILED) ## REQUESTS mutated requests against a broker
 kills: $(COMPILED) ## RUNS of kill -9 under load
 	$(PY) -m tests.kill --runs $(RUNS)
 
-bench: $(COMPILED) ## beside Apache Kafka; BENCH='--quick' for four minutes
+bench: $(COMPILED) ## beside Apache Kafka; BENCH='--suite groups', BENCH='--quick'
 	$(PY) -m bench $(BENCH)
 
 clean: ## all that make has made

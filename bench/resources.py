@@ -15,15 +15,26 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import goals, librdkafka
-from bench.sides import BARNABAS, KAFKA, Side, running_sides
+from bench import librdkafka
+from bench.figures import Goal, Row, Table
+from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
+from bench.suite import Settings, say
 from tests.peers import kafka
 from tests.peers.probe import METADATA_REQUEST, ask, wait_for_metadata
 from tests.process import BrokerProcess
 
-Say = Callable[[str], None]
-
 SETTLE_S = 2.0
+STARTS, STARTS_QUICK = 9, 3
+GIGABYTES, GIGABYTES_QUICK = 10, 1
+CONNECTIONS, CONNECTIONS_QUICK = 10_000, 2_000
+
+# Ours alone; Kafka's is shown beside it.
+HELP_S = Goal(most=0.15)
+START_S = Goal(most=0.3)
+START_1000_PARTITIONS_S = Goal(most=1.0)
+IDLE_MB = Goal(most=60)
+TRAFFIC_MB = Goal(most=150)
+CONNECTIONS_MB = Goal(most=300)
 
 
 @dataclass(frozen=True)
@@ -32,8 +43,29 @@ class Cost:
 
     what: str
     unit: str
-    goal: goals.Goal
+    goal: Goal
     by_side: dict[str, float] = field(default_factory=dict)
+
+    def row(self) -> Row:
+        ours, theirs = self.by_side.get(BARNABAS), self.by_side.get(KAFKA)
+        ratio = ours / theirs if ours is not None and theirs else None
+        return Row(self.what, self.unit, ours, theirs, ratio, self.goal, plain=True)
+
+
+def tables(settings: Settings) -> list[Table]:
+    """One, if any of it is wanted."""
+    costs: list[Cost] = []
+    sides, quick = list(settings.sides), settings.quick
+    if settings.wants("start"):
+        with directory("disk") as base:
+            costs += start_times(sides, base, STARTS_QUICK if quick else STARTS)
+    if settings.wants("memory"):
+        connections = CONNECTIONS_QUICK if quick else CONNECTIONS
+        connections = min(connections, allow_open_files() - 500)
+        with directory("ram") as base:
+            gigabytes = GIGABYTES_QUICK if quick else GIGABYTES
+            costs += memory(sides, base, gigabytes, connections)
+    return [Table("Start and memory", [cost.row() for cost in costs])] if costs else []
 
 
 def _ours_once(home: Path, port: int, end: Callable[[subprocess.Popen[bytes]], None]) -> float:
@@ -62,7 +94,7 @@ def _kafka_once(properties: Path, port: int) -> float:
 
 def help_time(repeats: int) -> Cost:
     """What a person waits for `barnabas --help`; Kafka's tools are a JVM's start each."""
-    cost = Cost("`barnabas --help`", "s", goals.HELP_S)
+    cost = Cost("`barnabas --help`", "s", HELP_S)
     seconds = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -73,11 +105,11 @@ def help_time(repeats: int) -> Cost:
     return cost
 
 
-def start_times(sides: list[str], base: Path, repeats: int, say: Say) -> list[Cost]:
+def start_times(sides: list[str], base: Path, repeats: int) -> list[Cost]:
     """Medians, empty and with a topic of 1,000 partitions."""
-    empty = Cost("start to the first Metadata answer", "s", goals.START_S)
-    clean = Cost("the same with 1,000 partitions", "s", goals.START_1000_PARTITIONS_S)
-    killed = Cost("the same after kill -9", "s", goals.START_1000_PARTITIONS_S)
+    empty = Cost("start to the first Metadata answer", "s", START_S)
+    clean = Cost("the same with 1,000 partitions", "s", START_1000_PARTITIONS_S)
+    killed = Cost("the same after kill -9", "s", START_1000_PARTITIONS_S)
     for name in sides:
         say(f"start time of {name}")
         home = base / f"start-{name}"
@@ -112,13 +144,11 @@ def _start_times_of_ours(home: Path, repeats: int, empty: Cost, clean: Cost, kil
     killed.by_side[BARNABAS] = median(kill)
 
 
-def memory(
-    sides: list[str], base: Path, gigabytes: float, connections: int, say: Say
-) -> list[Cost]:
+def memory(sides: list[str], base: Path, gigabytes: float, connections: int) -> list[Cost]:
     """Idle, with many idle connections, and, on a fresh broker, after traffic."""
-    idle = Cost("memory, idle", "MB", goals.IDLE_MB)
-    connected = Cost(f"memory, {connections:,} connections", "MB", goals.CONNECTIONS_MB)
-    used = Cost(f"memory, after {gigabytes:g} GB in and out", "MB", goals.TRAFFIC_MB)
+    idle = Cost("memory, idle", "MB", IDLE_MB)
+    connected = Cost(f"memory, {connections:,} connections", "MB", CONNECTIONS_MB)
+    used = Cost(f"memory, after {gigabytes:g} GB in and out", "MB", TRAFFIC_MB)
     for name in sides:
         with running_sides([name], base / f"memory-{name}") as (side,):
             time.sleep(SETTLE_S)

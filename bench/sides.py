@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,10 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from bench import proc
 from tests.peers.cache import CACHE
 from tests.peers.kafka import running_kafka
-from tests.peers.probe import advertised_apis
 from tests.process import running_broker
 
 BARNABAS = "barnabas"
 KAFKA = "kafka"
-FIND_COORDINATOR = 10
 
 # Kafka keeps deleted files for a minute; a long run would fill the memory disk with them.
 DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
@@ -40,10 +38,6 @@ class Side:
 
     def rss_mb(self) -> float:
         return proc.rss_mb(self.pid)
-
-    def has_groups(self) -> bool:
-        host, _, port = self.bootstrap_servers.rpartition(":")
-        return FIND_COORDINATOR in advertised_apis(host, int(port))
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
@@ -72,16 +66,22 @@ def directory(where: str) -> Iterator[Path]:
 
 
 @contextmanager
-def running_sides(names: list[str], base: Path) -> Iterator[list[Side]]:
-    """All of them up at once, so that each round meets the same machine."""
+def running_sides(
+    names: list[str], base: Path, options: Mapping[str, Mapping[str, str]] | None = None
+) -> Iterator[list[Side]]:
+    """All of them up at once, so that each round meets the same machine.
+
+    `options`: more broker properties, by side.
+    """
     with ExitStack() as up:
         sides = []
         for name in names:
             home = base / name
+            more = (options or {}).get(name, {})
             if name == KAFKA:
-                kafka = up.enter_context(running_kafka(home, DELETE_SOON))
+                kafka = up.enter_context(running_kafka(home, {**DELETE_SOON, **more}))
                 sides.append(Side(name, kafka.bootstrap_servers, kafka.pid))
             else:
-                ours = up.enter_context(running_broker(home))
+                ours = up.enter_context(running_broker(home, more))
                 sides.append(Side(name, ours.bootstrap_servers, ours.pid))
         yield sides

@@ -1,4 +1,4 @@
-"""What both brokers are asked to do, and what each asking measures.
+"""The suite "broker": records in and out, start and memory, beside Apache Kafka.
 
 In: a running side and a scale. Out: one `Sample` per measured thing.
 Always: a fresh topic per call, and no measurement shorter than the CPU clock can tell.
@@ -7,45 +7,21 @@ Always: a fresh topic per call, and no measurement shorter than the CPU clock ca
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from bench import librdkafka
+from bench import librdkafka, resources
+from bench.figures import CPU, P50, P99, RECORDS_PER_S, Goal, Ratios, Sample, Samples, Table
 from bench.sides import Side
+from bench.suite import Pace, Settings, Suite, Workload, compare
 from tests.peers.java import kafka_tools
 
 CONSUME_PASSES = 3
 TOOL_TIMEOUT_S = 180
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One measurement on one side; what does not apply is None."""
-
-    records_per_s: float | None = None
-    cpu_us_per_record: float | None = None
-    p50_ms: float | None = None
-    p99_ms: float | None = None
-
-
-Samples = dict[str, Sample]
-
-
-@dataclass(frozen=True)
-class Workload:
-    """`run(side, scale)` measures; `needs_groups` if only a broker with groups can do it."""
-
-    name: str
-    measures: tuple[str, ...]
-    run: Callable[[Side, float], Samples]
-    needs_groups: bool = False
-    needs_java: bool = False
-
-
 def _sample(side: Side, records: int, cpu_before: float, seconds: float) -> Sample:
-    return Sample(records / seconds, (side.cpu_s() - cpu_before) / records * 1e6)
+    return {RECORDS_PER_S: records / seconds, CPU: (side.cpu_s() - cpu_before) / records * 1e6}
 
 
 def _large_batches(label: str, record_bytes: int, records: int) -> Workload:
@@ -111,7 +87,7 @@ def _wait_for_each(side: Side, topic: str, acks: str, count: int) -> Sample:
         if number >= 0:
             times_ms.append((time.perf_counter() - started) * 1e3)
     percentiles = statistics.quantiles(times_ms, n=100)
-    return Sample(p50_ms=statistics.median(times_ms), p99_ms=percentiles[98])
+    return {P50: statistics.median(times_ms), P99: percentiles[98]}
 
 
 def _run_tool(main: str, *arguments: str) -> list[str]:
@@ -138,7 +114,7 @@ def _producer_performance(side: Side, topic: str, records: int, record_bytes: in
     # "N records sent, R records/sec (M MB/sec), ..."; the last such line is without the warm-up.
     summary = [line for line in lines if " records/sec " in line][-1]
     rate = float(summary.split(" records/sec ")[0].rpartition(" ")[2].replace(",", ""))
-    return Sample(rate, (side.cpu_s() - cpu) / (records + warm_up) * 1e6)
+    return {RECORDS_PER_S: rate, CPU: (side.cpu_s() - cpu) / (records + warm_up) * 1e6}
 
 
 def _consumer_performance(side: Side, topic: str, records: int) -> Sample:
@@ -151,7 +127,7 @@ def _consumer_performance(side: Side, topic: str, records: int) -> Sample:
     names, values = (line.split(", ") for line in lines[-2:])
     # Without the seconds in which a group of one came together.
     rate = float(dict(zip(names, values, strict=True))["fetch.nMsg.sec"])
-    return Sample(rate, (side.cpu_s() - cpu) / records * 1e6)
+    return {RECORDS_PER_S: rate, CPU: (side.cpu_s() - cpu) / records * 1e6}
 
 
 def _perf_tools(label: str, record_bytes: int, records: int) -> Workload:
@@ -160,10 +136,10 @@ def _perf_tools(label: str, record_bytes: int, records: int) -> Workload:
     def run(side: Side, scale: float) -> Samples:
         count = int(records * scale)
         with side.topic() as topic:
-            samples = {produced: _producer_performance(side, topic, count, record_bytes)}
-            if side.has_groups():
-                samples[consumed] = _consumer_performance(side, topic, count)
-        return samples
+            return {
+                produced: _producer_performance(side, topic, count, record_bytes),
+                consumed: _consumer_performance(side, topic, count),
+            }
 
     name = f"perf-tools-{label.replace(' ', '')}"
     return Workload(name, (produced, consumed), run, needs_java=True)
@@ -177,4 +153,51 @@ WORKLOADS = (
     _synchronous("1"),
     _perf_tools("1 KB", 1_000, 500_000),
     _perf_tools("100 B", 100, 2_000_000),
+)
+
+GOALS: Ratios = {
+    ("produce 1 KB", RECORDS_PER_S): Goal(least=1.1),
+    ("produce 1 KB", CPU): Goal(most=0.5),
+    ("produce 100 B", RECORDS_PER_S): Goal(least=1.0),
+    ("produce 100 B", CPU): Goal(most=0.4),
+    ("consume 1 KB", RECORDS_PER_S): Goal(least=1.0),
+    ("consume 1 KB", CPU): Goal(most=0.8),
+    ("consume 100 B", RECORDS_PER_S): Goal(least=1.0),
+    ("consume 100 B", CPU): Goal(most=0.8),
+    ("one-record requests", RECORDS_PER_S): Goal(least=2.0),
+    ("one-record requests", CPU): Goal(most=0.35),
+    ("synchronous produce, acks=all", P50): Goal(most=0.8),
+    ("synchronous produce, acks=all", P99): Goal(most=1.0),
+    ("synchronous produce, acks=1", P50): Goal(most=0.8),
+    ("synchronous produce, acks=1", P99): Goal(most=1.0),
+    ("ProducerPerformance 1 KB", RECORDS_PER_S): Goal(least=1.0),
+    ("ProducerPerformance 100 B", RECORDS_PER_S): Goal(least=1.0),
+    ("ConsumerPerformance 1 KB", RECORDS_PER_S): Goal(least=1.0),
+    ("ConsumerPerformance 100 B", RECORDS_PER_S): Goal(least=1.0),
+}
+
+# A JVM goes on getting quicker for about six passes: in the first it spends twice the CPU per
+# record that it does in the end, and a comparison with a cold one would flatter us.
+FULL = Pace(rounds=5, warm_up_passes=6, scale=1.0, places=("ram", "disk"))
+QUICK = Pace(rounds=3, warm_up_passes=6, scale=0.3, places=("ram",))
+
+
+def _run(settings: Settings) -> list[Table]:
+    tables = compare(settings, WORKLOADS, GOALS, QUICK if settings.quick else FULL)
+    return tables + resources.tables(settings)
+
+
+SUITE = Suite(
+    name="broker",
+    title="One broker: records in and out, start and memory",
+    how=(
+        f"{FULL.rounds} interleaved rounds after {FULL.warm_up_passes} to warm up, both brokers up "
+        "at once, fresh topics of one partition, the same clients for both: librdkafka as "
+        "confluent-kafka brings it, with `linger.ms=5` and `batch.size=1000000` for large batches, "
+        "and Kafka's own tools. A ratio is the median of the rounds' ratios, Barnabas to Kafka; "
+        "absolute figures are medians of their own. Broker CPU is user and system time from "
+        "`/proc`."
+    ),
+    parts=(*(workload.name for workload in WORKLOADS), "start", "memory"),
+    run=_run,
 )

@@ -1,0 +1,164 @@
+"""What a suite is, which there are, and the usual way to run one: two brokers, round by round.
+
+A suite is a module `bench/NAME.py` with a `SUITE`; adding its name to `NAMES` is all. Its `run`
+measures and returns tables. Most compare Barnabas and Apache Kafka by workloads, which `compare`
+does; a suite with another peer makes its own rows.
+"""
+
+import importlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.figures import Ratios, Row, Samples, Table
+from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
+
+NAMES = ("broker",)
+
+PLACES = {"ram": "On a RAM-backed directory", "disk": "On disk"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much of everything, as the command line has it."""
+
+    quick: bool = False
+    rounds: int | None = None
+    places: tuple[str, ...] | None = None
+    sides: tuple[str, ...] = (BARNABAS, KAFKA)
+    only: frozenset[str] = frozenset()
+
+    def wants(self, name: str) -> bool:
+        return not self.only or name in self.only
+
+
+@dataclass(frozen=True)
+class Suite:
+    """`how` says under what conditions the tables came about; `parts` are the names of --only."""
+
+    name: str
+    title: str
+    how: str
+    parts: tuple[str, ...]
+    run: Callable[[Settings], list[Table]]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`run(side, scale)` measures."""
+
+    name: str
+    measures: tuple[str, ...]
+    run: Callable[[Side, float], Samples]
+    needs_java: bool = False
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Rounds that count, passes that warm up, and the share of the work done in each."""
+
+    rounds: int
+    warm_up_passes: int
+    scale: float
+    places: tuple[str, ...]
+
+
+def suite(name: str) -> Suite:
+    """Imported when it is wanted: one suite's libraries are no other's concern."""
+    found: Suite = importlib.import_module(f"bench.{name.replace('-', '_')}").SUITE
+    return found
+
+
+def say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+
+
+def compare(
+    settings: Settings,
+    workloads: Sequence[Workload],
+    goals: Ratios,
+    pace: Pace,
+    options: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Table]:
+    """A table per place. `options`: more broker properties, by side."""
+    chosen = [
+        workload
+        for workload in workloads
+        if settings.wants(workload.name)
+        and not (workload.needs_java and KAFKA not in settings.sides)
+    ]
+    tables = []
+    for place in (settings.places or pace.places) if chosen else ():
+        say(PLACES[place])
+        with (
+            directory(place) as base,
+            running_sides(list(settings.sides), base, options) as sides,
+        ):
+            rounds = drive(sides, chosen, pace, settings.rounds or pace.rounds)
+        tables.append(Table(PLACES[place], rows_of(chosen, rounds, goals)))
+    return tables
+
+
+def drive(
+    sides: list[Side], workloads: Sequence[Workload], pace: Pace, count: int
+) -> list[dict[str, Samples]]:
+    """All rounds; the warm-up of both sides comes first and is thrown away."""
+    # Kafka's tools are JVMs of their own and would warm up little but themselves.
+    warming = [workload for workload in workloads if not workload.needs_java] or workloads
+    for number in range(pace.warm_up_passes):
+        say(f"warm-up {number + 1} of {pace.warm_up_passes}")
+        for workload in warming:
+            for side in sides:
+                workload.run(side, pace.scale)
+    rounds = []
+    for number in range(count):
+        say(f"round {number + 1} of {count}")
+        order = sides if number % 2 == 0 else sides[::-1]
+        one: dict[str, Samples] = {side.name: {} for side in sides}
+        for workload in workloads:
+            for side in order:
+                one[side.name].update(_measure(workload, side, pace.scale))
+        rounds.append(one)
+    return rounds
+
+
+def _measure(workload: Workload, side: Side, scale: float) -> Samples:
+    samples = workload.run(side, scale)
+    for what, sample in samples.items():
+        figures = "  ".join(f"{value:,.4g} {figure}" for figure, value in sample.items())
+        say(f"  {side.name:9} {what:36} {figures}")
+    return samples
+
+
+def rows_of(
+    workloads: Sequence[Workload], rounds: Sequence[Mapping[str, Samples]], goals: Ratios
+) -> list[Row]:
+    """A ratio is the median of the rounds' own ratios: both sides of a round met the same machine,
+    so a neighbour's burst falls on both. The two absolute figures are medians of their own."""
+    rows = []
+    for what in (measure for workload in workloads for measure in workload.measures):
+        samples = [{side: found.get(what, {}) for side, found in one.items()} for one in rounds]
+        figures = dict.fromkeys(f for one in samples for sample in one.values() for f in sample)
+        if not figures and rounds:
+            rows.append(Row(what, "", None, None, None, note="not measured"))
+        for figure in figures:
+            values: dict[str, list[float]] = {BARNABAS: [], KAFKA: []}
+            ratios = []
+            for one in samples:
+                here = {side: sample[figure] for side, sample in one.items() if figure in sample}
+                for side, value in here.items():
+                    values[side].append(value)
+                if len(here) == len(values) and here[KAFKA]:
+                    ratios.append(here[BARNABAS] / here[KAFKA])
+            ours, theirs = _median(values[BARNABAS]), _median(values[KAFKA])
+            rows.append(
+                Row(what, figure, ours, theirs, _median(ratios), goals.get((what, figure)),
+                    note="" if values[BARNABAS] else "not measured")
+            )  # fmt: skip
+    return rows
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
