@@ -11,7 +11,7 @@ from barnabas.coordinators.groups.member import Caller, Member, TimerKey
 from barnabas.coordinators.groups.rebalance import Rebalance
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
 from barnabas.coordinators.groups.states import State
-from barnabas.coordinators.groups.story import Kind, difference
+from barnabas.coordinators.groups.story import Kind, difference, is_late_poll
 from barnabas.coordinators.groups.subscription import topics_of
 from barnabas.coordinators.runtime import Now
 from barnabas.coordinators.timers import Timer
@@ -47,6 +47,8 @@ class ClassicGroup(Rebalance):
         else:
             code = self.roster.check(member_id, request.group_instance_id)
             if code:
+                if code is Code.FENCED_INSTANCE_ID:
+                    self._fenced(member_id, request.group_instance_id, now)
                 self._answer(caller, join_refused(code, member_id))
             else:
                 self._rejoin(self.roster.members[member_id], request, caller, now)
@@ -79,6 +81,7 @@ class ClassicGroup(Rebalance):
         self._newcomers = True
         self._timers.set(member.session, now.ms + self.limits.new_member_join_ms)
         self._happened(self._cause(Kind.JOINED, member, request.reason), now)
+        self.story.arrived(member.id, member.client_id, member.client_host, now)
         self._rebalance(now)
 
     def _replace(
@@ -96,6 +99,7 @@ class ClassicGroup(Rebalance):
         self._heard(member, now)
         if self.state is State.STABLE and self.roster.vote() == self.protocol:
             # Its share is still its own: no rebalance, only a new name in the log.
+            self.story.noted(self._cause(Kind.REPLACED, member, request.reason), now)
             self._keep({m.id: m.assignment for m in self.roster.members.values()})
             leads = self.roster.leader == member.id
             skip = leads and caller.version >= SKIP_ASSIGNMENT_SINCE
@@ -107,6 +111,7 @@ class ClassicGroup(Rebalance):
             return
         self.roster.wait(member, caller)
         self._happened(self._cause(Kind.REPLACED, member, request.reason), now)
+        self.story.arrived(member.id, member.client_id, member.client_host, now)
         self._rebalance(now)
 
     def _rejoin(self, member: Member, request: JoinGroupRequest, caller: Caller, now: Now) -> None:
@@ -128,8 +133,10 @@ class ClassicGroup(Rebalance):
         if member.joining is not None:
             self._answer(member.joining, join_refused(Code.REBALANCE_IN_PROGRESS, member.id))
         member.heard_ms = now.ms
+        member.connection = caller.connection
         self.roster.update(member, request)
         self.roster.wait(member, caller)
+        self.story.arrived(member.id, member.client_id, member.client_host, now)
         self._rebalance(now)
 
     def _has_room(self, member_id: str) -> bool:
@@ -183,6 +190,8 @@ class ClassicGroup(Rebalance):
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: Now) -> Code:
         code = self.roster.check(member_id, instance_id)
         if code:
+            if code is Code.FENCED_INSTANCE_ID:
+                self._fenced(member_id, instance_id, now)
             return code
         if generation != self.generation:
             return Code.ILLEGAL_GENERATION
@@ -230,7 +239,12 @@ class ClassicGroup(Rebalance):
             if code:
                 return code
             member = self.roster.members[member_id]
-        self._happened(self._cause(Kind.LEFT, member, identity.reason), now)
+        reason = identity.reason
+        if is_late_poll(reason):
+            allowed = member.rebalance_timeout_ms
+            self._late(Kind.LATE_POLL, member, allowed, allowed, now)
+        else:
+            self._happened(self._cause(Kind.LEFT, member, reason), now)
         self._drop(member, Code.UNKNOWN_MEMBER_ID)
         return Code.NONE
 

@@ -14,6 +14,7 @@ class Caller(NamedTuple):
     version: int
     client_id: str
     client_host: str
+    connection: str = ""  # the address it came from, port and all
 
 
 class TimerKey(NamedTuple):
@@ -31,6 +32,7 @@ class Member:
         "assignment",
         "client_host",
         "client_id",
+        "connection",
         "heard_ms",
         "id",
         "instance_id",
@@ -50,6 +52,7 @@ class Member:
         self.instance_id = instance_id
         self.client_id = client_id
         self.client_host = client_host
+        self.connection = ""
         self.protocols: dict[str, bytes] = {}
         self.session_timeout_ms = 0
         self.rebalance_timeout_ms = 0
@@ -65,6 +68,7 @@ class Member:
         member = cls(
             id_, request.group_instance_id, caller.client_id, caller.client_host, request.group_id
         )
+        member.connection = caller.connection
         member.update(request)
         return member
 

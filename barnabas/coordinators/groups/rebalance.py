@@ -17,7 +17,7 @@ from barnabas.coordinators.groups.records import GroupMetadataValue, GroupRecord
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
 from barnabas.coordinators.groups.roster import Roster
 from barnabas.coordinators.groups.states import State, check_move
-from barnabas.coordinators.groups.story import Cause, Kind, Story
+from barnabas.coordinators.groups.story import Cause, Kind, Ledger, Story
 from barnabas.coordinators.groups.subscription import CONSUMER
 from barnabas.coordinators.runtime import Answer, Now, Outcome
 from barnabas.coordinators.timers import Timer, Timers
@@ -56,10 +56,16 @@ class Rebalance:
 
     @classmethod
     def kept(
-        cls, id_: str, value: GroupMetadataValue, limits: Limits, timers: Timers[TimerKey]
+        cls,
+        id_: str,
+        value: GroupMetadataValue,
+        limits: Limits,
+        timers: Timers[TimerKey],
+        ledger: Ledger | None = None,
     ) -> Self:
         """As the log remembers it: Stable, or Empty."""
-        story = Story({member.member_id: member.assignment for member in value.members})
+        assigned = {member.member_id: member.assignment for member in value.members}
+        story = Story(assigned, group=id_, ledger=ledger)
         group = cls(id_, limits, timers, story)
         group.generation = value.generation
         group.protocol = value.protocol
@@ -300,8 +306,17 @@ class Rebalance:
             member.client_host,
             waited_ms=waited,
             allowed_ms=allowed,
+            instance=member.instance_id or "",
+            connection=member.connection,
         )
         self.story.happened(cause, now)
+
+    def _fenced(self, member_id: str, instance_id: str | None, now: Now) -> None:
+        """Whoever was replaced is still there: two programs share one instance id."""
+        twin = self.roster.by_instance(instance_id)
+        if twin is not None:
+            cause = Cause(Kind.FENCED, member_id, twin.client_id, "", instance=instance_id or "")
+            self.story.noted(cause, now)
 
     def _cause(
         self,
@@ -319,4 +334,6 @@ class Rebalance:
             (reason or "")[:REASON_CHARS_MAX],
             topics_added=added,
             topics_dropped=dropped,
+            instance=member.instance_id or "",
+            connection=member.connection,
         )

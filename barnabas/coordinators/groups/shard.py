@@ -12,6 +12,7 @@ from itertools import islice
 
 from barnabas.coordinators.groups import offsets as offsets_
 from barnabas.coordinators.groups import records as records_
+from barnabas.coordinators.groups.chronicle import Chronicle
 from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller, TimerKey
@@ -79,8 +80,9 @@ _HEARTBEATS = {
 class GroupShard:
     """Verbs take the request, who sent it, and the time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, chronicle: Chronicle | None = None) -> None:
         self.limits = limits
+        self.chronicle = chronicle or Chronicle()
         self.generations: dict[str, GroupMetadataValue] = {}
         self.offsets = Offsets()
         self._groups: dict[str, ClassicGroup] = {}
@@ -184,7 +186,7 @@ class GroupShard:
         if group is None:
             if request.member_id:
                 return _reply(caller, join_refused(Code.UNKNOWN_MEMBER_ID, request.member_id))
-            group = ClassicGroup(request.group_id, limits, self._timers, Story())
+            group = self._new(request.group_id)
             self._groups[request.group_id] = group
         new_id = f"{request.group_instance_id or caller.client_id}-{uuid}"
         group.join(request, caller, new_id, now)
@@ -360,10 +362,12 @@ class GroupShard:
         """As the log has it; a group that only ever had offsets is an empty one."""
         value = self.generations.get(group_id)
         if value is not None:
-            return ClassicGroup.kept(group_id, value, self.limits, self._timers)
-        if group_id in self.offsets.by_group:
-            return ClassicGroup(group_id, self.limits, self._timers, Story())
-        return None
+            return ClassicGroup.kept(group_id, value, self.limits, self._timers, self.chronicle)
+        return self._new(group_id) if group_id in self.offsets.by_group else None
+
+    def _new(self, group_id: str) -> ClassicGroup:
+        story = Story(group=group_id, ledger=self.chronicle)
+        return ClassicGroup(group_id, self.limits, self._timers, story)
 
     def _take(self, group: ClassicGroup) -> Outcome[Record]:
         """Its outcome; a group that came to nothing leaves no trace."""

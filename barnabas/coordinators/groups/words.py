@@ -1,0 +1,68 @@
+"""Says in words what a story says in fields."""
+
+from barnabas.coordinators.groups.story import Cause, Chapter, Kind
+
+TOPICS_SHOWN_MAX = 5
+_LATE = {
+    Kind.LATE_HEARTBEAT: "sent no heartbeat for {waited}; its session timeout is {allowed}",
+    Kind.LATE_POLL: "did not poll within its max.poll.interval.ms of {allowed}, and left",
+    Kind.LATE_JOIN: "did not join again within {waited}; its rebalance timeout is {allowed}",
+    Kind.LATE_SYNC: "did not ask for its assignment within {waited}",
+    Kind.LATE_REVOKE: "did not give up its partitions within {waited};"
+    " its rebalance timeout is {allowed}",
+    Kind.RETURNED: "came back after {waited}, on the connection on which it had left",
+}
+
+
+def duration(ms: int) -> str:
+    """As short as it can be said: 350 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f}".removesuffix(".0") + " s"
+    seconds = ms // 1_000
+    for large, name, small, under in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+        if seconds >= large:
+            whole, rest = divmod(seconds, large)
+            return f"{whole} {name}" + (f" {rest // small} {under}" if rest >= small else "")
+    whole, rest = divmod(seconds, 60)
+    return f"{whole} min" + (f" {rest} s" if rest else "")
+
+
+def who(cause: Cause) -> str:
+    """The client by its name, and its member id where that says more."""
+    named = f"{cause.client} ({cause.member})" if cause.client else cause.member
+    if cause.client and cause.member.startswith(f"{cause.client}-"):
+        named = cause.member
+    instance = f", instance {cause.instance}" if cause.instance else ""
+    host = f" at {cause.host.removeprefix('/')}" if cause.host else ""
+    return f"{named}{instance}{host}"
+
+
+def in_words(cause: Cause) -> str:
+    """One cause, as a sentence without its full stop."""
+    pattern = _LATE.get(cause.kind)
+    text = cause.kind.value
+    if pattern is not None:
+        text = pattern.format(waited=duration(cause.waited_ms), allowed=duration(cause.allowed_ms))
+    if cause.member:
+        text = f"{who(cause)} {text}"
+    if cause.topics_added:
+        text += f", added {_list(cause.topics_added)}"
+    if cause.topics_dropped:
+        text += f", dropped {_list(cause.topics_dropped)}"
+    return f"{text}: {cause.reason}" if cause.reason else text
+
+
+def why(chapter: Chapter) -> str:
+    """What set a chapter off, and how much else there was."""
+    if not chapter.causes:
+        return "for no cause that is known"
+    others = len(chapter.causes) - 1 + chapter.more_causes
+    return in_words(chapter.causes[0]) + (f", and {others} more" if others else "")
+
+
+def _list(topics: tuple[str, ...]) -> str:
+    shown = ", ".join(topics[:TOPICS_SHOWN_MAX])
+    more = len(topics) - TOPICS_SHOWN_MAX
+    return f"{shown} and {more} more" if more > 0 else shown
