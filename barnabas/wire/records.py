@@ -32,6 +32,7 @@ __all__ = [
     "BatchBuilder",
     "Headers",
     "Record",
+    "body_of",
     "count_records",
     "decode_batch",
     "encode_batch",
@@ -164,11 +165,16 @@ def decode_batch(
 
 def records_of(view: Buffer, header: BatchHeader, *, size_max: int = RECORDS_SIZE_MAX) -> bytes:
     """The bytes of the records of one batch, decompressed, their number plausible."""
+    return bytes(body_of(view, header, size_max=size_max))
+
+
+def body_of(view: Buffer, header: BatchHeader, *, size_max: int = RECORDS_SIZE_MAX) -> Buffer:
+    """As `records_of`, without a copy where the batch was not compressed."""
     number = header.attributes & CODEC_MASK
     if number >= len(_CODECS):
         raise Corrupt(f"batch is compressed with codec {number}; there are 0 to 4")
     packed = memoryview(view)[HEADER_SIZE : header.size]
-    body = bytes(decompress(_CODECS[number], packed, size_max))
+    body = decompress(_CODECS[number], packed, size_max)
     count = header.record_count
     if not 0 <= count <= len(body) // RECORD_SIZE_MIN:
         raise Corrupt(f"batch header counts {count} records, but there are {len(body)} bytes")

@@ -12,7 +12,8 @@ import barnabas.wire
 from barnabas.wire import records as imported
 
 
-def _from_source(name: str) -> Any:
+def from_source(name: str) -> Any:
+    """The plain module, whatever was compiled beside it."""
     source = Path(barnabas.wire.__path__[0]) / f"{name}.py"
     spec = spec_from_file_location(f"barnabas.wire.{name}", source)
     assert spec is not None
@@ -23,12 +24,12 @@ def _from_source(name: str) -> Any:
 
 
 def _plain() -> Any:
-    loops = _from_source("record_loops")
+    loops = from_source("record_loops")
     with (
         patch.dict(sys.modules, {"barnabas.wire.record_loops": loops}),
         patch.object(barnabas.wire, "record_loops", loops),
     ):
-        records = _from_source("records")
+        records = from_source("records")
     assert not records.COMPILED
     return records
 
