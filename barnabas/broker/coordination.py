@@ -13,12 +13,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
+from barnabas.broker.group_pace import SAMPLE_MS, Pace
 from barnabas.broker.later import Later
 from barnabas.broker.partition import ACKS_ALL, Partition
+from barnabas.coordinators.groups.chronicle import Chronicle
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller
 from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
+from barnabas.coordinators.groups.words import TROUBLES, why
 from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ports import Clock
@@ -73,12 +76,15 @@ class Coordination:
         self._clock = broker.clock
         self._loop = broker.loop
         self.runtime: Runtime[GroupShard] = Runtime()
+        self.chronicle = Chronicle()
+        self.pace = Pace(broker.topics)
         self._topic: Topic | None = None
         self._partitions = 0  # as they were when the shards were taken up: groups must not move
         self._loading: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._stopped = False
+        self._sampler: asyncio.TimerHandle | None = None
         self._begin()
 
     # Starting and stopping
@@ -98,6 +104,8 @@ class Coordination:
             self._timer.cancel()
         if self._loading is not None:
             self._loading.cancel()
+        if self._sampler is not None:
+            self._sampler.cancel()
 
     async def _create_topic(self) -> None:
         config = self._broker.config
@@ -129,11 +137,13 @@ class Coordination:
         to_load = []
         for index, partition in enumerate(topic.partitions):
             journal = PartitionJournal(partition, self._clock)
-            self.runtime.start_loading(index, GroupShard(limits), journal)
+            self.runtime.start_loading(index, GroupShard(limits, self.chronicle), journal)
             if partition.log.end_offset > partition.log.start_offset:
                 to_load.append(index)
             else:
                 self.runtime.finish_loading(index, self.now())
+        if self._sampler is None:
+            self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
         if to_load:
             self._loading = self._loop.create_task(self._load(topic, to_load))
         self._arm(self.runtime.next_deadline())
@@ -214,6 +224,8 @@ class Coordination:
         answers = self.runtime.run(partition, lambda shard: verb(shard, caller, now), now)
         self._deliver(answers)
         self._arm(self.runtime.shard(partition).next_deadline())
+        if self.chronicle.untold:
+            self._tell()
         return _now_or_later(later)
 
     def shard_of(self, group_id: str) -> GroupShard:
@@ -245,6 +257,29 @@ class Coordination:
     def now(self) -> Now:
         return Now(self._clock.monotonic_ms(), self._clock.wall_ms())
 
+    def _tell(self) -> None:
+        """One line per rebalance that is over, its cause in words."""
+        for group, chapter in self.chronicle.take():
+            say = self._broker.log.info
+            if any(cause.kind in TROUBLES for cause in chapter.causes):
+                say = self._broker.log.warning
+            say(
+                "rebalance",
+                group=group,
+                generation=chapter.generation,
+                members=chapter.members,
+                why=why(chapter),
+                join_ms=chapter.join_ms,
+                sync_ms=chapter.sync_ms,
+                **({"overtaken": True} if chapter.sync_ms < 0 else {}),
+            )
+
+    def _sample(self) -> None:
+        self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
+        if not self.runtime.is_loading():
+            live = ((id_, shard.offsets) for shard in self.shards() for id_ in shard.live())
+            self.pace.sample(live, self.now())
+
     def _deliver(self, answers: list[Answer]) -> None:
         for token, response in answers:
             assert isinstance(token, Later)
@@ -267,13 +302,15 @@ class Coordination:
             return
         try:
             self._deliver(self.runtime.expire(self.now()))
+            self._tell()
         finally:  # a fault in one group must not stop the clock of all
             self._arm(self.runtime.next_deadline())
 
 
 def caller_of(call: Call, token: object) -> Caller:
-    host = call.connection.peer.rpartition(":")[0]
-    return Caller(token, call.version, call.header.client_id or "", f"/{host}")
+    peer = call.connection.peer
+    host = peer.rpartition(":")[0]
+    return Caller(token, call.version, call.header.client_id or "", f"/{host}", peer)
 
 
 def _now_or_later(later: Later[Message]) -> Reply:

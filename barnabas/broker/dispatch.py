@@ -54,6 +54,7 @@ HANDLERS = {
     61: "describe_producers",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    20_000: "group_story",
 }
 _DATA = (0, 1)  # Produce and Fetch
 FINISH_S_MAX = 5.0

@@ -9,6 +9,8 @@ from importlib import import_module
 from barnabas.wire.codec import VERSION_MAX, Message
 
 NEVER = VERSION_MAX + 1
+PRIVATE_FROM = 20_000
+"""APIs from here on are our own: Kafka has none of them, and no other client is told of them."""
 
 
 class Api:
@@ -111,6 +113,7 @@ APIS = {
         Api(69, "ConsumerGroupDescribe", 0, 1, 0),
         Api(74, "ListConfigResources", 0, 1, 0),
         Api(75, "DescribeTopicPartitions", 0, 0, 0),
+        Api(20_000, "GroupStory", 0, 0, 0),
     )
 }
 """By key."""

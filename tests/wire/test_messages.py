@@ -9,7 +9,13 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.index import UnknownEntity, load_entity_schema, load_request_schema, load_response_schema
+from kio.index import (
+    UnknownAPIKey,
+    UnknownEntity,
+    load_entity_schema,
+    load_request_schema,
+    load_response_schema,
+)
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
@@ -32,7 +38,7 @@ def kio_schema(message: type[Message], version: int) -> Any:
 def known_to_kio(message: type[Message], version: int) -> bool:
     try:
         kio_schema(message, version)
-    except UnknownEntity:
+    except (UnknownAPIKey, UnknownEntity):
         return False
     return True
 

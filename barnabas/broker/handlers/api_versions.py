@@ -1,7 +1,8 @@
 """ApiVersions: what this broker speaks.
 
-Always: exactly what dispatch.py has a handler for; answered before anything else is known of
-the client, so every version of the question gets an answer it can read.
+Always: exactly what dispatch.py has a handler for, our own APIs only to our own client; answered
+before anything else is known of the client, so every version of the question gets an answer it
+can read.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import HANDLERS, Call
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.wire.apis import API_VERSIONS, APIS
+from barnabas.wire.apis import API_VERSIONS, APIS, PRIVATE_FROM
 from barnabas.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 NAMED_SINCE = 3
 NAME_LENGTH_MAX = 100
+OWN_NAME = "barnabas"  # what our own client calls itself
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 # Tools tell a cluster's version by this feature; its bounds are those of Kafka 4.3. No other is
@@ -48,7 +50,8 @@ def handle(broker: "Broker", request: ApiVersionsRequest, call: Call) -> ApiVers
             )
             return ApiVersionsResponse(error_code=Code.INVALID_REQUEST, api_keys=[])
         call.connection.client = f"{name[:NAME_LENGTH_MAX]} {version[:NAME_LENGTH_MAX]}"
-    return _spoken()
+        return _spoken(own=name == OWN_NAME)
+    return _spoken(own=False)
 
 
 def unsupported() -> ApiVersionsResponse:
@@ -59,10 +62,10 @@ def unsupported() -> ApiVersionsResponse:
 
 
 @cache
-def _spoken() -> ApiVersionsResponse:
+def _spoken(own: bool) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=[_advertised(key) for key in sorted(HANDLERS)],
+        api_keys=[_advertised(key) for key in sorted(HANDLERS) if own or key < PRIVATE_FROM],
         supported_features=[
             SupportedFeatureKey(
                 name=METADATA_VERSION,

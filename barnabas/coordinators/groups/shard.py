@@ -337,6 +337,10 @@ class GroupShard:
             if group is not None:
                 yield group
 
+    def live(self) -> list[str]:
+        """The groups that have members."""
+        return [id_ for id_, group in self._groups.items() if group.roster.members]
+
     def group(self, group_id: str) -> ClassicGroup | None:
         """To look at. Looking does not bring a group to life."""
         return self._groups.get(group_id) or self._remembered(group_id)

@@ -3,6 +3,19 @@
 from barnabas.coordinators.groups.story import Cause, Chapter, Kind
 
 TOPICS_SHOWN_MAX = 5
+TROUBLES = frozenset(
+    {
+        Kind.LATE_HEARTBEAT,
+        Kind.LATE_POLL,
+        Kind.LATE_JOIN,
+        Kind.LATE_SYNC,
+        Kind.LATE_REVOKE,
+        Kind.FENCED,
+        Kind.NOT_STORED,
+        Kind.OVER_CAPACITY,
+    }
+)
+"""What nobody would have wished for."""
 _LATE = {
     Kind.LATE_HEARTBEAT: "sent no heartbeat for {waited}; its session timeout is {allowed}",
     Kind.LATE_POLL: "did not poll within its max.poll.interval.ms of {allowed}, and left",

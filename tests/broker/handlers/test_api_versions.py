@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.broker.dispatch import HANDLERS
 from barnabas.model.errors import Code
-from barnabas.wire.apis import APIS
+from barnabas.wire.apis import APIS, PRIVATE_FROM
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.running import Running
 
@@ -21,9 +21,23 @@ async def test_every_version_lists_what_has_a_handler_and_nothing_else(
 ) -> None:
     response = await running.ask(named(), ApiVersionsResponse, version)
     assert response.error_code == 0
-    assert [api.api_key for api in response.api_keys] == sorted(HANDLERS)
+    assert [api.api_key for api in response.api_keys] == sorted(
+        key for key in HANDLERS if key < PRIVATE_FROM
+    )
     for api in response.api_keys:
         assert api.max_version == APIS[api.api_key].max_version
+
+
+async def test_our_own_apis_are_told_to_our_own_client_alone(running: Running) -> None:
+    """A client that sees a key it does not know may stumble over it."""
+    own = await running.ask(named("barnabas"), ApiVersionsResponse, 3)
+    assert [api.api_key for api in own.api_keys] == sorted(HANDLERS)
+    assert max(HANDLERS) >= PRIVATE_FROM
+    for response in (
+        await running.ask(named("barnabas-like"), ApiVersionsResponse, 4),
+        await running.ask(named("barnabas"), ApiVersionsResponse, 0),  # which carries no name
+    ):
+        assert all(api.api_key < PRIVATE_FROM for api in response.api_keys)
 
 
 async def test_produce_is_advertised_from_0_or_old_librdkafka_would_not_compress(

@@ -1,0 +1,179 @@
+"""GroupStory: why groups are as they are, for our own command line."""
+
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+from barnabas.broker.coordination import Coordination, coordination
+from barnabas.broker.dispatch import Call
+from barnabas.broker.group_pace import end_offset
+from barnabas.coordinators.groups.classic import ClassicGroup
+from barnabas.coordinators.groups.states import State
+from barnabas.coordinators.groups.story import Cause, Chapter, Kind
+from barnabas.coordinators.groups.words import in_words
+from barnabas.coordinators.runtime import Now
+from barnabas.model.errors import Code, KafkaError
+from barnabas.wire.messages.group_story import (
+    GroupStoryRequest,
+    GroupStoryResponse,
+    ToldCause,
+    ToldChapter,
+    ToldGroup,
+    ToldMember,
+    ToldMove,
+    ToldNote,
+    ToldPartition,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+GROUPS_MAX = 100
+MOVES_MAX = 500  # of one chapter
+PARTITIONS_MAX = 20_000
+
+
+def handle(broker: "Broker", request: GroupStoryRequest, call: Call) -> GroupStoryResponse:
+    open_now = frozenset(connection.peer for connection in broker.connections)
+    return GroupStoryResponse(
+        groups=[
+            _tell(broker, group_id, open_now)
+            if number < GROUPS_MAX
+            else _refused(group_id, Code.INVALID_REQUEST, f"more than {GROUPS_MAX} groups at once")
+            for number, group_id in enumerate(request.group_ids)
+        ]
+    )
+
+
+def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> ToldGroup:
+    groups = coordination(broker)
+    try:
+        shard = groups.shard_of(group_id)
+    except KafkaError as error:
+        return _refused(group_id, error.code, error.detail)
+    group = shard.group(group_id)
+    if group is None:
+        return _refused(group_id, Code.GROUP_ID_NOT_FOUND, f"there is no group {group_id[:300]!r}")
+    now = groups.now()
+    story = group.story
+    chapters = [_chapter(chapter, open_now, under_way=False) for chapter in story.chapters]
+    if story.under_way is not None:
+        chapters.append(_chapter(story.under_way, open_now, under_way=True))
+    return ToldGroup(
+        error_code=Code.NONE,
+        group_id=group_id,
+        now_ms=now.wall_ms,
+        members=_members(group, now),
+        partitions=_partitions(broker, groups, group_id, now),
+        chapters=chapters,
+        notes=[
+            ToldNote(at_ms=note.at.wall_ms, times=note.times, cause=_cause(note.cause, open_now))
+            for note in story.notes
+        ],
+    )
+
+
+def _members(group: ClassicGroup, now: Now) -> list[ToldMember]:
+    joining = group.state is State.PREPARING
+    syncing = group.state is State.COMPLETING
+    return [
+        ToldMember(
+            member_id=member.id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            silent_ms=now.ms - member.heard_ms,
+            awaited=(joining and member.joining is None)
+            or (syncing and member.id == group.roster.leader),
+            protocols=list(member.protocols),
+        )
+        for member in group.roster.members.values()
+    ]
+
+
+def _partitions(
+    broker: "Broker", groups: Coordination, group_id: str, now: Now
+) -> list[ToldPartition]:
+    told = []
+    for topic, partition, value in groups.shard_of(group_id).offsets.of_group(group_id):
+        end = end_offset(broker.topics, topic, partition)
+        rate = None
+        if end is not None:
+            rate = groups.pace.of((group_id, topic, partition), value.offset, end, now)
+        told.append(
+            ToldPartition(
+                topic=topic,
+                partition=partition,
+                committed=value.offset,
+                committed_at_ms=value.commit_timestamp,
+                pace_ms=-1 if rate is None else rate.ms,
+                consumed=-1 if rate is None else rate.consumed,
+                produced=-1 if rate is None else rate.produced,
+            )
+        )
+        if len(told) >= PARTITIONS_MAX:
+            break
+    return told
+
+
+def _chapter(chapter: Chapter, open_now: AbstractSet[str], *, under_way: bool) -> ToldChapter:
+    moves = chapter.moves()
+    last = chapter.last
+    return ToldChapter(
+        began_ms=chapter.began.wall_ms,
+        generation=chapter.generation,
+        members=chapter.members,
+        protocol=chapter.protocol,
+        leader=chapter.leader,
+        under_way=under_way,
+        join_ms=chapter.join_ms,
+        sync_ms=chapter.sync_ms,
+        last_member="" if last is None else last.member,
+        last_client="" if last is None else last.client,
+        last_after_ms=-1 if last is None else last.after_ms,
+        causes=[_cause(cause, open_now) for cause in chapter.causes],
+        more_causes=chapter.more_causes,
+        moves=None
+        if moves is None
+        else [
+            ToldMove(
+                topic=move.partition.topic,
+                partition=move.partition.partition,
+                before=move.before,
+                after=move.after,
+            )
+            for move in moves[:MOVES_MAX]
+        ],
+        more_moves=0 if moves is None else max(0, len(moves) - MOVES_MAX),
+    )
+
+
+def _cause(cause: Cause, open_now: AbstractSet[str]) -> ToldCause:
+    return ToldCause(
+        kind=cause.kind.name,
+        text=in_words(cause),
+        member_id=cause.member,
+        client_id=cause.client,
+        client_host=cause.host,
+        instance_id=cause.instance,
+        reason=cause.reason,
+        waited_ms=cause.waited_ms,
+        allowed_ms=cause.allowed_ms,
+        topics_added=list(cause.topics_added),
+        topics_dropped=list(cause.topics_dropped),
+        alive=cause.kind is not Kind.JOINED and cause.connection in open_now,
+    )
+
+
+def _refused(group_id: str, code: Code, message: str) -> ToldGroup:
+    return ToldGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        now_ms=-1,
+        members=[],
+        partitions=[],
+        chapters=[],
+        notes=[],
+    )
