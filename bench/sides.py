@@ -42,6 +42,9 @@ class Side:
     def create_topic(self, name: str, partitions: int = 1) -> None:
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
 
+    def has_topic(self, name: str) -> bool:
+        return name in self._admin.list_topics(timeout=60).topics
+
     @contextmanager
     def topic(self) -> Iterator[str]:
         """A fresh topic, deleted afterwards so that a long run does not fill the disk."""
