@@ -56,7 +56,7 @@ def command(
     null: bool,
 ) -> None:
     """Read records from a topic."""
-    from barnabas.client.admin import Admin
+    from barnabas.client.blocking.admin import Admin
     from barnabas.client.consumer import PartitionReader
     from barnabas.client.positions import Limits, Positions
 
@@ -66,7 +66,7 @@ def command(
     formatter = _formatter(format_, as_json, null)
     config = client_config(ctx)
     with open_cluster(ctx) as cluster:
-        admin = Admin(cluster)
+        admin = Admin(cluster=cluster)
         partitions = select_partitions(find_topic(admin, topic), numbers)
         starts, stops = resolve(admin, partitions, range_, to_end=to_end)
         positions = Positions(

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 import click
 
 from barnabas.cli import exits
-from barnabas.client.admin import EARLIEST, LATEST, Admin
+from barnabas.client.admin import EARLIEST, LATEST
+from barnabas.client.blocking import open_cluster
+from barnabas.client.blocking.admin import Admin
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer import PartitionReader
 from barnabas.client.positions import Positions
@@ -29,8 +31,8 @@ def command(records: int) -> int:
     """A broker, a topic, a producer and a consumer, in a few seconds."""
     with _broker() as (address, ready):
         click.echo(f"✔ broker    {address} {ready}")
-        with Cluster(address, client_id="demo") as cluster:
-            Admin(cluster).create_topic(_TOPIC, partitions=_PARTITIONS)
+        with open_cluster({"bootstrap.servers": address, "client.id": "demo"}, {}) as cluster:
+            Admin(cluster=cluster).create_topic(_TOPIC, partitions=_PARTITIONS)
             click.echo(f"✔ topic     {_TOPIC}, {_PARTITIONS} partitions")
             started = time.monotonic()
             produced = _produce(cluster, records)
@@ -105,7 +107,7 @@ def _produce(cluster: Cluster, records: int) -> int:
 
 
 def _consume(cluster: Cluster) -> int:
-    admin = Admin(cluster)
+    admin = Admin(cluster=cluster)
     partitions = [TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)]
     starts = admin.offsets(dict.fromkeys(partitions, EARLIEST))
     stops = admin.offsets(dict.fromkeys(partitions, LATEST))

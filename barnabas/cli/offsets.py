@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.model.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin
+    from barnabas.client.blocking.admin import Admin
 
 BEGINNING = "beginning"
 END = "end"

@@ -16,7 +16,7 @@ from barnabas.config.properties import parse_properties
 from barnabas.model.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin
+    from barnabas.client.blocking.admin import Admin
     from barnabas.client.cluster import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,25 +69,21 @@ def client_config(ctx: click.Context) -> ClientConfig:
 
 
 def open_cluster(ctx: click.Context) -> "Cluster":
+    from barnabas.client.blocking.net import BlockingNet
     from barnabas.client.cluster import Cluster
 
-    config = client_config(ctx)
     try:
-        return Cluster(
-            config.bootstrap_servers,
-            client_id=config.client_id,
-            timeout_ms=config.request_timeout_ms,
-        )
+        return Cluster(client_config(ctx), BlockingNet())
     except InvalidRequest as problem:  # it has asked nobody yet: -b is wrong
         raise click.UsageError(problem.detail) from None
 
 
 @contextmanager
 def open_admin(ctx: click.Context) -> Iterator["Admin"]:
-    from barnabas.client.admin import Admin
+    from barnabas.client.blocking.admin import Admin
 
     with open_cluster(ctx) as cluster:
-        yield Admin(cluster)
+        yield Admin(cluster=cluster)
 
 
 def pairs(texts: Iterable[str], what: str = "NAME=VALUE") -> dict[str, str]:

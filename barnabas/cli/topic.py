@@ -15,7 +15,7 @@ from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition, check_topic_name
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin
+    from barnabas.client.blocking.admin import Admin
     from barnabas.client.metadata import Topic
 
 _BROKER_DEFAULT = -1

@@ -1,6 +1,6 @@
-"""The client: sans-IO cores, and a blocking driver over them for scripts and the command line.
+"""The client: logic without IO, flows over one door to the outside, and two drivers.
 
-Cores: session (one connection), metadata (who leads what), partitioner, accumulator (records
-to batches), positions (batches to records). Drivers: connection, cluster, admin, producer,
-consumer.
+Pure: session (one connection), metadata (who leads what), partitioner, accumulator (records to
+batches), positions (batches to records). Flows over `Net` (net.py): cluster, admin. Drivers:
+aio/ (asyncio), blocking/ (a thread, without an event loop).
 """

@@ -1,14 +1,17 @@
 """What an administrator asks of a cluster: topics, options, partitions, offsets.
 
-Blocking. Errors raise; the first topic that failed is the one named.
+Written once over `Net`: `barnabas.Admin` awaits, `barnabas.sync.Admin` blocks.
+Always: errors raise; the first topic that failed is the one named.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from barnabas.client.aio import open_cluster
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, check_partition
 from barnabas.client.metadata import Topic, View
+from barnabas.config.client import Settings, Value
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.messages import (
     create_partitions,
@@ -48,20 +51,39 @@ class OffsetAt(NamedTuple):
 
 
 class Admin:
-    """Administration of one cluster."""
+    """Administration of one cluster. `cluster`: one that is open already, and stays so."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        /,
+        *,
+        cluster: Cluster | None = None,
+        **options: Value,
+    ) -> None:
+        self._cluster = cluster or open_cluster(settings, options)
+        self._owns = cluster is None
 
-    def topics(self) -> View:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._owns:
+            self._cluster.close()
+
+    async def topics(self) -> View:
         """Every topic there is."""
-        return self._cluster.retrying(lambda: self._cluster.view_of(None))
+        return await self._cluster.retrying(lambda: self._cluster.view_of(None))
 
-    def topic(self, name: str) -> Topic:
+    async def topic(self, name: str) -> Topic:
         """One topic, as it is now."""
-        return self._cluster.retrying(lambda: self._cluster.view_of([name])).topic(name)
+        view = await self._cluster.retrying(lambda: self._cluster.view_of([name]))
+        return view.topic(name)
 
-    def create_topic(
+    async def create_topic(
         self,
         name: str,
         *,
@@ -87,16 +109,17 @@ class Admin:
             validate_only=validate_only,
         )
 
-        def attempt() -> None:
-            response = self._cluster.controller().call(
+        async def attempt() -> None:
+            controller = await self._cluster.controller()
+            response = await controller.call(
                 request, create_topics.CreateTopicsResponse, timeout_ms=self._cluster.timeout_ms
             )
             for result in response.topics:
                 check(result.error_code, result.error_message, about=f"topic {result.name!r}")
 
-        self._cluster.retrying(attempt)
+        await self._cluster.retrying(attempt)
 
-    def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str) -> None:
         request = delete_topics.DeleteTopicsRequest(
             topics=[delete_topics.DeleteTopicState(name=name, topic_id=NO_TOPIC_ID)],
             topic_names=[name],
@@ -106,10 +129,10 @@ class Admin:
             topic_names=[name], timeout_ms=self._cluster.timeout_ms
         )
 
-        def attempt() -> None:
-            controller = self._cluster.controller()
+        async def attempt() -> None:
+            controller = await self._cluster.controller()
             by_state = controller.version_of(request.api_key) >= 6
-            response = controller.call(
+            response = await controller.call(
                 request if by_state else older,
                 delete_topics.DeleteTopicsResponse,
                 timeout_ms=self._cluster.timeout_ms,
@@ -117,9 +140,9 @@ class Admin:
             for result in response.responses:
                 check(result.error_code, result.error_message, about=f"topic {name!r}")
 
-        self._cluster.retrying(attempt)
+        await self._cluster.retrying(attempt)
 
-    def create_partitions(self, name: str, count: int) -> None:
+    async def create_partitions(self, name: str, count: int) -> None:
         """Grow a topic to `count` partitions."""
         request = create_partitions.CreatePartitionsRequest(
             topics=[
@@ -129,8 +152,9 @@ class Admin:
             validate_only=False,
         )
 
-        def attempt() -> None:
-            response = self._cluster.controller().call(
+        async def attempt() -> None:
+            controller = await self._cluster.controller()
+            response = await controller.call(
                 request,
                 create_partitions.CreatePartitionsResponse,
                 timeout_ms=self._cluster.timeout_ms,
@@ -138,15 +162,15 @@ class Admin:
             for result in response.results:
                 check(result.error_code, result.error_message, about=f"topic {result.name!r}")
 
-        self._cluster.retrying(attempt)
+        await self._cluster.retrying(attempt)
 
-    def topic_options(self, name: str) -> list[Option]:
-        return self._describe(_TOPIC_RESOURCE, name)
+    async def topic_options(self, name: str) -> list[Option]:
+        return await self._describe(_TOPIC_RESOURCE, name)
 
-    def broker_options(self, broker: int) -> list[Option]:
-        return self._describe(_BROKER_RESOURCE, str(broker))
+    async def broker_options(self, broker: int) -> list[Option]:
+        return await self._describe(_BROKER_RESOURCE, str(broker))
 
-    def _describe(self, resource_type: int, name: str) -> list[Option]:
+    async def _describe(self, resource_type: int, name: str) -> list[Option]:
         request = describe_configs.DescribeConfigsRequest(
             resources=[
                 describe_configs.DescribeConfigsResource(
@@ -155,12 +179,12 @@ class Admin:
             ],
         )
 
-        def attempt() -> list[Option]:
+        async def attempt() -> list[Option]:
             if resource_type == _BROKER_RESOURCE:
-                connection = self._cluster.broker(int(name))
+                connection = await self._cluster.broker(int(name))
             else:
-                connection = self._cluster.anyone()
-            response = connection.call(
+                connection = await self._cluster.anyone()
+            response = await connection.call(
                 request,
                 describe_configs.DescribeConfigsResponse,
                 timeout_ms=self._cluster.timeout_ms,
@@ -181,9 +205,9 @@ class Admin:
                 ]
             return sorted(found)
 
-        return self._cluster.retrying(attempt)
+        return await self._cluster.retrying(attempt)
 
-    def alter_topic(
+    async def alter_topic(
         self, name: str, *, put: Mapping[str, str] | None = None, reset: Iterable[str] = ()
     ) -> None:
         """Set some options of a topic, and take others back to their defaults."""
@@ -205,8 +229,9 @@ class Admin:
             validate_only=False,
         )
 
-        def attempt() -> None:
-            response = self._cluster.controller().call(
+        async def attempt() -> None:
+            controller = await self._cluster.controller()
+            response = await controller.call(
                 request,
                 incremental_alter_configs.IncrementalAlterConfigsResponse,
                 timeout_ms=self._cluster.timeout_ms,
@@ -215,14 +240,16 @@ class Admin:
                 about = f"topic {result.resource_name!r}"
                 check(result.error_code, result.error_message, about=about)
 
-        self._cluster.retrying(attempt)
+        await self._cluster.retrying(attempt)
 
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """Cut partitions below offsets (-1: everything); the new start of each."""
 
-        def attempt() -> dict[TopicPartition, int]:
+        async def attempt() -> dict[TopicPartition, int]:
             starts: dict[TopicPartition, int] = {}
-            for broker, partitions in self._by_leader(before).items():
+            for broker, partitions in (await self._cluster.by_leader(before)).items():
                 request = delete_records.DeleteRecordsRequest(
                     topics=[
                         delete_records.DeleteRecordsTopic(
@@ -238,7 +265,8 @@ class Admin:
                     ],
                     timeout_ms=self._cluster.timeout_ms,
                 )
-                response = self._cluster.broker(broker).call(
+                leader = await self._cluster.broker(broker)
+                response = await leader.call(
                     request,
                     delete_records.DeleteRecordsResponse,
                     timeout_ms=self._cluster.timeout_ms,
@@ -250,17 +278,17 @@ class Admin:
                         starts[at] = result.low_watermark
             return starts
 
-        return self._cluster.retrying(attempt)
+        return await self._cluster.retrying(attempt)
 
-    def offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
+    async def offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
         """Of EARLIEST, LATEST or a time in ms: the offset of the first record at or after it.
 
         -1 as offset: there is no such record.
         """
 
-        def attempt() -> dict[TopicPartition, OffsetAt]:
+        async def attempt() -> dict[TopicPartition, OffsetAt]:
             found: dict[TopicPartition, OffsetAt] = {}
-            for broker, partitions in self._by_leader(times).items():
+            for broker, partitions in (await self._cluster.by_leader(times)).items():
                 request = list_offsets.ListOffsetsRequest(
                     replica_id=-1,
                     topics=[
@@ -277,7 +305,8 @@ class Admin:
                     ],
                     timeout_ms=self._cluster.timeout_ms,
                 )
-                response = self._cluster.broker(broker).call(
+                leader = await self._cluster.broker(broker)
+                response = await leader.call(
                     request, list_offsets.ListOffsetsResponse, timeout_ms=self._cluster.timeout_ms
                 )
                 for topic_result in response.topics:
@@ -287,14 +316,7 @@ class Admin:
                         found[at] = OffsetAt(result.offset, result.timestamp)
             return found
 
-        return self._cluster.retrying(attempt)
-
-    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        view = self._cluster.view({at.topic: None for at in partitions})
-        groups: dict[int, list[TopicPartition]] = {}
-        for at in partitions:
-            groups.setdefault(view.leader(at), []).append(at)
-        return groups
+        return await self._cluster.retrying(attempt)
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[TopicPartition]]:

@@ -6,9 +6,11 @@ FIRST_MS = 50
 MAX_MS = 1_000
 
 
-def waits_ms(chance: Iterator[float]) -> Iterator[int]:
+def waits_ms(
+    chance: Iterator[float], first_ms: int = FIRST_MS, max_ms: int = MAX_MS
+) -> Iterator[int]:
     """Each between half and all of a bound that doubles. `chance` gives numbers from 0 to 1."""
-    bound = FIRST_MS
+    bound = first_ms
     for number in chance:
         yield int(bound * (0.5 + number / 2))
-        bound = min(bound * 2, MAX_MS)
+        bound = min(bound * 2, max_ms)

@@ -1,24 +1,28 @@
-"""A cluster, blocking: a connection per broker, fresh metadata, and retries.
+"""A cluster: a connection per broker, fresh metadata, coordinators, and retries.
 
-Always: no call outlasts `timeout_ms`; what is Retriable is tried again until then, on a
-fresh picture of the cluster.
-Not here: what to ask (admin.py, producer.py, consumer.py).
+Written once over `Net`; whoever opens it says how it waits (aio/, blocking/).
+Always: what is Retriable is tried again on a fresh picture, until the call's time is up; nobody
+at any bootstrap server is said at once, in one message.
+Not here: what to ask (admin.py, producer, consumer).
 """
 
-import random
-import time
-from collections.abc import Callable, Iterable
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Self, TypeVar
 
 from barnabas.client.backoff import waits_ms
-from barnabas.client.connection import Connection
 from barnabas.client.errors import check
 from barnabas.client.metadata import View
+from barnabas.client.net import Connection, Net
+from barnabas.config.client import ClientConfig
 from barnabas.config.kinds import Address, parse_address
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message
+from barnabas.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from barnabas.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -27,32 +31,30 @@ from barnabas.wire.messages.metadata import (
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
-BOOTSTRAP = -1
 DEFAULT_PORT = 9092
+GROUP, TRANSACTION = 0, 1  # kinds of coordinators
+_BOOTSTRAP = -1
 
 
 class Cluster:
     """Opens connections as they are needed. To be closed."""
 
-    def __init__(
-        self, bootstrap_servers: str, *, client_id: str = "barnabas", timeout_ms: int = 30_000
-    ) -> None:
-        self._bootstrap = bootstrap_addresses(bootstrap_servers)
-        self._client_id = client_id
-        self.timeout_ms = timeout_ms
-        self._connections: dict[int, Connection] = {}
+    def __init__(self, config: ClientConfig, net: Net) -> None:
+        self.config = config
+        self.net = net
+        self.timeout_ms = config.request_timeout_ms
+        self._bootstrap = bootstrap_addresses(config.bootstrap_servers)
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._opening: dict[tuple[int, str], AbstractAsyncContextManager[object]] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
         self._view: View | None = None
+        self._view_lock = net.lock()
         self._topics: dict[str, None] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -62,95 +64,181 @@ class Cluster:
 
     # --- who leads what ---
 
-    def view(self, topics: Iterable[str] = ()) -> View:
+    @property
+    def known(self) -> View | None:
+        """The last picture, if there is one."""
+        return self._view
+
+    async def view(self, topics: Iterable[str] = ()) -> View:
         """A picture that holds these topics, or says why not; taken anew only if needed."""
         missing = [name for name in topics if name not in self._topics]
-        if self._view is None or missing:
-            self._topics.update(dict.fromkeys(missing))
-            return self.refresh()
-        return self._view
+        before = self._view
+        if before is not None and not missing:
+            return before
+        self._topics.update(dict.fromkeys(missing))
+        return await self.refresh(unless_newer_than=None if missing else before)
 
-    def refresh(self, *, create: bool = False) -> View:
-        """A new picture, of the topics asked for so far. `create`: missing ones come to be."""
-        self._view = self.view_of(list(self._topics), create=create)
-        return self._view
+    async def refresh(self, *, create: bool = False, unless_newer_than: View | None = None) -> View:
+        """A new picture, of the topics asked for so far. `create`: missing ones come to be.
 
-    def view_of(self, topics: list[str] | None, *, create: bool = False) -> View:
+        `unless_newer_than`: a picture that another flow has taken since will do.
+        """
+        async with self._view_lock:
+            newer = self._view is not None and self._view is not unless_newer_than
+            if unless_newer_than is not None and newer:
+                assert self._view is not None
+                return self._view
+            self._view = await self.view_of(list(self._topics), create=create)
+            return self._view
+
+    async def view_of(self, topics: list[str] | None, *, create: bool = False) -> View:
         """A picture of these topics; None: of all."""
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=create,
         )
-        response = self.anyone().call(request, MetadataResponse, timeout_ms=self.timeout_ms)
+        connection = await self.anyone()
+        response = await connection.call(request, MetadataResponse, timeout_ms=self.timeout_ms)
         check(response.error_code, about="metadata")
         return View(response)
 
+    def forget_topics(self, topics: Iterable[str]) -> None:
+        """Leave them out of the next pictures."""
+        for name in topics:
+            self._topics.pop(name, None)
+
     # --- whom to ask ---
 
-    def anyone(self) -> Connection:
+    async def anyone(self) -> Connection:
         """An open connection, else the first broker that answers."""
-        for broker in list(self._connections):
-            return self._connections[broker]
-        problem: KafkaError | None = None
+        for connection in self._connections.values():
+            if not connection.closed:
+                return connection
         known = [broker.address for broker in self._view.brokers.values()] if self._view else []
+        problems: dict[Address, KafkaError] = {}
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
-                opened = self._open(address)
+                return await self._open((_BOOTSTRAP, ""), address)
             except Retriable as why:
-                problem = why
-                continue
-            self._connections[BOOTSTRAP] = opened
-            return opened
-        assert problem is not None
-        raise problem
+                problems[address] = why
+        first = next(iter(problems.values()))
+        if self._view is None:
+            said = "; ".join(why.detail for why in problems.values())
+            raise Retriable(first.code, f"no broker at {said}. Start one, or set bootstrap.servers")
+        raise first
 
-    def broker(self, broker: int) -> Connection:
-        if connection := self._connections.get(broker):
+    async def broker(self, broker: int, *, apart: str = "") -> Connection:
+        """`apart`: a connection of its own, so that long waits on others do not delay it."""
+        connection = self._connections.get((broker, apart))
+        if connection is not None and not connection.closed:
             return connection
-        brokers = self.view().brokers
+        brokers = (await self.view()).brokers
         if broker not in brokers:
             raise Retriable(Code.BROKER_NOT_AVAILABLE, f"broker {broker} is not there")
-        connection = self._connections[broker] = self._open(brokers[broker].address)
-        return connection
+        return await self._open((broker, apart), brokers[broker].address)
 
-    def controller(self) -> Connection:
-        return self.broker(self.view().controller_id)
+    async def controller(self) -> Connection:
+        return await self.broker((await self.view()).controller_id)
 
-    def leader(self, at: TopicPartition) -> Connection:
-        return self.broker(self.view([at.topic]).leader(at))
+    async def leader(self, at: TopicPartition) -> Connection:
+        return await self.broker((await self.view([at.topic])).leader(at))
 
-    def retrying(self, attempt: Callable[[], T]) -> T:
+    async def by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[int, list[TopicPartition]]:
+        """Partitions by the broker that leads them."""
+        partitions = list(partitions)
+        view = await self.view({at.topic: None for at in partitions})
+        groups: dict[int, list[TopicPartition]] = {}
+        for at in partitions:
+            groups.setdefault(view.leader(at), []).append(at)
+        return groups
+
+    async def coordinator(self, key: str, *, kind: int = GROUP) -> Connection:
+        """Of a group or a transactional id; looked up once, until `forget_coordinator`."""
+        return await self.broker(await self.coordinator_id(key, kind=kind), apart="coordinator")
+
+    async def coordinator_id(self, key: str, *, kind: int = GROUP) -> int:
+        found = self._coordinators.get((kind, key))
+        if found is not None:
+            return found
+        connection = await self.anyone()
+        response = await connection.call(
+            FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            if connection.version_of(10) >= 4
+            else FindCoordinatorRequest(key=key, key_type=kind),
+            FindCoordinatorResponse,
+            timeout_ms=self.timeout_ms,
+        )
+        about = f"{'group' if kind == GROUP else 'transactional id'} {key!r}"
+        for answer in response.coordinators:
+            check(answer.error_code, answer.error_message, about=about)
+            node = answer.node_id
+            break
+        else:
+            check(response.error_code, response.error_message, about=about)
+            node = response.node_id
+        if node not in (await self.view()).brokers:
+            await self.refresh()
+        self._coordinators[kind, key] = node
+        return node
+
+    def forget_coordinator(self, key: str, *, kind: int = GROUP) -> None:
+        """It answered that it is not the one, or not at all."""
+        self._coordinators.pop((kind, key), None)
+
+    # --- trying again ---
+
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None
+    ) -> T:
         """The result of `attempt`, tried again on a fresh picture until the time is up."""
-        deadline = time.monotonic() + self.timeout_ms / 1000
-        for wait_ms in waits_ms(iter(random.random, None)):
+        limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.net.now_ms() + limit_ms
+        for wait_ms in self.waits_ms():
             try:
-                return attempt()
-            except Retriable as problem:
-                if not self._connected_once() or time.monotonic() + wait_ms / 1000 > deadline:
+                return await attempt()
+            except Retriable:
+                # A wrong address should be reported at once, not after the timeout.
+                if self._view is None and not self._connections:
                     raise
-                self._forget_broken(problem)
-            time.sleep(wait_ms / 1000)
+                if self.net.now_ms() + wait_ms > deadline:
+                    raise
+                self._coordinators.clear()
+                self.drop_closed()
+            await self.net.sleep(wait_ms)
             try:
-                self.refresh()
-            except Retriable as problem:
-                self._forget_broken(problem)
+                await self.refresh()
+            except Retriable:
+                self.drop_closed()
         raise AssertionError("the waits never end")
 
-    def lost(self, broker: int) -> None:
-        """Forget a connection that failed."""
-        if connection := self._connections.pop(broker, None):
-            connection.close()
+    def waits_ms(self) -> Iterable[int]:
+        return waits_ms(
+            iter(self.net.chance, None),
+            self.config.retry_backoff_ms,
+            self.config.retry_backoff_max_ms,
+        )
 
-    def _connected_once(self) -> bool:
-        # A wrong address should be reported at once, not after the timeout.
-        return bool(self._connections) or self._view is not None
+    def drop_closed(self) -> None:
+        for key in [key for key, each in self._connections.items() if each.closed]:
+            del self._connections[key]
 
-    def _forget_broken(self, problem: Retriable) -> None:
-        if problem.code in (Code.NETWORK_EXCEPTION, Code.REQUEST_TIMED_OUT):
-            self.close()
-
-    def _open(self, address: Address) -> Connection:
-        return Connection(address, client_id=self._client_id, timeout_ms=self.timeout_ms)
+    async def _open(self, key: tuple[int, str], address: Address) -> Connection:
+        lock = self._opening.get(key)
+        if lock is None:
+            lock = self._opening[key] = self.net.lock()
+        async with lock:
+            there = self._connections.get(key)
+            if there is not None and not there.closed:
+                return there
+            opened = await self.net.connect(
+                address,
+                client_id=self.config.client_id,
+                timeout_ms=self.config.socket_connection_setup_timeout_ms,
+            )
+            self._connections[key] = opened
+            return opened
 
 
 def bootstrap_addresses(text: str) -> list[Address]:

@@ -6,11 +6,13 @@ without an answer; a partition whose offset is gone goes on at its start.
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
-from barnabas.client.admin import EARLIEST, Admin
+from barnabas.client.admin import EARLIEST
 from barnabas.client.backoff import waits_ms
+from barnabas.client.blocking.admin import Admin
+from barnabas.client.blocking.net import run
 from barnabas.client.cluster import Cluster
 from barnabas.client.positions import Limits, Message, Positions
 from barnabas.model.errors import Code, KafkaError, Retriable
@@ -50,7 +52,7 @@ class PartitionReader:
                 if problem.code in (Code.NETWORK_EXCEPTION, Code.REQUEST_TIMED_OUT):
                     self._cluster.close()
                 try:
-                    self._cluster.refresh()
+                    run(self._cluster.refresh())
                 except Retriable:
                     self._cluster.close()
         for at, answer in fetched:
@@ -59,7 +61,7 @@ class PartitionReader:
     def _round(self) -> list[tuple[TopicPartition, Any]]:
         """Ask every leader at once, then gather the answers."""
         reading = self._positions.reading()
-        view = self._cluster.view({at.topic: None for at in reading})
+        view = run(self._cluster.view({at.topic: None for at in reading}))
         by_leader: dict[int, list[TopicPartition]] = {}
         for at in reading:
             by_leader.setdefault(view.leader(at), []).append(at)
@@ -67,17 +69,19 @@ class PartitionReader:
         ids = {at.topic: view.topic(at.topic).id for at in reading}
         version_max = _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
         try:
+            waiting = []
             for leader, partitions in by_leader.items():
                 epochs = {at: view.partition(at).leader_epoch for at in partitions}
-                self._cluster.broker(leader).send(
-                    self._positions.request(partitions, ids, epochs, self._limits),
-                    timeout_ms=timeout_ms,
-                    version_max=version_max,
+                connection = run(self._cluster.broker(leader))
+                waiting.append(
+                    connection.send(
+                        self._positions.request(partitions, ids, epochs, self._limits),
+                        FetchResponse,
+                        timeout_ms=timeout_ms,
+                        version_max=version_max,
+                    )
                 )
-            responses = [
-                self._cluster.broker(leader).receive(FetchResponse, timeout_ms=timeout_ms)
-                for leader in by_leader
-            ]
+            responses = [run(_awaited(each)) for each in waiting]
         except KafkaError:
             self._cluster.close()  # answers still under way must not be taken for later ones
             raise
@@ -96,7 +100,11 @@ class PartitionReader:
     def _recover(self, at: TopicPartition, problem: KafkaError) -> None:
         if problem.code is not Code.OFFSET_OUT_OF_RANGE:
             raise problem
-        start = Admin(self._cluster).offsets({at: EARLIEST})[at].offset
+        start = Admin(cluster=self._cluster).offsets({at: EARLIEST})[at].offset
         if self._positions[at] >= start:
             raise problem  # ahead of the end: the caller asked for what is not there
         self._positions.seek(at, start)
+
+
+async def _awaited(waiting: Awaitable[FetchResponse]) -> FetchResponse:
+    return await waiting

@@ -7,11 +7,12 @@ Not here: sending in the background; that is the asyncio producer's work.
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from barnabas.client.accumulator import NOBODY, Accumulator, Batch, Identity
 from barnabas.client.backoff import waits_ms
+from barnabas.client.blocking.net import run
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, partition_error
 from barnabas.client.partitioner import partition_of
@@ -103,7 +104,7 @@ class Producer:
 
     def _existing(self, topic: str) -> list[int]:
         """Partitions of a topic, which the broker may create for the asking."""
-        view = self._cluster.retrying(lambda: self._cluster.view([topic]))
+        view = run(self._cluster.retrying(lambda: self._cluster.view([topic])))
         deadline = time.monotonic() + min(self._cluster.timeout_ms, _CREATION_MS_MAX) / 1000
         waits = waits_ms(iter(random.random, None))
         created = False
@@ -117,22 +118,23 @@ class Producer:
                     break
                 time.sleep(next(waits) / 1000)
             created = True
-            view = self._cluster.retrying(lambda: self._cluster.refresh(create=True))
+            view = run(self._cluster.retrying(lambda: self._cluster.refresh(create=True)))
         return [partition.number for partition in view.topic(topic).partitions]
 
     def _identify(self) -> None:
         """Become a producer whose duplicates the broker can see, if it offers that."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
 
-        def attempt() -> Identity:
-            response = self._cluster.anyone().call(
+        async def attempt() -> Identity:
+            connection = await self._cluster.anyone()
+            response = await connection.call(
                 request, InitProducerIdResponse, timeout_ms=self._cluster.timeout_ms
             )
             check(response.error_code, about="producer id")
             return Identity(response.producer_id, response.producer_epoch)
 
         try:
-            self._accumulator.identify(self._cluster.retrying(attempt))
+            self._accumulator.identify(run(self._cluster.retrying(attempt)))
         except InvalidRequest as problem:
             if problem.code is not Code.UNSUPPORTED_VERSION:
                 raise
@@ -158,7 +160,7 @@ class Producer:
             if batches:
                 time.sleep(wait_s)
                 try:
-                    self._cluster.refresh()
+                    run(self._cluster.refresh())
                 except Retriable:
                     self._cluster.close()
 
@@ -168,30 +170,33 @@ class Producer:
         by_leader: dict[int, list[Batch]] = {}
         for batch in batches:
             try:
-                leader = self._cluster.view([batch.at.topic]).leader(batch.at)
+                leader = run(self._cluster.view([batch.at.topic])).leader(batch.at)
                 by_leader.setdefault(leader, []).append(batch)
             except KafkaError as why:
                 failed.append((batch, why))
-        sent: list[int] = []
+        sent: dict[int, Awaitable[ProduceResponse] | None] = {}
         for leader, group in by_leader.items():
             try:
                 request, version_max = self._request(group)
-                self._cluster.broker(leader).send(
-                    request,
-                    timeout_ms=self._cluster.timeout_ms,
-                    version_max=version_max,
-                    answered=self._acks != 0,
-                )
-                sent.append(leader)
+                connection = run(self._cluster.broker(leader))
+                if self._acks == 0:
+                    connection.tell(request, version_max=version_max)
+                    sent[leader] = None
+                else:
+                    sent[leader] = connection.send(
+                        request,
+                        ProduceResponse,
+                        timeout_ms=self._cluster.timeout_ms,
+                        version_max=version_max,
+                    )
             except KafkaError as why:
-                self._cluster.lost(leader)
                 failed += [(batch, why) for batch in group]
-        for leader in sent:
-            failed += self._answered(leader, by_leader[leader])
+        for leader, waiting in sent.items():
+            failed += self._answered(waiting, by_leader[leader])
         return failed
 
     def _request(self, batches: list[Batch]) -> tuple[ProduceRequest, int | None]:
-        view = self._cluster.view()
+        view = run(self._cluster.view())
         topics: dict[str, list[PartitionProduceData]] = {}
         for batch in batches:
             data = PartitionProduceData(index=batch.at.partition, records=batch.data)
@@ -207,19 +212,18 @@ class Producer:
         )
         return request, _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
 
-    def _answered(self, leader: int, batches: list[Batch]) -> list[tuple[Batch, KafkaError]]:
-        if self._acks == 0:
+    def _answered(
+        self, waiting: "Awaitable[ProduceResponse] | None", batches: list[Batch]
+    ) -> list[tuple[Batch, KafkaError]]:
+        if waiting is None:
             for batch in batches:
                 self._report(batch, -1, None)
             return []
         try:
-            response = self._cluster.broker(leader).receive(
-                ProduceResponse, timeout_ms=self._cluster.timeout_ms
-            )
+            response = run(_awaited(waiting))
         except KafkaError as why:
-            self._cluster.lost(leader)
             return [(batch, why) for batch in batches]
-        view = self._cluster.view()
+        view = run(self._cluster.view())
         answers: dict[TopicPartition, PartitionProduceResponse] = {}
         for topic in response.responses:
             name = topic.name or view.name_of(topic.topic_id)
@@ -245,3 +249,7 @@ class Producer:
         for number, handle in enumerate(batch.handles):
             offset = base_offset + number if base_offset >= 0 else -1
             self._delivered(Delivery(handle, batch.at, offset, error))
+
+
+async def _awaited(waiting: Awaitable[ProduceResponse]) -> ProduceResponse:
+    return await waiting

@@ -2,8 +2,9 @@
 
 In: requests to send, bytes received. Out: bytes to send, responses.
 Always: a request goes out in the highest version both sides speak; responses are matched to
-requests in order; a response larger than `response_size_max` is never allocated.
-Not here: sockets and time (connection.py), which broker to ask (cluster.py).
+requests in order; a response larger than `response_size_max` is never taken, and memory grows
+with what has arrived, not with what was announced.
+Not here: sockets and time (aio/, blocking/), which broker to ask (cluster.py).
 """
 
 from collections import deque
@@ -19,6 +20,9 @@ from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsR
 RESPONSE_SIZE_MAX = 256 * 1024 * 1024
 _GREETING_VERSION = 3
 _CORRELATION_MAX = 0x7FFF_FFFF
+_BUFFER_SIZE = 1 << 16
+_BODY_SIZE_FIRST = 1 << 20  # of a large response, until that much of it has come
+_BODY_GROWTH = 4
 
 
 class _Pending(NamedTuple):
@@ -28,7 +32,7 @@ class _Pending(NamedTuple):
 
 
 class Session:
-    """Fill `room()`, then say how much with `received(count)`, which may give a response."""
+    """Fill `room()`, then say how much with `received(count)`, which gives whole responses."""
 
     def __init__(
         self, client_id: str, software: tuple[str, str], response_size_max: int = RESPONSE_SIZE_MAX
@@ -39,9 +43,10 @@ class Session:
         self._versions: dict[int, tuple[int, int]] = {}
         self._pending: deque[_Pending] = deque()
         self._next_correlation_id = 0
-        self._buffer = bytearray(SIZE_SIZE)
+        self._buffer = bytearray(_BUFFER_SIZE)  # small responses, as many as come at once
         self._filled = 0
-        self._in_body = False
+        self._body: bytearray | None = None  # of a response too large for the buffer
+        self._body_size = 0
 
     @property
     def pending(self) -> int:
@@ -91,31 +96,56 @@ class Session:
 
     def room(self) -> memoryview:
         """Where the next bytes belong; never empty."""
-        return memoryview(self._buffer)[self._filled :]
+        return memoryview(self._buffer if self._body is None else self._body)[self._filled :]
 
-    def received(self, count: int) -> Message | None:
+    def received(self, count: int) -> list[Message]:
+        """The responses that are whole with these bytes."""
         self._filled += count
-        if self._filled < len(self._buffer):
-            return None
-        if not self._in_body:
-            size = int.from_bytes(self._buffer, signed=True)
+        if self._body is not None:
+            return self._more_of_body(self._body)
+        found: list[Message] = []
+        position = 0
+        while self._filled - position >= SIZE_SIZE:
+            start = position + SIZE_SIZE
+            size = int.from_bytes(self._buffer[position:start], signed=True)
             if not 4 <= size <= self._response_size_max:
                 raise Corrupt(
                     f"response of {size} bytes announced, {self._response_size_max} at most: "
                     "is this a Kafka port, and does it expect TLS?",
                     Code.NETWORK_EXCEPTION,
                 )
-            self._expect(size, in_body=True)
-            return None
-        frame = self._buffer
-        self._expect(SIZE_SIZE, in_body=False)
-        return self._response(frame)
+            if start + size > self._filled:
+                if SIZE_SIZE + size > _BUFFER_SIZE:
+                    self._begin_body(start, size)
+                    return found
+                break
+            # A copy: responses are views of theirs, and outlive the next read.
+            found.append(self._response(self._buffer[start : start + size]))
+            position = start + size
+        if position:
+            left = self._filled - position
+            self._buffer[:left] = self._buffer[position : self._filled]
+            self._filled = left
+        return found
 
-    def _expect(self, size: int, in_body: bool) -> None:
-        # A new buffer each time: responses are views of theirs, and outlive the next read.
-        self._buffer = bytearray(size)
+    def _begin_body(self, start: int, size: int) -> None:
+        arrived = self._filled - start
+        self._body = bytearray(min(size, max(_BODY_SIZE_FIRST, arrived + 1)))
+        self._body[:arrived] = memoryview(self._buffer)[start : self._filled]
+        self._body_size = size
+        self._filled = arrived
+
+    def _more_of_body(self, body: bytearray) -> list[Message]:
+        if self._filled < len(body):
+            return []
+        if self._filled < self._body_size:
+            # Another one, not a larger one: the caller may still hold a view of this.
+            self._body = bytearray(min(self._body_size, len(body) * _BODY_GROWTH))
+            self._body[: self._filled] = body
+            return []
+        self._body = None
         self._filled = 0
-        self._in_body = in_body
+        return [self._response(body)]
 
     def _frame(
         self, message: Message, version: int, answered: bool = True

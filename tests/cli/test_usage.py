@@ -79,15 +79,19 @@ def test_nobody_there_is_a_failure_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     ended = barnabas("topic", "ls", servers=f"127.0.0.1:{port}")
-    assert ended == (1, "", f"barnabas: 127.0.0.1:{port}: Connection refused\n")
+    said = f"no broker at 127.0.0.1:{port}: Connection refused. Start one, or set bootstrap.servers"
+    assert ended == (1, "", f"barnabas: {said}\n")
 
 
 def test_no_answer_is_a_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        ended = barnabas("-X", "request.timeout.ms=100", "topic", "ls", "-b", address)
+        ended = barnabas(
+            "-X", "socket.connection.setup.timeout.ms=100", "topic", "ls", "-b", address
+        )
     assert ended.code == 4
-    assert ended.err == f"barnabas: {address}: no answer in time\n"
+    said = f"no broker at {address}: no answer in time. Start one, or set bootstrap.servers"
+    assert ended.err == f"barnabas: {said}\n"
 
 
 def test_options_can_be_listed() -> None:

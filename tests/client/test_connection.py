@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from barnabas.client.admin import Admin
-from barnabas.client.cluster import Cluster
-from barnabas.client.connection import Connection
+from barnabas.client.blocking.admin import Admin
+from barnabas.client.blocking.connection import Connection
+from barnabas.client.blocking.connection import connect as open_connection
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, Retriable
 
@@ -48,17 +48,17 @@ def _wait(done: threading.Event) -> None:
 
 
 def connect(address: Address, timeout_ms: int = 5_000) -> Connection:
-    return Connection(address, client_id="t", timeout_ms=timeout_ms)
+    return open_connection(address, client_id="t", timeout_ms=timeout_ms)
 
 
 def test_nobody_there_is_said_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
     with (
-        Cluster(f"{host}:{port}", timeout_ms=60_000) as cluster,
+        Admin(bootstrap_servers=f"{host}:{port}") as admin,
         pytest.raises(Retriable, match=f"{port}: Connection refused") as refused,
     ):
-        Admin(cluster).topics()
+        admin.topics()
     assert refused.value.code is Code.NETWORK_EXCEPTION
 
 

@@ -4,7 +4,9 @@ import threading
 
 import pytest
 
-from barnabas.client.admin import EARLIEST, LATEST, Admin
+from barnabas.client.admin import EARLIEST, LATEST
+from barnabas.client.blocking import open_cluster
+from barnabas.client.blocking.admin import Admin
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer import PartitionReader
 from barnabas.client.positions import Positions
@@ -15,8 +17,12 @@ from tests.conftest import StartBroker
 from tests.process import BrokerProcess
 
 
+def opened(bootstrap_servers: str, **options: int) -> Cluster:
+    return open_cluster({"bootstrap.servers": bootstrap_servers}, options)
+
+
 def read_all(cluster: Cluster, topic: str, partitions: int = 1) -> list[bytes | None]:
-    admin = Admin(cluster)
+    admin = Admin(cluster=cluster)
     all_of_it = [TopicPartition(topic, number) for number in range(partitions)]
     starts = admin.offsets(dict.fromkeys(all_of_it, EARLIEST))
     stops = admin.offsets(dict.fromkeys(all_of_it, LATEST))
@@ -29,8 +35,8 @@ def read_all(cluster: Cluster, topic: str, partitions: int = 1) -> list[bytes | 
 
 def test_each_record_is_reported_once_with_its_offset(broker: BrokerProcess, topic: str) -> None:
     reports: list[Delivery] = []
-    with Cluster(broker.bootstrap_servers) as cluster:
-        Admin(cluster).create_topic(topic, partitions=3)
+    with opened(broker.bootstrap_servers) as cluster:
+        Admin(cluster=cluster).create_topic(topic, partitions=3)
         producer = Producer(cluster, batch_size_max=500, delivered=reports.append)
         for number in range(1000):
             producer.send(topic, b"%d" % number, key=b"%d" % (number % 7), handle=number)
@@ -46,8 +52,8 @@ def test_nothing_is_lost_or_doubled_when_the_broker_is_killed_while_sending(
 ) -> None:
     broker = start_broker()
     reports: list[Delivery] = []
-    with Cluster(broker.bootstrap_servers) as cluster:
-        Admin(cluster).create_topic(topic)
+    with opened(broker.bootstrap_servers) as cluster:
+        Admin(cluster=cluster).create_topic(topic)
         producer = Producer(cluster, batch_size_max=2_000, delivered=reports.append)
         for life in range(3):
             for number in range(200):
@@ -63,7 +69,7 @@ def test_nothing_is_lost_or_doubled_when_the_broker_is_killed_while_sending(
 
 def test_a_reader_goes_on_when_the_broker_is_back(start_broker: StartBroker, topic: str) -> None:
     broker = start_broker()
-    with Cluster(broker.bootstrap_servers) as cluster:
+    with opened(broker.bootstrap_servers) as cluster:
         producer = Producer(cluster)
         producer.send(topic, b"before")
         producer.flush()
@@ -71,7 +77,7 @@ def test_a_reader_goes_on_when_the_broker_is_back(start_broker: StartBroker, top
         messages = iter(PartitionReader(cluster, positions))
         assert next(messages).value == b"before"
         broker.restart()
-        with Cluster(broker.bootstrap_servers) as other:
+        with opened(broker.bootstrap_servers) as other:
             producer = Producer(other)
             producer.send(topic, b"after")
             producer.flush()
@@ -83,19 +89,19 @@ def test_a_reader_whose_offset_was_deleted_goes_on_at_the_start(
     broker: BrokerProcess, topic: str
 ) -> None:
     at = TopicPartition(topic, 0)
-    with Cluster(broker.bootstrap_servers) as cluster:
+    with opened(broker.bootstrap_servers) as cluster:
         producer = Producer(cluster)
         for number in range(5):
             producer.send(topic, b"%d" % number)
         producer.flush()
-        assert Admin(cluster).delete_records({at: 3}) == {at: 3}
+        assert Admin(cluster=cluster).delete_records({at: 3}) == {at: 3}
         reader = PartitionReader(cluster, Positions({at: 0}, {at: 5}))
         assert [message.value for message in reader] == [b"3", b"4"]
 
 
 def test_an_offset_ahead_of_the_end_is_an_error(broker: BrokerProcess, topic: str) -> None:
-    with Cluster(broker.bootstrap_servers) as cluster:
-        Admin(cluster).create_topic(topic)
+    with opened(broker.bootstrap_servers) as cluster:
+        Admin(cluster=cluster).create_topic(topic)
         reader = PartitionReader(cluster, Positions({TopicPartition(topic, 0): 99}))
         with pytest.raises(InvalidRequest) as refused:
             list(reader.poll())
@@ -107,7 +113,9 @@ def test_a_producer_that_may_not_create_says_which_topic_is_missing(
 ) -> None:
     broker = start_broker({"auto.create.topics.enable": "false"})
     with (
-        Cluster(broker.bootstrap_servers, timeout_ms=2_000) as cluster,
+        opened(
+            broker.bootstrap_servers, request_timeout_ms=2_000, default_api_timeout_ms=2_000
+        ) as cluster,
         pytest.raises(InvalidRequest, match="'absent'") as refused,
     ):
         Producer(cluster).send("absent", b"x")
@@ -115,7 +123,7 @@ def test_a_producer_that_may_not_create_says_which_topic_is_missing(
 
 
 def test_the_options_of_a_broker_can_be_read(broker: BrokerProcess) -> None:
-    with Cluster(broker.bootstrap_servers) as cluster:
-        options = {option.name: option for option in Admin(cluster).broker_options(1)}
+    with opened(broker.bootstrap_servers) as cluster:
+        options = {option.name: option for option in Admin(cluster=cluster).broker_options(1)}
     assert options["message.max.bytes"].value == "1048588"
     assert options["listeners"].read_only

@@ -22,13 +22,12 @@ def new_session(size_max: int = 1 << 20) -> Session:
 
 def feed(session: Session, data: bytes, step: int = 1 << 30) -> list[Message]:
     """As a socket would, in pieces of `step`."""
-    found = []
+    found: list[Message] = []
     while data:
         room = session.room()
         count = min(len(room), step, len(data))
         room[:count] = data[:count]
-        if response := session.received(count):
-            found.append(response)
+        found += session.received(count)
         data = data[count:]
     return found
 

@@ -1,0 +1,231 @@
+"""An asyncio connection to one broker: a watched socket around a session.
+
+Always: answers are matched to requests in order; no request waits longer than its timeout, and
+one that does closes the connection, because what follows can no longer be told apart; nothing
+warns when the connection is dropped without being closed.
+Why sockets and not transports: docs/adr/0002.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from typing import Any, TypeVar
+
+import barnabas
+from barnabas.client.session import Session
+from barnabas.client.sockets import SEND_PARTS_MAX, cut, lost, new_socket, numeric, views_of
+from barnabas.config.kinds import Address
+from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
+from barnabas.wire.codec import Message
+
+M = TypeVar("M", bound=Message)
+_READS_MAX = 4  # in one turn of the loop
+
+
+class _Pending:
+    __slots__ = ("answer", "deadline", "future")
+
+    def __init__(self, future: "asyncio.Future[Any]", answer: type[Message], deadline: float):
+        self.future = future
+        self.answer = answer
+        self.deadline = deadline
+
+
+async def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Connection":
+    """Open, and agree on versions."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            opened = Connection(loop, await _open(loop, address), address, client_id)
+            try:
+                await opened.greet(timeout_ms)
+            except BaseException:
+                opened.close()
+                raise
+    except TimeoutError:
+        raise Retriable(Code.REQUEST_TIMED_OUT, f"{address}: no answer in time") from None
+    except OSError as problem:
+        raise lost(address, problem) from None
+    return opened
+
+
+async def _open(loop: asyncio.AbstractEventLoop, address: Address) -> socket.socket:
+    found = numeric(address)
+    if found is not None:
+        targets = [found]
+    else:
+        infos = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        targets = [(info[0], info[4]) for info in infos]
+    problem: OSError | None = None
+    for family, target in targets:
+        made = new_socket(family)
+        made.setblocking(False)
+        try:
+            await loop.sock_connect(made, target)
+        except OSError as why:
+            made.close()
+            problem = why
+            continue
+        except BaseException:
+            made.close()
+            raise
+        return made
+    raise problem or OSError(f"{address.host} has no address")
+
+
+class Connection:
+    """See client/net.py."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        opened: socket.socket,
+        address: Address,
+        client_id: str,
+    ) -> None:
+        self.address = address
+        self._loop = loop
+        self._socket = opened
+        self._session = Session(client_id, ("barnabas", barnabas.__version__))
+        self._pending: deque[_Pending] = deque()
+        self._unsent: list[memoryview] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._problem: KafkaError | None = None
+        loop.add_reader(opened.fileno(), self._readable)
+
+    @property
+    def closed(self) -> bool:
+        return self._problem is not None
+
+    async def greet(self, timeout_ms: int) -> None:
+        parts: list[Any] | None = self._session.greeting()
+        while parts is not None:
+            waiting = self._expect(Message, timeout_ms)
+            self._write(parts)
+            parts = self._session.greeted(await waiting)
+
+    def version_of(self, api_key: int, version_max: int | None = None) -> int:
+        return self._session.version_of(api_key, version_max)
+
+    def send(
+        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+    ) -> "asyncio.Future[M]":
+        if self._problem is not None:
+            raise self._problem
+        parts = self._session.request(request, version_max=version_max)
+        waiting = self._expect(answer, timeout_ms)
+        self._write(parts)
+        return waiting
+
+    def tell(self, request: Message, *, version_max: int | None = None) -> None:
+        if self._problem is not None:
+            raise self._problem
+        self._write(self._session.request(request, version_max=version_max, answered=False))
+
+    async def call(
+        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+    ) -> M:
+        return await self.send(request, answer, timeout_ms=timeout_ms, version_max=version_max)
+
+    def close(self) -> None:
+        self._end(Retriable(Code.NETWORK_EXCEPTION, f"{self.address}: the connection was closed"))
+
+    # --- what the loop calls ---
+
+    def _readable(self) -> None:
+        try:
+            for _ in range(_READS_MAX):
+                room = self._session.room()
+                count = self._socket.recv_into(room)
+                if count == 0:
+                    raise ConnectionResetError("the broker closed the connection")
+                for response in self._session.received(count):
+                    self._answered(response)
+                if count < len(room) or self._problem is not None:
+                    return
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as problem:
+            self._end(lost(self.address, problem))
+        except KafkaError as problem:
+            self._end(_named(self.address, problem))
+
+    def _writable(self) -> None:
+        try:
+            while self._unsent:
+                cut(self._unsent, self._socket.sendmsg(self._unsent[:SEND_PARTS_MAX]))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as problem:
+            self._end(lost(self.address, problem))
+            return
+        self._loop.remove_writer(self._socket.fileno())
+
+    def _late(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        deadline = min((pending.deadline for pending in self._pending), default=None)
+        if deadline is None:
+            return
+        if deadline <= now:
+            self._end(Retriable(Code.REQUEST_TIMED_OUT, f"{self.address}: no answer in time"))
+        else:
+            self._timer = self._loop.call_at(deadline, self._late)
+
+    # --- the two directions ---
+
+    def _expect(self, answer: type[M], timeout_ms: int) -> "asyncio.Future[M]":
+        waiting: asyncio.Future[M] = self._loop.create_future()
+        deadline = self._loop.time() + timeout_ms / 1000
+        self._pending.append(_Pending(waiting, answer, deadline))
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._late)
+        elif deadline < self._timer.when():
+            self._timer.cancel()
+            self._timer = self._loop.call_at(deadline, self._late)
+        return waiting
+
+    def _answered(self, response: Message) -> None:
+        pending = self._pending.popleft()
+        if not isinstance(response, pending.answer):
+            raise Corrupt(f"a {type(response).__name__} came for a {pending.answer.__name__}")
+        if not pending.future.done():
+            pending.future.set_result(response)
+
+    def _write(self, parts: list[Any]) -> None:
+        rest = views_of(parts)
+        if self._unsent:
+            self._unsent += rest
+            return
+        try:
+            while rest:
+                cut(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
+        except (BlockingIOError, InterruptedError):
+            self._unsent = rest
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+        except OSError as problem:
+            self._end(lost(self.address, problem))
+
+    def _end(self, problem: KafkaError) -> None:
+        if self._problem is not None:
+            return
+        self._problem = problem
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+        self._unsent.clear()
+        for pending in self._pending:
+            if not pending.future.done() and not self._loop.is_closed():
+                pending.future.set_exception(problem)
+                pending.future.exception()  # whoever gave up waiting needs no warning
+        self._pending.clear()
+
+
+def _named(address: Address, problem: KafkaError) -> KafkaError:
+    if isinstance(problem, Corrupt):
+        return Corrupt(f"{address}: {problem.detail}", problem.code)
+    return type(problem)(problem.code, f"{address}: {problem.detail}")

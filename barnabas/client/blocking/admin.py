@@ -1,0 +1,45 @@
+"""Administration that blocks: the same flows, run by the calling thread."""
+
+from typing import Self
+
+from barnabas.client.admin import Admin as Flows
+from barnabas.client.blocking import open_cluster
+from barnabas.client.blocking.net import mirrored
+from barnabas.client.cluster import Cluster
+from barnabas.config.client import Settings, Value
+
+
+class Admin:
+    """Administration of one cluster. `cluster`: one that is open already, and stays so."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        /,
+        *,
+        cluster: Cluster | None = None,
+        **options: Value,
+    ) -> None:
+        self._opened = open_cluster(settings, options) if cluster is None else None
+        self._body = Flows(cluster=cluster or self._opened)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    topics = mirrored(Flows.topics)
+    topic = mirrored(Flows.topic)
+    create_topic = mirrored(Flows.create_topic)
+    delete_topic = mirrored(Flows.delete_topic)
+    create_partitions = mirrored(Flows.create_partitions)
+    topic_options = mirrored(Flows.topic_options)
+    broker_options = mirrored(Flows.broker_options)
+    alter_topic = mirrored(Flows.alter_topic)
+    delete_records = mirrored(Flows.delete_records)
+    offsets = mirrored(Flows.offsets)

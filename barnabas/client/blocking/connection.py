@@ -1,0 +1,198 @@
+"""A blocking connection to one broker: a socket around a session.
+
+Always: no call takes longer than its timeout; answers are matched to requests in order, so that
+waiting for one takes in those before it; threads may share a connection, a wait at a time.
+"""
+
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar
+
+import barnabas
+from barnabas.client.session import Session
+from barnabas.client.sockets import SEND_PARTS_MAX, cut, lost, new_socket, numeric, views_of
+from barnabas.config.kinds import Address
+from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
+from barnabas.wire.codec import Message
+
+M = TypeVar("M", bound=Message)
+
+
+class Answer(Generic[M]):
+    """What a request will be answered with. To be waited for on the thread that wants it."""
+
+    __slots__ = ("_connection", "_deadline", "_kind", "response")
+
+    def __init__(self, connection: "Connection", kind: type[M], deadline: float) -> None:
+        self._connection = connection
+        self._kind = kind
+        self._deadline = deadline
+        self.response: Message | None = None
+
+    def wait(self) -> M:
+        if self.response is None:
+            self._connection.read_until(self, self._deadline)
+        response = self.response
+        if not isinstance(response, self._kind):
+            raise Corrupt(f"a {type(response).__name__} came for a {self._kind.__name__}")
+        return response
+
+    def __await__(self) -> Generator[None, None, M]:
+        return self.wait()
+        yield  # never reached: a blocking driver does not suspend
+
+
+def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Connection":
+    """Open, and agree on versions."""
+    deadline = time.monotonic() + timeout_ms / 1000
+    try:
+        opened = Connection(_open(address, deadline), address, client_id)
+    except OSError as problem:
+        raise lost(address, problem) from None
+    try:
+        opened.greet(timeout_ms)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _open(address: Address, deadline: float) -> socket.socket:
+    found = numeric(address)
+    if found is not None:
+        targets = [found]
+    else:
+        infos = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        targets = [(info[0], info[4]) for info in infos]
+    problem: OSError | None = None
+    for family, target in targets:
+        made = new_socket(family)
+        try:
+            made.settimeout(_remaining(deadline))
+            made.connect(target)
+        except OSError as why:
+            made.close()
+            problem = why
+            continue
+        return made
+    raise problem or OSError(f"{address.host} has no address")
+
+
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError("no answer in time")
+    return remaining
+
+
+class Connection:
+    """See client/net.py."""
+
+    def __init__(self, opened: socket.socket, address: Address, client_id: str) -> None:
+        self.address = address
+        self._socket = opened
+        self._session = Session(client_id, ("barnabas", barnabas.__version__))
+        self._pending: deque[Answer[Any]] = deque()
+        self._problem: KafkaError | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def closed(self) -> bool:
+        return self._problem is not None
+
+    def greet(self, timeout_ms: int) -> None:
+        deadline = time.monotonic() + timeout_ms / 1000
+        parts: list[Any] | None = self._session.greeting()
+        while parts is not None:
+            answer = self._expect(Message, deadline)
+            self._write(parts, deadline)
+            parts = self._session.greeted(answer.wait())
+
+    def version_of(self, api_key: int, version_max: int | None = None) -> int:
+        return self._session.version_of(api_key, version_max)
+
+    def send(
+        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+    ) -> Answer[M]:
+        deadline = time.monotonic() + timeout_ms / 1000
+        with self._lock:
+            self._check_open()
+            parts = self._session.request(request, version_max=version_max)
+            waiting = self._expect(answer, deadline)
+            self._write(parts, deadline)
+        return waiting
+
+    def tell(self, request: Message, *, version_max: int | None = None) -> None:
+        deadline = time.monotonic() + _TELL_S_MAX
+        with self._lock:
+            self._check_open()
+            parts = self._session.request(request, version_max=version_max, answered=False)
+            self._write(parts, deadline)
+
+    async def call(
+        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+    ) -> M:
+        return self.send(request, answer, timeout_ms=timeout_ms, version_max=version_max).wait()
+
+    def close(self) -> None:
+        self._end(Retriable(Code.NETWORK_EXCEPTION, f"{self.address}: the connection was closed"))
+
+    def fileno(self) -> int:
+        """For select(): there is something to read, or the end."""
+        return self._socket.fileno()
+
+    def read_until(self, answer: Answer[Any], deadline: float) -> None:
+        """Take answers in until this one has come."""
+        with self._lock:
+            while answer.response is None:
+                self._check_open()
+                self._read(deadline)
+
+    def _read(self, deadline: float) -> None:
+        try:
+            self._socket.settimeout(_remaining(deadline))
+            count = self._socket.recv_into(self._session.room())
+            if count == 0:
+                raise ConnectionResetError("the broker closed the connection")
+            for response in self._session.received(count):
+                self._pending.popleft().response = response
+        except OSError as problem:
+            raise self._end(lost(self.address, problem)) from None
+        except KafkaError as problem:
+            # What follows in the stream can no longer be trusted.
+            if isinstance(problem, Corrupt):
+                named: KafkaError = Corrupt(f"{self.address}: {problem.detail}", problem.code)
+            else:
+                named = type(problem)(problem.code, f"{self.address}: {problem.detail}")
+            raise self._end(named) from None
+
+    def _expect(self, answer: type[M], deadline: float) -> Answer[M]:
+        waiting = Answer(self, answer, deadline)
+        self._pending.append(waiting)
+        return waiting
+
+    def _write(self, parts: list[Any], deadline: float) -> None:
+        rest = views_of(parts)
+        try:
+            while rest:
+                self._socket.settimeout(_remaining(deadline))
+                cut(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
+        except OSError as problem:
+            raise self._end(lost(self.address, problem)) from None
+
+    def _check_open(self) -> None:
+        if self._problem is not None:
+            raise self._problem
+
+    def _end(self, problem: KafkaError) -> KafkaError:
+        if self._problem is None:
+            self._problem = problem
+            self._socket.close()
+            self._pending.clear()
+        return problem
+
+
+_TELL_S_MAX = 30

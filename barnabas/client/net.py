@@ -1,0 +1,76 @@
+"""The door between the client's logic and a way to wait: asyncio's, or a thread's.
+
+Logic (cluster.py, admin.py, ...) is written once, as `async def` over `Net`. The asyncio driver
+(aio/) suspends where it waits. The blocking driver (blocking/) blocks inside, never suspends,
+and so runs the same coroutines by hand: `barnabas.sync` needs no event loop.
+Always: logic waits through this door only; it holds a `lock` over waits, never over another lock.
+"""
+
+from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeVar
+
+from barnabas.config.kinds import Address
+from barnabas.wire.codec import Message
+
+M = TypeVar("M", bound=Message)
+
+
+class Connection(Protocol):
+    """To one broker, greeted. Requests may be sent ahead; answers come in order.
+
+    Whatever goes wrong is a KafkaError that names the broker, and the connection is closed.
+    """
+
+    address: Address
+
+    @property
+    def closed(self) -> bool: ...
+
+    def version_of(self, api_key: int, version_max: int | None = None) -> int:
+        """The version in which a request of this API would go out."""
+        ...
+
+    def send(
+        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+    ) -> Awaitable[M]:
+        """Send now; await the answer once, now or later."""
+        ...
+
+    def tell(self, request: Message, *, version_max: int | None = None) -> None:
+        """Send the one kind of request that has no answer."""
+        ...
+
+    async def call(
+        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+    ) -> M:
+        """Send, and wait for the answer."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Net(Protocol):
+    """Time, chance and connections."""
+
+    def now_ms(self) -> int:
+        """Of a clock that only goes forward."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Since 1970."""
+        ...
+
+    def chance(self) -> float:
+        """From 0 to 1."""
+        ...
+
+    async def sleep(self, ms: int) -> None: ...
+
+    def lock(self) -> AbstractAsyncContextManager[object]:
+        """One flow at a time."""
+        ...
+
+    async def connect(self, address: Address, *, client_id: str, timeout_ms: int) -> Connection:
+        """Open, and agree on versions."""
+        ...

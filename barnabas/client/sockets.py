@@ -1,0 +1,56 @@
+"""What both drivers do to a socket."""
+
+import socket
+from typing import Any
+
+from barnabas.config.kinds import Address
+from barnabas.model.errors import Code, Retriable
+
+SEND_PARTS_MAX = 512  # below the kernel's limit of pieces in one call
+
+
+class QuietSocket(socket.socket):
+    """Closes itself, without a warning, when its owner forgot it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def new_socket(family: int) -> QuietSocket:
+    made = QuietSocket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return made
+
+
+def numeric(address: Address) -> tuple[int, tuple[Any, ...]] | None:
+    """Family and address for connect(), if no name must be looked up."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, address.host)
+        except OSError:
+            continue
+        return family, (address.host, address.port)
+    return None
+
+
+def views_of(parts: list[Any]) -> list[memoryview]:
+    return [memoryview(part) for part in parts if len(part)]
+
+
+def cut(rest: list[memoryview], sent: int) -> None:
+    """Take what was sent off the front."""
+    done = 0
+    while done < len(rest) and sent >= len(rest[done]):
+        sent -= len(rest[done])
+        done += 1
+    del rest[:done]
+    if sent:
+        rest[0] = rest[0][sent:]
+
+
+def lost(address: Address, problem: OSError) -> Retriable:
+    """The error for what went wrong with a socket."""
+    if isinstance(problem, TimeoutError):
+        return Retriable(Code.REQUEST_TIMED_OUT, f"{address}: no answer in time")
+    return Retriable(Code.NETWORK_EXCEPTION, f"{address}: {problem.strerror or problem}")

@@ -1,0 +1,27 @@
+"""The client that blocks: the names of `barnabas`, for scripts, threads and Spark's executors.
+
+No event loop runs, and none is needed.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.client.blocking.admin import Admin
+
+__all__ = ["Admin"]
+
+_WHERE = {"Admin": "barnabas.client.blocking.admin"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'barnabas.sync' has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_WHERE]
