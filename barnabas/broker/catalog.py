@@ -363,5 +363,13 @@ def log_config(config: TopicConfig, broker: "Broker") -> LogConfig:
         timestamp_before_max_ms=config.message_timestamp_before_max_ms,
         timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         producer_id_expiration_ms=broker.config.producer_id_expiration_ms,
+        deletes="delete" in config.cleanup_policy,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
+        file_delete_delay_ms=config.file_delete_delay_ms,
         compacted="compact" in config.cleanup_policy,
+        delete_retention_ms=config.delete_retention_ms,
+        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+        max_compaction_lag_ms=config.max_compaction_lag_ms,
     )

@@ -1,4 +1,4 @@
-"""What a broker does at leisure: syncs, checkpoints, idle connections, deleted files.
+"""What a broker does at leisure: syncs, checkpoints, retention, idle connections, deleted files.
 
 Always: whatever may wait for the disk runs in a thread of its own, never on the loop, and
 touches nothing that the loop changes.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.connection import Door
 from barnabas.log.log import Log
+from barnabas.model.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 TICK_S = 1.0
 CHECKPOINT_EVERY_TICKS = 5
 EXPIRE_EVERY_TICKS = 600
+RETENTION_DELAY_MS = 30_000  # after a start, as in Kafka
+RETENTION_SLICE_S = 0.005
+CLOCK_JUMP_MS = 3_600_000
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -33,11 +37,17 @@ class Housekeeping:
         self._work: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._disk_full = False  # found when a checkpoint was last written
+        self._retention_ms = 0  # when segments were last looked at, by the clock that never jumps
+        self._clock_offset_ms = 0  # of the clock people read, at that time
         # Held while logs are synced by their paths, and while logs are renamed.
         self.paths = asyncio.Lock()
 
     def start(self) -> None:
-        self._door.now_ms = self._broker.clock.monotonic_ms()
+        clock = self._broker.clock
+        self._door.now_ms = now_ms = clock.monotonic_ms()
+        self._clock_offset_ms = clock.wall_ms() - now_ms
+        interval_ms = self._broker.config.log_retention_check_interval_ms
+        self._retention_ms = now_ms + min(0, RETENTION_DELAY_MS - interval_ms)
         self._timer = self._broker.loop.call_later(TICK_S, self._tick)
 
     async def stop(self) -> None:
@@ -78,12 +88,42 @@ class Housekeeping:
                 await self._sync(log)
             if self._ticks % CHECKPOINT_EVERY_TICKS == 0 or self._disk_full:
                 await self._checkpoint()
+            await self._retain()
         except OSError as error:
             self._failed(error)
             return
+        for path in logs.take_removals(self._broker.clock.monotonic_ms()):
+            await self._remove_file(path)
         doomed, logs.deleted = logs.deleted, []
         for path in doomed:
             await self._remove(path)
+
+    async def _retain(self) -> None:
+        """Let go of what is too old or too much, once per log.retention.check.interval.ms."""
+        broker, clock = self._broker, self._broker.clock
+        now_ms, wall_ms = clock.monotonic_ms(), clock.wall_ms()
+        if now_ms - self._retention_ms < broker.config.log_retention_check_interval_ms:
+            return
+        self._retention_ms = now_ms
+        jump_ms = wall_ms - now_ms - self._clock_offset_ms
+        self._clock_offset_ms += jump_ms
+        if abs(jump_ms) > CLOCK_JUMP_MS:
+            # Somebody may be about to put it right; what is deleted by mistake is gone.
+            broker.log.warning("clock jumped: nothing is deleted until the next check", ms=jump_ms)
+            return
+        slice_end = broker.loop.time() + RETENTION_SLICE_S
+        for log in tuple(broker.logs.logs.values()):
+            if broker.logs.logs.get(log.partition) is not log:
+                continue  # deleted while others had their turn
+            try:
+                log.apply_retention(wall_ms)
+            except (OSError, KafkaError) as error:
+                broker.log.warning(
+                    "retention not applied", partition=log.partition, reason=str(error)
+                )
+            if broker.loop.time() > slice_end:
+                await asyncio.sleep(0)
+                slice_end = broker.loop.time() + RETENTION_SLICE_S
 
     async def logs_deleted(self) -> None:
         """Their offsets go from the checkpoints before a log of the same name can be made."""
@@ -109,6 +149,9 @@ class Housekeeping:
                 log.error("checkpoint not written: make room", path=logs.path, reason=str(error))
             self._disk_full = True
             return
+        logs.written(checkpoint)
+        for deletion in logs.take_deletions():
+            log.info("segment deleted", **deletion._asdict())
         if self._disk_full:
             log.info("checkpoint written: there is room again", path=logs.path)
         self._disk_full = False
@@ -134,6 +177,12 @@ class Housekeeping:
             await self._in_thread(lambda: self._broker.disk.remove_tree(path))
         except OSError as error:
             self._broker.log.warning("deleted log not removed", path=path, reason=str(error))
+
+    async def _remove_file(self, path: str) -> None:
+        try:
+            await self._in_thread(lambda: self._broker.disk.remove(path))
+        except OSError as error:
+            self._broker.log.warning("deleted file not removed", path=path, reason=str(error))
 
     async def _in_thread(self, call: Callable[[], None]) -> None:
         await self._broker.loop.run_in_executor(self._thread, call)

@@ -3,10 +3,12 @@
 The defaults go by Kafka's older names (log.segment.bytes gives segment.bytes its default).
 """
 
-from barnabas.config.kinds import LONG_MAX, Bool, Int, Milliseconds
+from barnabas.config.kinds import LONG_MAX, Bool, Bytes, Float, Int, Milliseconds
 from barnabas.config.option import Option, Scope
 from barnabas.config.resolve import Config
 from barnabas.config.topic import TopicConfig
+
+DOUBLE_MAX = 1.7976931348623157e308
 
 
 class LogOptions(Config):
@@ -61,7 +63,6 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=False,
         doc="Default of the topic option retention.ms; unset: log.retention.minutes.",
-        honoured=False,
     )
     log_retention_minutes = Option[int | None](
         name="log.retention.minutes",
@@ -70,7 +71,6 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Default of the topic option retention.ms, in minutes; unset: log.retention.hours.",
-        honoured=False,
     )
     log_retention_hours = Option[int](
         name="log.retention.hours",
@@ -79,7 +79,6 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Default of the topic option retention.ms, in hours; negative: no limit.",
-        honoured=False,
     )
     log_roll_ms = Option[int | None](
         name="log.roll.ms",
@@ -150,7 +149,6 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="How often logs are looked at for segments past their retention.",
-        honoured=False,
     )
     log_cleaner_enable = Option[bool](
         name="log.cleaner.enable",
@@ -159,5 +157,34 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Are compacted topics compacted?",
+        honoured=False,
+    )
+    log_cleaner_backoff_ms = Option[int](
+        name="log.cleaner.backoff.ms",
+        kind=Milliseconds(min=0),
+        default=15_000,
+        scope=Scope.BROKER,
+        needs_restart=False,
+        doc="How long compaction rests when no log is dirty enough.",
+        honoured=False,
+    )
+    log_cleaner_dedupe_buffer_size = Option[int](
+        name="log.cleaner.dedupe.buffer.size",
+        kind=Bytes(min=1_048_576, bits=64),
+        default=67_108_864,
+        scope=Scope.BROKER,
+        needs_restart=False,
+        doc="Memory for the keys that one pass of compaction may know: 24 bytes each, and a "
+        "tenth to spare. A log with more keys takes several passes. (Kafka's default is twice "
+        "that; the whole worker process is to stay within 128 MB.)",
+        honoured=False,
+    )
+    log_cleaner_io_max_bytes_per_second = Option[float](
+        name="log.cleaner.io.max.bytes.per.second",
+        kind=Float(min=1, max=DOUBLE_MAX),
+        default=DOUBLE_MAX,
+        scope=Scope.BROKER,
+        needs_restart=False,
+        doc="The most that compaction reads and writes in a second, on average.",
         honoured=False,
     )

@@ -39,7 +39,6 @@ class TopicConfig(Config):
         doc="What happens to old records: delete whole segments past the retention limits, "
         "compact to the last record of each key, both, or (empty) keep all.",
         synonyms=("log.cleanup.policy",),
-        honoured=False,
     )
     compression_type = Option[str](
         name="compression.type",
@@ -49,7 +48,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="The codec of stored batches; producer keeps each batch as it was sent.",
         synonyms=("compression.type",),
-        honoured=False,
     )
     delete_retention_ms = Option[int](
         name="delete.retention.ms",
@@ -59,7 +57,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="How long compaction keeps a tombstone, so that readers get to see the delete.",
         synonyms=("log.cleaner.delete.retention.ms",),
-        honoured=False,
     )
     file_delete_delay_ms = Option[int](
         name="file.delete.delay.ms",
@@ -69,7 +66,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="How long a deleted segment stays on disk, for reads under way to finish.",
         synonyms=("log.segment.delete.delay.ms",),
-        honoured=False,
     )
     flush_messages = Option[int](
         name="flush.messages",
@@ -110,7 +106,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="A record is compacted at the latest after this time.",
         synonyms=("log.cleaner.max.compaction.lag.ms",),
-        honoured=False,
     )
     max_message_bytes = Option[int](
         name="max.message.bytes",
@@ -156,7 +151,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="A log is compacted when this share of it has been written since the last time.",
         synonyms=("log.cleaner.min.cleanable.ratio",),
-        honoured=False,
     )
     min_compaction_lag_ms = Option[int](
         name="min.compaction.lag.ms",
@@ -166,7 +160,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="A record is safe from compaction for this time.",
         synonyms=("log.cleaner.min.compaction.lag.ms",),
-        honoured=False,
     )
     min_insync_replicas = Option[int](
         name="min.insync.replicas",
@@ -186,7 +179,6 @@ class TopicConfig(Config):
         doc="The oldest segments of a partition go while it is larger than this; "
         "negative: no limit.",
         synonyms=("log.retention.bytes",),
-        honoured=False,
     )
     retention_ms = Option[int](
         name="retention.ms",
@@ -196,7 +188,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="A segment goes when its newest record is older than this; -1: no limit.",
         synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-        honoured=False,
     )
     segment_bytes = Option[int](
         name="segment.bytes",

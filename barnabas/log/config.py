@@ -1,4 +1,4 @@
-"""What one log may be told: the topic options that shape files and refuse batches."""
+"""What one log may be told: the topic options that shape files and say what is refused or goes."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,6 +6,7 @@ from typing import Literal
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 INT64_MAX = 2**63 - 1
+NO_LIMIT = -1
 
 
 @dataclass(slots=True)
@@ -22,5 +23,14 @@ class LogConfig:
     timestamp_before_max_ms: int = INT64_MAX
     timestamp_after_max_ms: int = HOUR_MS
     producer_id_expiration_ms: int = DAY_MS
+    # Retention: these two count only where old segments are deleted.
+    deletes: bool = True
+    retention_ms: int = 7 * DAY_MS
+    retention_bytes: int = NO_LIMIT
+    file_delete_delay_ms: int = 60_000
     # A compacted log has holes between its batches, so recovery must not take one for damage.
     compacted: bool = False
+    delete_retention_ms: int = DAY_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX

@@ -3,16 +3,19 @@
 In: a path and the disk. Out: open logs, and findings about what was not in order.
 Always: the clean-stop marker is there only while no process has the directory open.
 Always: a deleted log is renamed first, so a crash in the middle leaves nothing half alive.
-Not here: several directories, disk faults, retention.
+Not here: several directories, disk faults, when segments go (retention.py).
 """
 
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from barnabas.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER,
     HIGH_WATERMARK,
     LOG_START,
     META_PROPERTIES,
@@ -26,39 +29,56 @@ from barnabas.log.checkpoints import (
 )
 from barnabas.log.config import LogConfig
 from barnabas.log.findings import Finding
-from barnabas.log.log import Log
+from barnabas.log.log import Deletion, Log
 from barnabas.log.recovery import Checkpoints, create_log, open_log
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition, check_topic_name
 from barnabas.model.ports import Disk
 
+DELETED_SUFFIX = ".deleted"
 WARM_SEGMENTS_MAX = 1000  # each may hold three file descriptors
 _NAME_LENGTH_MAX = 255
 _DELETED = re.compile(r".+\.[0-9a-f]{32}-delete", re.ASCII)
 _PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
+class Doomed(NamedTuple):
+    """A file that nobody needs any more, and how long it stays."""
+
+    path: str
+    delay_ms: int
+
+
 class CheckpointWork:
     """The checkpoint files as they should be now; `run` may go in any thread.
 
-    Files below the start of a log go here too, once that start is on disk.
+    Files below the start of a log get their last name here too, once that start is on disk.
     """
 
-    __slots__ = ("_disk", "_path", "doomed", "files")
+    __slots__ = ("_disk", "_path", "deletions", "doomed", "files")
 
-    def __init__(self, disk: Disk, path: str, files: dict[str, bytes], doomed: list[str]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        files: dict[str, bytes],
+        doomed: list[Doomed],
+        deletions: list[Deletion],
+    ) -> None:
         self._disk = disk
         self._path = path
         self.files = files
         self.doomed = doomed
+        self.deletions = deletions
 
     def run(self) -> None:
         """All of it, or an OSError: then `LogDirectory.not_written` has it made again."""
         for name, data in self.files.items():
             self._disk.replace_file(f"{self._path}/{name}", data)
-        for path in self.doomed:
-            self._disk.remove(path)
+        for path, _ in self.doomed:
+            with suppress(FileNotFoundError):  # a run before this one came so far
+                self._disk.rename(path, path + DELETED_SUFFIX)
 
 
 class LogDirectory:
@@ -77,7 +97,10 @@ class LogDirectory:
         self.findings: list[Finding] = []
         self.deleted: list[str] = []  # renamed directories whose removal is due
         self._rolled: list[Log] = []
-        self._doomed: list[str] = []  # files of a checkpoint that failed
+        self._doomed: list[Doomed] = []  # files of a checkpoint that failed
+        self.deletions: list[Deletion] = []  # segments that went since somebody took them
+        self._removals: list[Doomed] = []  # files under their last name, not timed yet
+        self._timed: list[tuple[int, str]] = []  # when each of those is removed
         self._named: set[TopicPartition] = set()  # in the checkpoints as they were found
 
     @classmethod
@@ -104,7 +127,8 @@ class LogDirectory:
         points = directory._read_offsets(RECOVERY_POINT, names)
         starts = directory._read_offsets(LOG_START, names)
         watermarks = directory._read_offsets(HIGH_WATERMARK, names)
-        directory._named = {*points, *starts, *watermarks}
+        cleaned = directory._read_offsets(CLEANER, names)
+        directory._named = {*points, *starts, *watermarks, *cleaned}
         configs: dict[str, LogConfig] = {}
         for name in names:
             if _DELETED.fullmatch(name):
@@ -128,13 +152,14 @@ class LogDirectory:
                         points.get(partition, 0),
                         starts.get(partition, 0),
                         watermarks.get(partition, 0),
+                        cleaned.get(partition, 0),
                     ),
                 )
             except NotADirectoryError:
                 what = "named like a partition, but not a directory"
                 findings.append(Finding(f"{path}/{name}", what, "left alone"))
                 continue
-            log.on_roll = directory._rolled.append
+            log.on_roll = partial(directory._rolled.append, log)
             directory.logs[partition] = log
             findings += log.findings
         return directory
@@ -155,7 +180,7 @@ class LogDirectory:
             with suppress(OSError):
                 self._disk.remove_tree(path)
             raise
-        log.on_roll = self._rolled.append
+        log.on_roll = partial(self._rolled.append, log)
         self.logs[partition] = log
         return log
 
@@ -173,6 +198,10 @@ class LogDirectory:
         log = self.logs.pop(partition)
         log.release()
         self._rolled[:] = [other for other in self._rolled if other is not log]
+        inside = log.path + "/"  # whatever was due there must not meet the next log of this name
+        self._doomed = [each for each in self._doomed if not each.path.startswith(inside)]
+        self._removals = [each for each in self._removals if not each.path.startswith(inside)]
+        self._timed = [each for each in self._timed if not each[1].startswith(inside)]
         number = log.topic_id.int
         while True:
             suffix = f".{number:032x}-{state}"
@@ -207,20 +236,53 @@ class LogDirectory:
                 (tp, log.start_offset) for tp, log in logs if log.start_offset
             ),
             HIGH_WATERMARK: encode_offsets((tp, log.high_watermark) for tp, log in logs),
+            CLEANER: encode_offsets((tp, log.cleaned_to) for tp, log in logs if log.cleaned_to),
         }
+        if CLEANER not in self._written and not any(log.cleaned_to for _, log in logs):
+            del contents[CLEANER]
         changed = {name: data for name, data in contents.items() if self._written.get(name) != data}
         doomed, self._doomed = self._doomed, []
-        doomed += [path for log in self.logs.values() for path in log.take_doomed()]
+        deletions: list[Deletion] = []
+        for log in self.logs.values():
+            if paths := log.take_doomed():
+                delay_ms = log.config.file_delete_delay_ms
+                doomed += [Doomed(path, delay_ms) for path in paths]
+                deletions += log.take_deletions()
         if not changed and not doomed:
             return None
         self._written.update(changed)
-        return CheckpointWork(self._disk, self.path, changed, doomed)
+        return CheckpointWork(self._disk, self.path, changed, doomed, deletions)
+
+    def written(self, work: CheckpointWork) -> None:
+        """Its run is done: the files of segments that went wait for their end."""
+        self._removals += (
+            Doomed(path + DELETED_SUFFIX, delay_ms) for path, delay_ms in work.doomed
+        )
+        self.deletions += work.deletions
+
+    def doom(self, log: Log, paths: list[str]) -> None:
+        """These have their last name already, and stay as long as the log's configuration says."""
+        self._removals += (Doomed(path, log.config.file_delete_delay_ms) for path in paths)
+
+    def take_removals(self, now_ms: int) -> list[str]:
+        """The paths of files whose time is up; `now_ms` only goes forward."""
+        self._timed += ((now_ms + delay_ms, path) for path, delay_ms in self._removals)
+        self._removals.clear()
+        due = [path for at_ms, path in self._timed if at_ms <= now_ms]
+        if due:
+            self._timed = [each for each in self._timed if each[0] > now_ms]
+        return due
+
+    def take_deletions(self) -> list[Deletion]:
+        deletions, self.deletions = self.deletions, []
+        return deletions
 
     def not_written(self, work: CheckpointWork) -> None:
         """Its run failed: nobody knows how far it came, so the next one does all of it."""
         for name in work.files:
             self._written.pop(name, None)
         self._doomed += work.doomed
+        self.deletions += work.deletions
 
     def forget_gone(self) -> None:
         """Offsets of a log that is gone must not meet the next log of its name."""
@@ -237,12 +299,17 @@ class LogDirectory:
         except OSError:
             self.not_written(work)
             raise
+        self.written(work)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flush and close every log, then say that the stop was clean."""
         for log in self.logs.values():
             log.close()
         self.checkpoint()
+        for _, path in self._timed:
+            self._disk.remove(path)
+        for path, _ in self._removals:
+            self._disk.remove(path)
         marker = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
         self._disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN}", marker.encode())
         self.logs.clear()

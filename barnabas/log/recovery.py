@@ -43,6 +43,7 @@ class Checkpoints(NamedTuple):
     recovery_point: int = 0
     start_offset: int = 0
     high_watermark: int = 0
+    cleaned_to: int = 0
 
 
 class _Names(NamedTuple):

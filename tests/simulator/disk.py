@@ -2,10 +2,13 @@
 
 In: the Disk port. Out: the same bytes, until `crash` rolls back what no sync made durable.
 Always: what a file or directory sync covered survives; anything else may or may not, byte
-ranges in whole sectors. A kill of the process alone loses nothing but its open files.
+ranges in whole sectors, names one change at a time (a rename is one change: as on every
+file system with a journal, a file is under its old name or its new one). A kill of the process
+alone loses nothing but its open files.
 """
 
 from random import Random
+from typing import Any, NamedTuple
 
 from barnabas.model.ports import Buffer
 
@@ -19,6 +22,7 @@ class Node:
     def __init__(self) -> None:
         self.data = bytearray()
         self.synced = b""
+        self.modified_ms = 0
 
     def survivor(self, rng: Random) -> bytearray:
         """What a power loss leaves: each unsynced sector old, new or (beyond the old end) zeros."""
@@ -33,6 +37,28 @@ class Node:
             piece = source[start:end]
             result[start : start + len(piece)] = piece
         return result
+
+
+class Died(Exception):
+    """The process ended where a test told it to."""
+
+
+class Change(NamedTuple):
+    """One change of a directory that no sync has covered yet."""
+
+    name: str
+    node: Node | None  # None: a directory
+    old: str = ""  # its name before, if it was renamed
+    gone: bool = False
+
+    def apply(self, names: dict[str, Node | None]) -> None:
+        if self.gone:
+            if names.get(self.name) is self.node:
+                names.pop(self.name, None)
+            return
+        if self.old and names.get(self.old) is self.node:
+            names.pop(self.old, None)
+        names[self.name] = self.node
 
 
 class SimulatedFile:
@@ -59,15 +85,18 @@ class SimulatedFile:
     def write(self, position: int, data: Buffer) -> None:
         assert not self.closed, f"{self.path} is closed"
         node, length = self._node, len(data)
+        self._disk.step()
         allowed = self._disk.take_fault(self.path, length)
         if position > len(node.data):
             node.data.extend(bytes(position - len(node.data)))
         node.data[position : position + min(allowed, length)] = data[:allowed]
+        node.modified_ms = self._disk.wall_ms
         if allowed < length:
             raise OSError(28, "no space left on the simulated disk", self.path)
 
     def truncate(self, length: int) -> None:
         data = self._node.data
+        self._disk.step()
         if length < len(data):
             del data[length:]  # BufferError while a mapping is alive: on a real disk, SIGBUS
         else:
@@ -79,6 +108,7 @@ class SimulatedFile:
 
     def sync(self) -> None:
         assert not self.closed, f"{self.path} is closed"
+        self._disk.step()
         self._disk.syncs.append(self.path)
         self._node.synced = bytes(self._node.data)
 
@@ -92,6 +122,10 @@ class SimulatedDisk:
     def __init__(self) -> None:
         self._directories: dict[str, dict[str, Node | None]] = {"/": {}}  # None: a directory
         self._synced: dict[str, dict[str, Node | None]] = {"/": {}}
+        self._changes: dict[str, list[Change]] = {}  # of names, per directory, since its sync
+        self.wall_ms = 0  # the time that files are stamped with
+        self.steps = 0  # changes so far, of files and names
+        self.stop_at = -1  # the step at which the process dies
         self._faults: dict[str, int] = {}
         self._closed_paths: set[str] = set()
         self.reads = 0
@@ -111,7 +145,10 @@ class SimulatedDisk:
                 raise IsADirectoryError(path)
             if not create:
                 raise FileNotFoundError(path)
+            self.step()
             node = directory[name] = Node()
+            node.modified_ms = self.wall_ms
+            self._changed(path, name, node)
         self.opened.append(path)
         return SimulatedFile(self, path, node)
 
@@ -123,8 +160,13 @@ class SimulatedDisk:
         node.data = bytearray(data)
         node.synced = data
         directory, name = self._split(path)
+        self.step()
+        node.modified_ms = self.wall_ms
         directory[name] = node
-        self._synced[path.rpartition("/")[0] or "/"][name] = node
+        parent = path.rpartition("/")[0] or "/"
+        self._synced[parent][name] = node
+        changes = self._changes.get(parent, [])
+        changes[:] = [each for each in changes if name not in (each.name, each.old)]
 
     def exists(self, path: str) -> bool:
         parent, _, name = path.rpartition("/")
@@ -132,6 +174,12 @@ class SimulatedDisk:
 
     def size(self, path: str) -> int:
         return len(self._node(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        return self._node(path).modified_ms
+
+    def set_modified_ms(self, path: str, wall_ms: int) -> None:
+        self._node(path).modified_ms = wall_ms
 
     def list(self, path: str) -> list[str]:
         if path not in self._directories:
@@ -141,7 +189,10 @@ class SimulatedDisk:
     def make_directory(self, path: str) -> None:
         parent = ""
         for name in path.strip("/").split("/"):
-            if self._directories[parent or "/"].setdefault(name, None) is not None:
+            names = self._directories[parent or "/"]
+            if name not in names:
+                self._changed(f"{parent}/{name}", name, None)
+            if names.setdefault(name, None) is not None:
                 raise FileExistsError(path)
             parent = f"{parent}/{name}"
             self._directories.setdefault(parent, {})
@@ -150,25 +201,39 @@ class SimulatedDisk:
     def rename(self, old: str, new: str) -> None:
         source, old_name = self._split(old)
         target, new_name = self._split(new)
-        target[new_name] = source.pop(old_name)
-        for table in (self._directories, self._synced):
+        if old_name not in source:
+            raise FileNotFoundError(old)
+        self.step()
+        node = target[new_name] = source.pop(old_name)
+        if source is target:
+            self._changed(new, new_name, node, old=old_name)
+        else:
+            self._changed(old, old_name, node, gone=True)
+            self._changed(new, new_name, node)
+        tables: tuple[dict[str, Any], ...] = (self._directories, self._synced, self._changes)
+        for table in tables:
             for path in [path for path in table if path == old or path.startswith(old + "/")]:
                 table[new + path[len(old) :]] = table.pop(path)
 
     def remove(self, path: str) -> None:
         parent, _, name = path.rpartition("/")
-        self._directories.get(parent, {}).pop(name, None)
+        names = self._directories.get(parent, {})
+        if name in names:
+            self.step()
+            self._changed(path, name, names.pop(name), gone=True)
 
     def remove_tree(self, path: str) -> None:
         directory, name = self._split(path)
-        del directory[name]
+        self._changed(path, name, directory.pop(name), gone=True)
         for table in (self._directories, self._synced):
             for each in [each for each in table if each == path or each.startswith(path + "/")]:
                 del table[each]
 
     def sync_directory(self, path: str) -> None:
+        self.step()
         self.syncs.append(path)
         self._synced[path] = dict(self._directories[path])
+        self._changes.pop(path, None)
 
     def usage(self, path: str) -> tuple[int, int]:
         nodes = (node for directory in self._directories.values() for node in directory.values())
@@ -193,9 +258,22 @@ class SimulatedDisk:
     def take_fault(self, path: str, length: int) -> int:
         return self._faults.pop(path, length)
 
+    def step(self) -> None:
+        """Something is about to change: the process may have died just before."""
+        if self.steps == self.stop_at:
+            raise Died(f"at step {self.steps}")
+        self.steps += 1
+
+    def _changed(
+        self, path: str, name: str, node: Node | None, *, old: str = "", gone: bool = False
+    ) -> None:
+        parent = path.rpartition("/")[0] or "/"
+        self._changes.setdefault(parent, []).append(Change(name, node, old, gone))
+
     def kill(self) -> "SimulatedDisk":
         """The disk after the process died: every write is there, its open files are not."""
         after = SimulatedDisk()
+        after.wall_ms = self.wall_ms
         copies: dict[int, Node] = {}
 
         def copy(node: Node | None) -> Node | None:
@@ -204,6 +282,7 @@ class SimulatedDisk:
             if id(node) not in copies:
                 fresh = copies[id(node)] = Node()
                 fresh.data, fresh.synced = bytearray(node.data), node.synced
+                fresh.modified_ms = node.modified_ms
             return copies[id(node)]
 
         for table, target in (
@@ -212,27 +291,29 @@ class SimulatedDisk:
         ):
             for path, names in table.items():
                 target[path] = {name: copy(node) for name, node in names.items()}
+        for path, changes in self._changes.items():
+            after._changes[path] = [each._replace(node=copy(each.node)) for each in changes]
         return after
 
     def crash(self, rng: Random) -> "SimulatedDisk":
         """The disk after a power loss; this one is gone."""
         after = SimulatedDisk()
+        after.wall_ms = self.wall_ms
         after._directories = {}
         after._synced = {}
         self._crash_directory("/", after, rng)
         return after
 
     def _crash_directory(self, path: str, after: "SimulatedDisk", rng: Random) -> None:
-        now, synced = self._directories.get(path, {}), self._synced.get(path, {})
-        names: dict[str, Node | None] = {}
-        for name in sorted({*now, *synced}):
-            current, durable = now.get(name), synced.get(name)
-            if name in now and name in synced:
-                names[name] = current if current is durable else rng.choice((current, durable))
-            elif rng.random() < 0.5:  # made or removed since the last sync: either way
-                names[name] = current if name in now else durable
+        names = dict(self._synced.get(path, {}))
+        changes = self._changes.get(path, [])
+        # Some journals keep the order of changes, some do not.
+        kept = rng.randint(0, len(changes)) if rng.random() < 0.5 else None
+        for number, change in enumerate(changes):
+            if number < kept if kept is not None else rng.random() < 0.5:
+                change.apply(names)
         after._directories[path] = {}
-        for name, node in names.items():
+        for name, node in sorted(names.items()):
             if node is None:
                 after._directories[path][name] = None
                 child = f"{path.rstrip('/')}/{name}"
@@ -240,6 +321,7 @@ class SimulatedDisk:
             else:
                 fresh = Node()
                 fresh.data = node.survivor(rng)
+                fresh.modified_ms = node.modified_ms
                 fresh.synced = bytes(fresh.data)
                 after._directories[path][name] = fresh
         after._synced[path] = dict(after._directories[path])
