@@ -1,0 +1,469 @@
+"""One member of a classic group: join, sync, heartbeat, hand over, leave.
+
+In: answers of the coordinator, what topics look like, time. Out: the steps of membership.py.
+Always: a partition is given to the reader only in the generation that assigned it; before a join
+an eager member has let go of everything, a cooperative one keeps reading what it keeps; when the
+coordinator no longer knows us, partitions are lost, not revoked.
+Not here: who gets what (barnabas.assignment), what consumers write to each other (shares.py).
+
+UNJOINED -> JOINING -> (the leader) DESCRIBING -> SYNCING -> STABLE; any -> UNJOINED, LEFT, FAILED.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from uuid import UUID
+
+from barnabas.assignment import Topics
+from barnabas.client.assignors import Assignor
+from barnabas.client.membership import (
+    Ask,
+    Cause,
+    Describe,
+    Give,
+    Lose,
+    Partitions,
+    Revoke,
+    Standing,
+    Step,
+    Stop,
+    Terms,
+    Wait,
+    fatal,
+    listed,
+    slow,
+)
+from barnabas.client.shares import (
+    PROTOCOL_TYPE,
+    encode_shares,
+    encode_subscription,
+    member_of,
+    read_share,
+)
+from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from barnabas.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+NO_GENERATION = -1
+_REASON_LENGTH_MAX = 255
+_FORGOTTEN = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
+_AGAIN = frozenset(
+    {
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+        Code.REBALANCE_IN_PROGRESS,
+        Code.REQUEST_TIMED_OUT,
+        Code.NETWORK_EXCEPTION,
+    }
+)
+_REMEDIES: dict[int, str] = {
+    Code.INVALID_SESSION_TIMEOUT: "set session.timeout.ms within the broker's bounds"
+    " (group.min.session.timeout.ms to group.max.session.timeout.ms)",
+    Code.INCONSISTENT_GROUP_PROTOCOL: "the other members know none of our"
+    " partition.assignment.strategy, or the group uses another protocol (group.protocol)",
+    Code.FENCED_INSTANCE_ID: "give every member its own group.instance.id",
+    Code.GROUP_MAX_SIZE_REACHED: "end a member, or raise group.max.size",
+}
+
+
+class State(Enum):
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    DESCRIBING = "describing"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    LEFT = "left"
+    FAILED = "failed"
+
+
+class ClassicMembership:
+    """See membership.py."""
+
+    def __init__(self, terms: Terms, assignors: Sequence[Assignor], now: int) -> None:
+        self.terms = terms
+        self.state = State.UNJOINED
+        self.owned: Partitions = ()
+        self.member_id = ""
+        self.generation = NO_GENERATION
+        self._assignors = {one.name: one for one in assignors}
+        self._cooperative = all(one.cooperative for one in assignors)
+        self._topics: tuple[str, ...] = ()
+        self._sync: list[SyncGroupRequestAssignment] | None = None  # to be sent
+        self._target: Partitions | None = None  # not yet handed to the reader
+        self._arrived = Cause("joined", "this consumer joined the group")  # why that changed
+        self._rejoin: Cause | None = Cause("joined", "this consumer joined the group")
+        self._gone: Cause | None = None  # why what is owned is lost
+        self._protocol = ""
+        self._led: JoinGroupResponse | None = None  # of a generation that we lead
+        self._seen: Topics | None = None  # topics as they were when we shared them out
+        self._members_before: dict[str, None] | None = None
+        self._news = ""  # what a leader saw to have changed
+        self._claim: tuple[Partitions, int] = ((), NO_GENERATION)  # the last share, and of when
+        self._wait_until = 0
+        self._polled_at = now
+        self._beat_at = now
+        self._beating = False
+        self._error: KafkaError | None = None
+
+    # --- what the reader wants ---
+
+    @property
+    def standing(self) -> Standing | None:
+        if self.generation == NO_GENERATION or self.state in (State.LEFT, State.FAILED):
+            return None
+        return Standing(self.member_id, self.generation, self.terms.instance_id)
+
+    @property
+    def group_topics(self) -> tuple[str, ...]:
+        """All topics of a group that we lead, to be watched for new partitions."""
+        return tuple(self._seen or ())
+
+    def subscribe(self, topics: Sequence[str], now: int) -> None:
+        wanted = tuple(dict.fromkeys(topics))
+        if set(wanted) == set(self._topics):
+            return
+        if self._topics:
+            self._want("subscription", f"the subscription changed to {', '.join(wanted)}")
+        self._topics = wanted
+
+    def polled(self, now: int) -> None:
+        self._polled_at = now
+
+    def watched(self, topics: Topics) -> None:
+        """As topics look now: a leader shares out anew when partitions came or went."""
+        if self._seen is None or self.state is not State.STABLE:
+            return
+        for name, before in self._seen.items():
+            after = topics.get(name)
+            if after is not None and after.partitions != before.partitions:
+                self._want(
+                    "metadata",
+                    f"topic {name!r} has {after.partitions} partitions, it had {before.partitions}",
+                )
+                return
+
+    # --- the poll hand ---
+
+    def next_step(self, now: int) -> Step | None:
+        if self.state is State.FAILED:
+            assert self._error is not None
+            return Stop(self._error)
+        if self._gone is not None:
+            if self.owned:
+                return Lose(self.owned, self._gone)
+            self._gone = None
+        settling = self.state is State.STABLE and self._target is not None
+        if settling and (step := self._settling()):
+            return step
+        if self.state is State.STABLE and self._rejoin is not None:
+            self.state = State.UNJOINED
+        if self.state is State.UNJOINED:
+            return self._joining(now)
+        if self.state is State.DESCRIBING and self._led is not None:
+            return Describe(self._wanted_by_all(self._led))
+        if self.state is State.SYNCING and self._sync is not None:
+            return self._syncing(self._sync)
+        return None
+
+    def _joining(self, now: int) -> Step | None:
+        if self.owned and not self._cooperative:
+            return Revoke(self.owned, self._rejoin or self._arrived)
+        if now < self._wait_until:
+            return Wait(self._wait_until)
+        self.state = State.JOINING
+        reason = self._rejoin.text[:_REASON_LENGTH_MAX] if self._rejoin else None
+        return Ask(
+            JoinGroupRequest(
+                group_id=self.terms.group_id,
+                session_timeout_ms=self.terms.session_timeout_ms,
+                rebalance_timeout_ms=self.terms.poll_interval_ms_max,
+                member_id=self.member_id,
+                group_instance_id=self.terms.instance_id,
+                protocol_type=PROTOCOL_TYPE,
+                protocols=[
+                    JoinGroupRequestProtocol(name=one.name, metadata=self._metadata(one))
+                    for one in self._assignors.values()
+                ],
+                reason=reason,
+            )
+        )
+
+    def _metadata(self, assignor: Assignor) -> bytes:
+        share, generation = self._claim
+        data = assignor.user_data(share, generation) if assignor.user_data else None
+        # An eager member has let go of everything; what it had it may claim in its user data.
+        return encode_subscription(self._topics, self.owned, generation, self.terms.rack, data)
+
+    def _syncing(self, assignments: list[SyncGroupRequestAssignment]) -> Ask:
+        self._sync = None
+        return Ask(
+            SyncGroupRequest(
+                group_id=self.terms.group_id,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.terms.instance_id,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=self._protocol,
+                assignments=assignments,
+            )
+        )
+
+    def _settling(self) -> Step | None:
+        assert self._target is not None
+        kept = set(self._target)
+        if revoked := tuple(at for at in self.owned if at not in kept):
+            return Revoke(revoked, self._arrived)
+        before = set(self.owned)
+        if added := tuple(at for at in self._target if at not in before):
+            return Give(added, self._arrived)
+        self._target = None
+        return None
+
+    def done(self, step: Revoke | Lose | Give, now: int) -> None:
+        if isinstance(step, Give):
+            # Lost while the reader was told of it: then the loss comes next.
+            self.owned = (*self.owned, *step.partitions)
+            return
+        gone = set(step.partitions)
+        self.owned = tuple(at for at in self.owned if at not in gone)
+        if isinstance(step, Lose):
+            if not self.owned:
+                self._gone = None
+        elif self._cooperative and self.state is State.STABLE:
+            self._want("handover", f"{listed(step.partitions)} may go to others now")
+
+    def described(self, topics: Topics, now: int) -> None:
+        """The topics that the group wants: the leader shares them out."""
+        led = self._led
+        if self.state is not State.DESCRIBING or led is None:
+            return
+        self._led = None
+        self._seen = dict(topics)
+        shares: dict[str, Partitions] = {}
+        if not led.skip_assignment:
+            members = [member_of(one) for one in led.members]
+            try:
+                assigned = self._assignors[self._protocol].assign(members, topics)
+            except Exception as problem:
+                self._fail(
+                    InvalidRequest(
+                        Code.UNSUPPORTED_ASSIGNOR,
+                        f"group {self.terms.group_id!r}: assignor {self._protocol!r} failed:"
+                        f" {problem!r}",
+                    )
+                )
+                return
+            shares = {one.member_id: tuple(assigned.get(one.member_id, ())) for one in members}
+        self._sync = [
+            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_shares(partitions))
+            for member_id, partitions in shares.items()
+        ]
+        self.state = State.SYNCING
+
+    def resolved(self, names: dict[UUID, str], now: int) -> None:
+        """Topics have their names in this protocol."""
+
+    # --- answers ---
+
+    def answered(self, request: Message, response: Message, now: int) -> None:
+        if isinstance(response, JoinGroupResponse):
+            self._joined(response, now)
+        elif isinstance(response, SyncGroupResponse):
+            self._synced(response, now)
+        elif isinstance(response, HeartbeatResponse):
+            assert isinstance(request, HeartbeatRequest)
+            self._beaten(request, response.error_code, now)
+        else:
+            assert isinstance(response, LeaveGroupResponse)
+
+    def failed(self, request: Message, error: KafkaError, now: int) -> None:
+        self._wait_until = now + self.terms.backoff_ms
+        if isinstance(request, HeartbeatRequest):
+            self._beating = False
+            self._beat_at = now + self.terms.backoff_ms
+        if not isinstance(error, Retriable):
+            self._fail(error)
+        elif isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            # A sync that got no answer may have been heard: only a join makes sure.
+            self.state = State.UNJOINED
+
+    def _joined(self, response: JoinGroupResponse, now: int) -> None:
+        if self.state is not State.JOINING:
+            return
+        code = response.error_code
+        self.state = State.UNJOINED
+        if code == Code.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+        elif code in _FORGOTTEN:
+            self._forgotten(code)
+        elif code in _AGAIN:
+            self._wait_until = now + self.terms.backoff_ms
+        elif code:
+            self._fail(fatal(code, None, self.terms.group_id, _REMEDIES))
+        elif response.protocol_name not in self._assignors:
+            self._fail(
+                InvalidRequest(
+                    Code.INCONSISTENT_GROUP_PROTOCOL,
+                    f"group {self.terms.group_id!r} chose the assignor"
+                    f" {str(response.protocol_name)[:100]!r}, which this consumer does not know",
+                )
+            )
+        else:
+            self.member_id = response.member_id
+            self.generation = response.generation_id
+            self._protocol = response.protocol_name
+            self._seen = None
+            self._news = ""
+            if response.leader == response.member_id:
+                self._compare(response)
+                self._led = response
+                self.state = State.DESCRIBING
+            else:
+                self._members_before = None
+                self._sync = []
+                self.state = State.SYNCING
+
+    def _synced(self, response: SyncGroupResponse, now: int) -> None:
+        if self.state is not State.SYNCING:
+            return
+        code = response.error_code
+        if code in _FORGOTTEN:
+            self._forgotten(code)
+        elif code in _AGAIN:
+            self.state = State.UNJOINED
+            if code != Code.REBALANCE_IN_PROGRESS:
+                self._wait_until = now + self.terms.backoff_ms
+        elif code:
+            self._fail(fatal(code, None, self.terms.group_id, _REMEDIES))
+        else:
+            try:
+                self._target = read_share(response.assignment)
+            except Corrupt as problem:
+                self._fail(Corrupt(f"group {self.terms.group_id!r}: {problem.detail}"))
+                return
+            cause = self._rejoin or Cause("rebalance", "the group rebalanced")
+            news = f" ({self._news})" if self._news else ""
+            self._arrived = Cause(cause.kind, f"{cause.text}{news}", self.generation)
+            self._claim = (self._target, self.generation)
+            self._rejoin = None
+            self._beat_at = now + self.terms.heartbeat_interval_ms
+            self.state = State.STABLE
+
+    def _compare(self, response: JoinGroupResponse) -> None:
+        """A leader sees who came and went since it last led."""
+        before, now = self._members_before, {one.member_id: None for one in response.members}
+        self._members_before = now
+        if before is None:
+            return
+        came = [one for one in now if one not in before]
+        went = [one for one in before if one not in now]
+        self._news = "; ".join(
+            [f"{one} joined" for one in came[:3]] + [f"{one} is gone" for one in went[:3]]
+        )
+
+    # --- the background hand ---
+
+    def beat(self, now: int) -> Ask | None:
+        if self.state is not State.STABLE or self._beating or self._gone is not None:
+            return None
+        if now >= self._polled_at + self.terms.poll_interval_ms_max:
+            return self._too_slow()
+        if now < self._beat_at:
+            return None
+        self._beating = True
+        return Ask(
+            HeartbeatRequest(
+                group_id=self.terms.group_id,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.terms.instance_id,
+            )
+        )
+
+    def next_beat(self) -> int | None:
+        if self.state is not State.STABLE or self._beating or self._gone is not None:
+            return None
+        return min(self._beat_at, self._polled_at + self.terms.poll_interval_ms_max)
+
+    def _beaten(self, request: HeartbeatRequest, code: int, now: int) -> None:
+        self._beating = False
+        self._beat_at = now + self.terms.heartbeat_interval_ms
+        if request.generation_id != self.generation or request.member_id != self.member_id:
+            return  # of a generation that has passed
+        if code == Code.REBALANCE_IN_PROGRESS:
+            if self.state is State.STABLE and self._rejoin is None:
+                self._want("rebalance", "the group rebalances: a member came, went or changed")
+        elif code in _FORGOTTEN:
+            self._forgotten(code)
+        elif code in _AGAIN:
+            self._beat_at = now + self.terms.backoff_ms
+        elif code:
+            self._fail(fatal(code, None, self.terms.group_id, _REMEDIES))
+
+    def _too_slow(self) -> Ask | None:
+        cause = slow(self.terms.poll_interval_ms_max)
+        farewell = self._farewell(cause.text)
+        if farewell is not None:
+            self.member_id = ""
+        self._reset(cause)
+        return farewell
+
+    def leave(self, reason: str, now: int) -> Ask | None:
+        farewell = self._farewell(reason) if self.state is not State.FAILED else None
+        self.state = State.LEFT
+        self.generation = NO_GENERATION
+        return farewell
+
+    def _farewell(self, reason: str) -> Ask | None:
+        """A static member goes without a word, to find its place when it returns."""
+        if not self.member_id or self.terms.instance_id is not None:
+            return None
+        identity = MemberIdentity(member_id=self.member_id, reason=reason[:_REASON_LENGTH_MAX])
+        return Ask(LeaveGroupRequest(group_id=self.terms.group_id, members=[identity]))
+
+    # --- turns ---
+
+    def _want(self, kind: str, text: str) -> None:
+        self._rejoin = Cause(kind, text, self.generation)
+
+    def _forgotten(self, code: int) -> None:
+        if code == Code.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+            text = (
+                "the coordinator no longer counts this member to its group: no heartbeat came"
+                f" in {self.terms.session_timeout_ms} ms (session.timeout.ms), or it was removed"
+            )
+        else:
+            text = "the group went on to another generation without this member"
+        self._reset(Cause("expired", text, self.generation))
+
+    def _reset(self, cause: Cause) -> None:
+        if self.owned:
+            self._gone = cause
+        self._rejoin = Cause("joined", f"this consumer joined the group again: {cause.text}")
+        self._target = None
+        self._led = None
+        self._members_before = None
+        self.generation = NO_GENERATION
+        self.state = State.UNJOINED
+
+    def _fail(self, error: KafkaError) -> None:
+        self._error = error
+        self.state = State.FAILED
+
+    def _wanted_by_all(self, led: JoinGroupResponse) -> tuple[str, ...]:
+        names: dict[str, None] = {}
+        for one in led.members:
+            names.update(dict.fromkeys(member_of(one).topics))
+        return tuple(names)

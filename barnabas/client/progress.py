@@ -1,0 +1,224 @@
+"""How far reading has come in each partition, and what has been fetched ahead.
+
+In: starting offsets, parts of fetch answers, how many messages are wanted. Out: messages in the
+order of their offsets; where the next fetch of a partition begins.
+Always: a message is given once between two seeks; nothing at or past a partition's stop is given;
+what was fetched for a position that has moved since is dropped; a partition that is paused gives
+nothing and keeps what it has.
+Not here: what to ask which broker (fetching.py), taking batches apart (decoding.py).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from barnabas.client.decoding import NEVER, Chunk
+from barnabas.client.message import Marks, RawMessage
+from barnabas.model.errors import Code, Corrupt, InvalidRequest
+from barnabas.model.ids import TopicPartition
+
+UNKNOWN = -1
+
+
+class Place(NamedTuple):
+    """An offset to read next, and the leader epoch of the record before it, if known."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+class Partition:
+    """One partition that is read."""
+
+    __slots__ = (
+        "_chunks",
+        "_ready",
+        "_ready_after",
+        "_ready_from",
+        "at",
+        "buffered",
+        "epoch",
+        "failed",
+        "fetch_epoch",
+        "fetch_offset",
+        "marks",
+        "moves",
+        "offset",
+        "paused",
+        "replica",
+        "replica_until",
+        "retry_at",
+        "stop",
+    )
+
+    def __init__(self, at: TopicPartition) -> None:
+        self.at = at
+        self.offset = UNKNOWN  # of the next message to give
+        self.epoch = -1  # leader epoch of the record before it
+        self.fetch_offset = UNKNOWN  # of the next record to fetch
+        self.fetch_epoch = -1
+        self.stop = NEVER
+        self.paused = False
+        self.buffered = 0
+        self.marks: Marks | None = None
+        self.moves = 0  # how often the position was set: tells answers to older fetches apart
+        self.replica = -1  # that the leader wants us to read from
+        self.replica_until = 0
+        self.retry_at = 0
+        self.failed: Exception | None = None  # given to whoever reads on
+        self._chunks: deque[Chunk] = deque()
+        self._ready: list[RawMessage] = []
+        self._ready_from = 0
+        self._ready_after = UNKNOWN
+
+    def seek(self, place: Place) -> None:
+        self.offset = self.fetch_offset = place.offset
+        self.epoch = self.fetch_epoch = place.leader_epoch
+        self.moves += 1
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget what was fetched and not given."""
+        self.fetch_offset, self.fetch_epoch = self.offset, self.epoch
+        self.buffered = 0
+        self.retry_at = 0
+        self.failed = None
+        self._chunks.clear()
+        self._ready = []
+        self._ready_from = 0
+
+    def add(self, chunk: Chunk) -> None:
+        self.marks = chunk.marks
+        if not chunk:
+            if chunk.size:
+                raise Corrupt(f"{self.at}: {chunk.size} bytes at {self.fetch_offset}, but no batch")
+            return
+        if chunk.next <= self.fetch_offset:
+            raise Corrupt(
+                f"{self.at}: asked from offset {self.fetch_offset}, answered up to {chunk.next - 1}"
+            )
+        self.fetch_offset, self.fetch_epoch = chunk.next, chunk.next_epoch
+        self.buffered += chunk.size
+        self._chunks.append(chunk)
+
+    @property
+    def reading(self) -> bool:
+        return self.offset < self.stop
+
+    @property
+    def readable(self) -> bool:
+        """Whether something may be given without fetching."""
+        return not self.paused and (
+            self._ready_from < len(self._ready) or bool(self._chunks) or self.failed is not None
+        )
+
+    def take(self, count_max: int, crc: bool) -> list[RawMessage]:
+        """Up to as many messages, of one batch; may be none though more follow."""
+        ready, start = self._ready, self._ready_from
+        if start >= len(ready):
+            if not self._chunks:
+                if self.failed is not None:
+                    failed, self.failed = self.failed, None
+                    raise failed
+                return []
+            chunk = self._chunks[0]
+            ready, self._ready_after = chunk.take(self.offset, self.stop, crc)
+            if not chunk:
+                self._chunks.popleft()
+                self.buffered -= chunk.size
+            self._ready, start = ready, 0
+            if not ready:
+                self.offset = max(self.offset, min(self._ready_after, self.stop))
+                return []
+        end = start + count_max
+        given = ready if start == 0 and end >= len(ready) else ready[start:end]
+        if end >= len(ready):
+            self._ready, self._ready_from = [], 0
+            self.offset = min(self._ready_after, self.stop)
+        else:
+            self._ready_from = end
+            self.offset = given[-1].offset + 1
+        self.epoch = given[-1].leader_epoch
+        return given
+
+    def give_back(self, messages: list[RawMessage]) -> None:
+        """The last that were taken were not used after all: they come next."""
+        if not messages:
+            return
+        if not self._ready:
+            self._ready_after = self.offset
+        rest = self._ready[self._ready_from :]
+        self._ready, self._ready_from = [*messages, *rest], 0
+        self.offset = messages[0].offset
+
+
+class Progress:
+    """All partitions that are read, in the order in which they have their turn."""
+
+    def __init__(self, *, crc: bool = True) -> None:
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._crc = crc
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __contains__(self, at: TopicPartition) -> bool:
+        return at in self._partitions
+
+    def __getitem__(self, at: TopicPartition) -> Partition:
+        found = self._partitions.get(at)
+        if found is None:
+            raise InvalidRequest(
+                Code.UNKNOWN_TOPIC_OR_PARTITION, f"{at} is not assigned to this consumer"
+            )
+        return found
+
+    def get(self, at: TopicPartition) -> Partition | None:
+        return self._partitions.get(at)
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        for at in partitions:
+            self._partitions.setdefault(at, Partition(at))
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        for at in partitions:
+            self._partitions.pop(at, None)
+
+    def lost_place(self) -> list[TopicPartition]:
+        """Partitions whose position is not known."""
+        return [at for at, one in self._partitions.items() if one.offset == UNKNOWN]
+
+    @property
+    def buffered(self) -> int:
+        return sum(one.buffered for one in self._partitions.values())
+
+    @property
+    def readable(self) -> bool:
+        return any(one.readable for one in self._partitions.values())
+
+    def take(self, count_max: int) -> list[RawMessage]:
+        """Up to as many messages of partitions whose turn it is, in order within each.
+
+        A partition that gave goes behind the others once its batch is used up.
+        """
+        given: list[RawMessage] = []
+        for one in list(self._partitions.values()):
+            while one.readable:
+                if given and one.failed is not None and not one.buffered:
+                    break  # what came before it is used first
+                taken = one.take(count_max - len(given), self._crc)
+                given = given + taken if given else taken
+                if len(given) >= count_max:
+                    if one._ready_from >= len(one._ready):
+                        self._to_back(one)
+                    return given
+            if given:
+                self._to_back(one)
+        return given
+
+    def _to_back(self, one: Partition) -> None:
+        del self._partitions[one.at]
+        self._partitions[one.at] = one
