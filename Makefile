@@ -17,7 +17,7 @@ COMPILED := $(VENV)/.compiled
 TYPED := $(shell find barnabas -name '*.pxd')
 
 # Real clients, other languages, kills and fuzzing take minutes: they run in `test`, not in `check`.
-SLOW := tests/clients tests/peers tests/kill tests/fuzz
+SLOW := tests/clients tests/client_suite tests/peers tests/kill tests/fuzz
 SLOW_HERE = $(wildcard $(SLOW))
 PYTEST = $(PY) -m pytest -q
 

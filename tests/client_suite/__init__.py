@@ -1,0 +1,1 @@
+"""Our client, the same tests against Barnabas and against Apache Kafka where it can be had."""
