@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.group_metrics import GroupFigures
 
 
 class Counts:
@@ -40,18 +41,24 @@ class Counts:
         self.bytes_out += size
 
 
-def page(broker: "Broker") -> bytes:
+async def page(broker: "Broker") -> bytes:
     """The metrics in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(broker))
+    figures = None
+    if broker.coordination is not None:
+        from barnabas.broker.group_metrics import measure
+
+        figures = await measure(broker)
+    registry.register(_Collector(broker, figures))
     return generate_latest(registry)
 
 
 class _Collector:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", groups: "GroupFigures | None") -> None:
         self._broker = broker
+        self._groups = groups
 
     def collect(self):  # type: ignore[no-untyped-def]
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -95,3 +102,7 @@ class _Collector:
                 start.add_metric(values, partition.log.start_offset)
                 size.add_metric(values, partition.log.size)
         yield from (end, start, size)
+        if self._groups is not None and broker.coordination is not None:
+            from barnabas.broker.group_metrics import families
+
+            yield from families(broker.coordination, self._groups)

@@ -39,7 +39,7 @@ async def _reply(broker: "Broker", head: bytes) -> bytes:
         return _response("404 Not Found", b"the metrics are at /metrics\n")
     from barnabas.broker.metrics import page
 
-    return _response("200 OK", page(broker))
+    return _response("200 OK", await page(broker))
 
 
 def _response(status: str, body: bytes) -> bytes:

@@ -168,7 +168,7 @@ async def test_the_metrics_page_counts_what_was_done(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as running:
         await running.create("t")
         await running.produce("t", TIME, TIME, TIME)
-        text = page(running.broker).decode()
+        text = (await page(running.broker)).decode()
     assert "barnabas_appends_total 1.0" in text
     assert 'barnabas_requests_total{api="Produce"} 1.0' in text
     assert 'barnabas_log_end_offset{partition="0",topic="t"} 3.0' in text

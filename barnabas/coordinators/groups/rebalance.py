@@ -121,6 +121,10 @@ class Rebalance:
         return topic in self.topics
 
     @property
+    def size(self) -> int:
+        return len(self.roster)
+
+    @property
     def is_idle(self) -> bool:
         """Nobody is here, and nobody is on the way."""
         return self.state is State.EMPTY and not self.pending

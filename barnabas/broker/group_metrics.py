@@ -1,0 +1,208 @@
+"""Groups for Prometheus: rebalances by cause, phases, members, lag, lag in time, time to catch up.
+
+In: the coordinator's stories, offsets and pace. Out: metric families.
+Always: bounded: groups and partitions beyond a limit are counted, not shown; timestamps are read
+off the loop.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from struct import error as StructError
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.broker.group_pace import Rate, end_offset
+from barnabas.coordinators.groups.chronicle import SECONDS, Durations
+from barnabas.model.errors import KafkaError
+from barnabas.model.ports import FileSlice
+from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.coordination import Coordination
+
+GROUPS_MAX = 500
+PARTITIONS_MAX = 2_000
+
+
+class Lag(NamedTuple):
+    """How far a group is behind in one partition. `seconds`: since the first unread record."""
+
+    group: str
+    topic: str
+    partition: int
+    records: int
+    seconds: float | None
+    catch_up_seconds: float | None
+
+
+class Place(NamedTuple):
+    """Where a group stands in one partition."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    end: int
+
+
+class GroupFigures(NamedTuple):
+    """A picture of all groups, up to the limits."""
+
+    total: int
+    sizes: list[tuple[str, int, int]]  # group, members, generation
+    lags: list[Lag]
+    left_out: int
+
+
+async def measure(broker: "Broker") -> GroupFigures | None:
+    """None when there are no groups, or none that can be asked yet."""
+    groups = broker.coordination
+    if groups is None:
+        return None
+    try:
+        shards = groups.shards()
+    except KafkaError:
+        return None
+    live = [(shard, id_) for shard in shards for id_ in shard.live()]
+    idle = [(shard, id_) for shard in shards for id_ in shard.offsets.by_group]
+    ids = list({id_: shard for shard, id_ in (*live, *idle)}.items())
+    sizes: list[tuple[str, int, int]] = []
+    places: list[Place] = []
+    left_out = max(0, len(ids) - GROUPS_MAX)
+    for id_, shard in ids[:GROUPS_MAX]:
+        group = shard.group(id_)
+        if group is None:
+            continue
+        sizes.append((id_, group.size, group.generation))
+        for topic, partition, value in shard.offsets.of_group(id_):
+            end = end_offset(broker.topics, topic, partition)
+            if end is not None and len(places) < PARTITIONS_MAX:
+                places.append(Place(id_, topic, partition, value.offset, end))
+            elif end is not None:
+                left_out += 1
+    return GroupFigures(len(ids), sizes, await _lags(broker, groups, places), left_out)
+
+
+async def _lags(broker: "Broker", groups: "Coordination", places: list[Place]) -> list[Lag]:
+    now = groups.now()
+    unread = [(_unread(broker, place), place.committed) for place in places]
+    loop = asyncio.get_running_loop()
+    times = await loop.run_in_executor(None, lambda: [_timestamp(*each) for each in unread])
+    lags = []
+    for (group, topic, partition, committed, end), unread_ms in zip(places, times, strict=True):
+        records = max(0, end - committed)
+        rate = groups.pace.of((group, topic, partition), committed, end, now)
+        seconds: float | None = 0.0
+        if records:
+            seconds = None if unread_ms is None else max(0, now.wall_ms - unread_ms) / 1_000
+        lags.append(Lag(group, topic, partition, records, seconds, catch_up_seconds(records, rate)))
+    return lags
+
+
+def catch_up_seconds(records: int, rate: Rate | None) -> float | None:
+    """At the pace of the last minute; None when there is none to go by, or it never will."""
+    if not records:
+        return 0.0
+    if rate is None or rate.consumed <= rate.produced or rate.ms <= 0:
+        return None
+    return records * rate.ms / 1_000 / (rate.consumed - rate.produced)
+
+
+def _unread(broker: "Broker", place: Place) -> FileSlice | None:
+    """Where the first unread batch lies."""
+    found = broker.topics.get(place.topic)
+    if found is None or place.committed >= place.end:
+        return None
+    log = found.partitions[place.partition].log
+    try:
+        return log.read(max(place.committed, log.start_offset), HEADER_SIZE, place.end).file_slice
+    except KafkaError:
+        return None
+
+
+def _timestamp(part: FileSlice | None, offset: int) -> int | None:
+    """Of a record in the middle of its batch, about: no record is unpacked for it."""
+    if part is None:
+        return None
+    try:
+        header = BatchHeader._make(HEADER.unpack(part.file.read(part.position, HEADER_SIZE)))
+    except (KafkaError, OSError, ValueError, StructError):  # deleted or closed in the meantime
+        return None
+    if header.base_timestamp < 0:
+        return None
+    share = min(1.0, max(0, offset - header.base_offset) / max(1, header.last_offset_delta))
+    return header.base_timestamp + int((header.max_timestamp - header.base_timestamp) * share)
+
+
+def families(groups: "Coordination", figures: GroupFigures) -> Iterator[Any]:
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
+
+    chronicle = groups.chronicle
+    rebalances = CounterMetricFamily(
+        "barnabas_group_rebalances", "Rebalances, by what set them off.", labels=["cause"]
+    )
+    for kind, count in chronicle.rebalances.items():
+        rebalances.add_metric([kind.name.lower()], count)
+    yield rebalances
+    yield CounterMetricFamily(
+        "barnabas_group_rebalances_overtaken",
+        "Rebalances that another one overtook before they were done.",
+        chronicle.overtaken,
+    )
+    phases = HistogramMetricFamily(
+        "barnabas_group_rebalance_seconds", "How long rebalances took.", labels=["phase"]
+    )
+    phases.add_metric(["join"], _buckets(chronicle.join), chronicle.join.sum_s)
+    phases.add_metric(["sync"], _buckets(chronicle.sync), chronicle.sync.sum_s)
+    yield phases
+    yield GaugeMetricFamily("barnabas_groups", "Groups with members or offsets.", figures.total)
+    members = GaugeMetricFamily("barnabas_group_members", "Members.", labels=["group"])
+    generation = GaugeMetricFamily(
+        "barnabas_group_generation", "Generation, or epoch.", labels=["group"]
+    )
+    for group, size, number in figures.sizes:
+        members.add_metric([group], size)
+        generation.add_metric([group], number)
+    yield from (members, generation)
+    yield from _lag_families(figures.lags)
+    yield GaugeMetricFamily(
+        "barnabas_group_left_out",
+        f"Groups and partitions beyond {GROUPS_MAX} and {PARTITIONS_MAX}, not shown here.",
+        figures.left_out,
+    )
+
+
+def _lag_families(lags: list[Lag]) -> Iterator[Any]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    labels = ["group", "topic", "partition"]
+    records = GaugeMetricFamily("barnabas_group_lag", "Unread records.", labels=labels)
+    seconds = GaugeMetricFamily(
+        "barnabas_group_lag_seconds", "Age of the first unread record.", labels=labels
+    )
+    catch_up = GaugeMetricFamily(
+        "barnabas_group_catch_up_seconds",
+        "Time to read all, at the pace of the last minute; +Inf: never.",
+        labels=labels,
+    )
+    for lag in lags:
+        values = [lag.group, lag.topic, str(lag.partition)]
+        records.add_metric(values, lag.records)
+        if lag.seconds is not None:
+            seconds.add_metric(values, lag.seconds)
+        never = float("inf") if lag.catch_up_seconds is None else lag.catch_up_seconds
+        catch_up.add_metric(values, never)
+    yield from (records, seconds, catch_up)
+
+
+def _buckets(durations: Durations) -> list[tuple[str, float]]:
+    total = 0
+    found: list[tuple[str, float]] = []
+    for bound, count in zip((*map(str, SECONDS), "+Inf"), durations.counts, strict=True):
+        total += count
+        found.append((bound, total))
+    return found
