@@ -280,10 +280,12 @@ class Admin:
 
         return await self._cluster.retrying(attempt)
 
-    async def offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
+    async def offsets(
+        self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
+    ) -> dict[TopicPartition, OffsetAt]:
         """Of EARLIEST, LATEST or a time in ms: the offset of the first record at or after it.
 
-        -1 as offset: there is no such record.
+        -1 as offset: there is no such record. `committed_only`: open transactions are the end.
         """
 
         async def attempt() -> dict[TopicPartition, OffsetAt]:
@@ -291,6 +293,7 @@ class Admin:
             for broker, partitions in (await self._cluster.by_leader(times)).items():
                 request = list_offsets.ListOffsetsRequest(
                     replica_id=-1,
+                    isolation_level=1 if committed_only else 0,
                     topics=[
                         list_offsets.ListOffsetsTopic(
                             name=topic,
