@@ -75,10 +75,15 @@ class View:
         raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
 
     def partition(self, at: TopicPartition) -> Partition:
-        for partition in self.topic(at.topic).partitions:
+        partitions = self.topic(at.topic).partitions
+        if 0 <= at.partition < len(partitions):  # where it nearly always is
+            partition = partitions[at.partition]
             if partition.number == at.partition:
                 return partition
-        count = len(self.topic(at.topic).partitions)
+        for partition in partitions:
+            if partition.number == at.partition:
+                return partition
+        count = len(partitions)
         raise InvalidRequest(
             Code.UNKNOWN_TOPIC_OR_PARTITION,
             f"topic {at.topic!r} has no partition {at.partition}: it has {count}",

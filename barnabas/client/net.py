@@ -6,14 +6,47 @@ and so runs the same coroutines by hand: `barnabas.sync` needs no event loop.
 Always: logic waits through this door only; it holds a `lock` over waits, never over another lock.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from barnabas.config.kinds import Address
 from barnabas.wire.codec import Message
 
 M = TypeVar("M", bound=Message)
+A_co = TypeVar("A_co", bound=Message, covariant=True)
+
+
+class Answer(Protocol[A_co]):
+    """What a request will be answered with: awaited once, now or later."""
+
+    def done(self) -> bool:
+        """Whether awaiting it would not wait."""
+        ...
+
+    def __await__(self) -> Generator[Any, None, A_co]: ...
+
+
+class Bell(Protocol):
+    """Where one flow waits, and others wake it."""
+
+    def ring(self) -> None:
+        """End the wait that goes on, or the next one."""
+        ...
+
+    async def wait(self, answers: Sequence[Answer[Message]], ms: int) -> None:
+        """Until one of these has come, the bell rings, or the time is up."""
+        ...
+
+
+class Pulse(Protocol):
+    """A flow that goes on in the background; it ends when the flow's owner is gone."""
+
+    def nudge(self) -> None:
+        """Run it now: what it waited for may have changed."""
+        ...
+
+    def stop(self) -> None: ...
 
 
 class Connection(Protocol):
@@ -33,7 +66,7 @@ class Connection(Protocol):
 
     def send(
         self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
-    ) -> Awaitable[M]:
+    ) -> Answer[M]:
         """Send now; await the answer once, now or later."""
         ...
 
@@ -66,6 +99,19 @@ class Net(Protocol):
         ...
 
     async def sleep(self, ms: int) -> None: ...
+
+    async def breathe(self) -> None:
+        """Let other flows go on, and what has come be seen; without waiting for anything."""
+        ...
+
+    def bell(self) -> Bell: ...
+
+    def pulse(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> Pulse:
+        """`flow`, a method, does what is due, and says when (`now_ms`) it wants to run again.
+
+        None: when it is nudged. It does not raise.
+        """
+        ...
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         """One flow at a time."""

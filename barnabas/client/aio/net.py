@@ -3,10 +3,97 @@
 import asyncio
 import random
 import time
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any
+from weakref import WeakMethod
 
 from barnabas.client.aio.connection import Connection, connect
+from barnabas.client.net import Answer
 from barnabas.config.kinds import Address
+from barnabas.wire.codec import Message
+
+
+class Bell:
+    """See client/net.py."""
+
+    def __init__(self) -> None:
+        self._rung = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        self._rung = True
+        self._wake()
+
+    async def wait(self, answers: Sequence[Answer[Message]], ms: int) -> None:
+        if self._rung or any(answer.done() for answer in answers):
+            self._rung = False
+            await asyncio.sleep(0)
+            return
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(ms / 1000, self._wake)
+        futures = [answer for answer in answers if isinstance(answer, asyncio.Future)]
+        for future in futures:
+            future.add_done_callback(self._wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            for future in futures:
+                future.remove_done_callback(self._wake)
+            self._waiter = None
+            self._rung = False
+
+    def _wake(self, _: object = None) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Pulse:
+    """See client/net.py. A timer, and a task only while the flow runs: nothing to warn about."""
+
+    def __init__(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
+        self._flow = WeakMethod(flow)
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self._stopped = False
+
+    def nudge(self) -> None:
+        if self._task is not None:
+            self._again = True
+        elif not self._stopped:
+            self._start()
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        flow = self._flow()
+        if flow is not None and not self._stopped:
+            self._task = self._loop.create_task(self._run(flow()))
+
+    async def _run(self, flow: Coroutine[Any, Any, int | None]) -> None:
+        again_at = None
+        try:
+            again_at = await flow
+        finally:
+            self._task = None
+        if self._again:
+            self._again = False
+            self._loop.call_soon(self.nudge)
+        elif again_at is not None and not self._stopped:
+            wait_s = max(0, again_at - time.monotonic_ns() // 1_000_000) / 1000
+            self._timer = self._loop.call_later(wait_s, self._start)
 
 
 class AsyncioNet:
@@ -23,6 +110,15 @@ class AsyncioNet:
 
     async def sleep(self, ms: int) -> None:
         await asyncio.sleep(ms / 1000)
+
+    async def breathe(self) -> None:
+        await asyncio.sleep(0)
+
+    def bell(self) -> Bell:
+        return Bell()
+
+    def pulse(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> Pulse:
+        return Pulse(flow)
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()

@@ -24,17 +24,24 @@ M = TypeVar("M", bound=Message)
 class Answer(Generic[M]):
     """What a request will be answered with. To be waited for on the thread that wants it."""
 
-    __slots__ = ("_connection", "_deadline", "_kind", "response")
+    __slots__ = ("_deadline", "_kind", "connection", "response")
 
     def __init__(self, connection: "Connection", kind: type[M], deadline: float) -> None:
-        self._connection = connection
+        self.connection = connection
         self._kind = kind
         self._deadline = deadline
         self.response: Message | None = None
 
+    def done(self) -> bool:
+        return (
+            self.response is not None
+            or self.connection.closed
+            or time.monotonic() >= self._deadline
+        )
+
     def wait(self) -> M:
         if self.response is None:
-            self._connection.read_until(self, self._deadline)
+            self.connection.read_until(self, self._deadline)
         response = self.response
         if not isinstance(response, self._kind):
             raise Corrupt(f"a {type(response).__name__} came for a {self._kind.__name__}")
@@ -144,6 +151,19 @@ class Connection:
         """For select(): there is something to read, or the end."""
         return self._socket.fileno()
 
+    def read_some(self) -> None:
+        """Take in what has come, if anything; what goes wrong is for who waits for answers."""
+        if not self._lock.acquire(blocking=False):
+            return  # another thread is reading
+        try:
+            if not self._pending or self.closed:
+                return
+            self._read(time.monotonic() + _GLANCE_S)
+        except KafkaError:
+            pass
+        finally:
+            self._lock.release()
+
     def read_until(self, answer: Answer[Any], deadline: float) -> None:
         """Take answers in until this one has come."""
         with self._lock:
@@ -196,3 +216,4 @@ class Connection:
 
 
 _TELL_S_MAX = 30
+_GLANCE_S = 1  # select() said that there is something to read

@@ -1,17 +1,22 @@
 """Time, chance and connections of the calling thread, and how it runs a flow."""
 
 import random
+import select
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakMethod
 
-from barnabas.client.blocking.connection import Connection, connect
+from barnabas.client.blocking.connection import Answer, Connection, connect
+from barnabas.client.net import Answer as AnyAnswer
 from barnabas.config.kinds import Address
+from barnabas.wire.codec import Message
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_SLICE_S = 0.1  # how soon a wait sees a bell that another thread rang
 
 
 class _Lock:
@@ -25,6 +30,81 @@ class _Lock:
 
     async def __aexit__(self, *_: object) -> None:
         self._lock.release()
+
+
+class Bell:
+    """See client/net.py."""
+
+    def __init__(self) -> None:
+        self._rung = False
+
+    def ring(self) -> None:
+        self._rung = True
+
+    async def wait(self, answers: Sequence[AnyAnswer[Message]], ms: int) -> None:
+        ours = [answer for answer in answers if isinstance(answer, Answer)]
+        deadline = time.monotonic() + ms / 1000
+        while not self._rung and not any(answer.done() for answer in ours):
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                break
+            # Another thread may take answers in, or ring: no wait is a long one.
+            take_in(ours, min(remaining, _SLICE_S))
+        self._rung = False
+
+
+class Pulse:
+    """See client/net.py. A thread, so that a member lives while its reader works."""
+
+    def __init__(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
+        self._flow = WeakMethod(flow, self._gone)
+        self._turn = threading.Condition()
+        self._nudged = False
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def nudge(self) -> None:
+        with self._turn:
+            self._nudged = True
+            self._turn.notify()
+            if self._thread is None and not self._stopped:
+                self._thread = threading.Thread(
+                    target=self._run, name="barnabas-heartbeat", daemon=True
+                )
+                self._thread.start()
+
+    def stop(self) -> None:
+        with self._turn:
+            self._stopped = True
+            self._turn.notify()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_STOP_S_MAX)
+
+    def _gone(self, _: object) -> None:
+        self._stopped = True  # seen at the next turn: a lock must not be taken here
+
+    def _run(self) -> None:
+        again_at: int | None = None
+        while True:
+            with self._turn:
+                if not self._nudged and not self._stopped:
+                    now = time.monotonic_ns() // 1_000_000
+                    wait_ms = _LOOK_MS if again_at is None else min(again_at - now, _LOOK_MS)
+                    self._turn.wait(max(0, wait_ms) / 1000)
+                due = again_at is not None and time.monotonic_ns() // 1_000_000 >= again_at
+                if not self._nudged and not due and not self._stopped:
+                    continue
+                self._nudged = False
+                flow = None if self._stopped else self._flow()
+            if flow is None:
+                return
+            again_at = run(flow())
+            del flow
+
+
+_LOOK_MS = 1_000
+_STOP_S_MAX = 5
 
 
 class BlockingNet:
@@ -42,11 +122,34 @@ class BlockingNet:
     async def sleep(self, ms: int) -> None:
         time.sleep(ms / 1000)  # noqa: ASYNC251 - to block is the point
 
+    async def breathe(self) -> None:
+        """Nothing comes in by itself: whoever looks for answers takes them in."""
+
+    def bell(self) -> Bell:
+        return Bell()
+
+    def pulse(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> Pulse:
+        return Pulse(flow)
+
     def lock(self) -> AbstractAsyncContextManager[object]:
         return _Lock()
 
     async def connect(self, address: Address, *, client_id: str, timeout_ms: int) -> Connection:
         return connect(address, client_id=client_id, timeout_ms=timeout_ms)
+
+
+def take_in(answers: Sequence[Answer[Any]], wait_s: float) -> None:
+    """Read what has come for any of these, after waiting for at most as long."""
+    waiting = {answer.connection.fileno(): answer.connection for answer in answers}
+    waiting.pop(-1, None)
+    if not waiting:
+        time.sleep(wait_s)
+        return
+    poll = select.poll()
+    for number in waiting:
+        poll.register(number, select.POLLIN)
+    for number, _ in poll.poll(wait_s * 1000):
+        waiting[number].read_some()
 
 
 def run(flow: Coroutine[Any, Any, R]) -> R:
