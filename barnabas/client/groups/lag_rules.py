@@ -1,0 +1,192 @@
+"""What can be wrong with the progress of a group: nobody reads, one partition or member is behind,
+commits stand still, more comes in than is read, records were gone before they were read.
+"""
+
+from collections.abc import Iterator
+
+from barnabas.client.groups.finding import Finding, problem, warning
+from barnabas.client.groups.report import GroupReport, PartitionReport
+from barnabas.client.groups.words import count, listed, per_second
+from barnabas.model.ids import TopicPartition
+from barnabas.model.words import duration
+
+LAG_MIN = 100  # records; below it nothing is said about who has how much of it
+SHARE = 0.8  # of all lag, where one has it
+HOT = 1.5  # times the mean of what others get
+STUCK_MS = 30_000
+PACE_MS_MIN = 1_000
+
+
+def no_members(report: GroupReport) -> Iterator[Finding]:
+    if report.members or not report.lag:
+        return
+    came = sum(p.pace.produced for p in report.partitions if p.pace is not None)
+    ms = max((p.pace.ms for p in report.partitions if p.pace is not None), default=0)
+    since = [p.committed_ago_ms for p in report.partitions if p.committed_ago_ms is not None]
+    text = f"nobody reads: the group has no members, and {count(report.lag, 'record')} wait"
+    if report.unread_ms:
+        text += f", the oldest for {duration(report.unread_ms)}"
+    if since:
+        text += f"; the last commit was {duration(min(since))} ago"
+    if came:
+        text += f". More come in: {per_second(came, ms)}"
+    said = problem if came else warning
+    yield said(
+        "no-members",
+        text,
+        "start its consumers, or see in their logs why they ended. A group that is no longer"
+        " wanted goes with `barnabas group delete`",
+    )
+
+
+def out_of_range(report: GroupReport) -> Iterator[Finding]:
+    lost = [p for p in report.partitions if p.committed is not None and p.committed < p.start]
+    if lost:
+        gone = sum(p.start - (p.committed or 0) for p in lost)
+        yield problem(
+            "deleted-unread",
+            f"{count(gone, 'record')} of {listed(p.at for p in lost)} were deleted before the"
+            " group had read them",
+            "raise retention.ms or retention.bytes of the topic, or read faster. A member starts"
+            " there as its auto.offset.reset says",
+        )
+    beyond = [p for p in report.partitions if p.committed is not None and p.committed > p.end]
+    if beyond:
+        yield problem(
+            "beyond-the-end",
+            f"the group has committed offsets in {listed(p.at for p in beyond)} that are not there:"
+            " the topic was deleted and made again, or has lost records",
+            "decide where it should go on: barnabas group seek --to earliest, or --to latest",
+        )
+
+
+def uneven(report: GroupReport) -> Iterator[Finding]:
+    """One partition, or one member, has nearly all the lag."""
+    lagging = [p for p in report.partitions if p.lag]
+    total = report.lag
+    if not report.members or total < LAG_MIN or len(report.partitions) < 2 or any(stuck(report)):
+        return
+    worst = max(lagging, key=lambda p: p.lag or 0)
+    by_owner: dict[str, int] = {}
+    for partition in lagging:
+        if partition.owner is not None:
+            owned = by_owner.get(partition.owner, 0)
+            by_owner[partition.owner] = owned + (partition.lag or 0)
+    top_owner = max(by_owner, key=by_owner.__getitem__, default=None)
+    if (worst.lag or 0) >= SHARE * total and _is_hot(report, worst):
+        yield problem(
+            "hot-partition",
+            f"{worst.at} has {_percent(worst.lag or 0, total)} of the lag"
+            f" ({count(worst.lag or 0, 'record')}) and {_share_of_records(report, worst)}: its"
+            " one reader cannot keep up",
+            "spread the records: give them keys with more different values, or none; see which key"
+            f" is so frequent with `barnabas consume {worst.at.topic} -p {worst.at.partition} -f"
+            " '%k\\n'`. More members do not help one partition",
+        )
+    elif (
+        top_owner is not None
+        and len(report.members) > 1
+        and by_owner[top_owner] >= SHARE * total
+        and _has_fair_share(report, top_owner)
+    ):
+        member = report.member(top_owner)
+        behind = [p.at for p in lagging if p.owner == top_owner]
+        assert member is not None
+        yield problem(
+            "slow-member",
+            f"{member.name} at {member.host.removeprefix('/')} has"
+            f" {_percent(by_owner[top_owner], total)} of the lag"
+            f" ({count(by_owner[top_owner], 'record')}, in {listed(behind)}) although it gets no"
+            " more records than the others",
+            "look at that one member: its machine, its connection to what it writes to, its log."
+            " Restarting it gives its partitions to others",
+        )
+
+
+def _is_hot(report: GroupReport, partition: PartitionReport) -> bool:
+    weights = _weights(report)
+    return weights[partition.at] >= HOT * sum(weights.values()) / len(weights)
+
+
+def _has_fair_share(report: GroupReport, owner: str) -> bool:
+    """Others, with as much to read, keep up."""
+    weights = _weights(report)
+    of = sum(weights[p.at] for p in report.partitions if p.owner == owner)
+    owners = {p.owner for p in report.partitions if p.owner is not None}
+    return of <= HOT * sum(weights.values()) / max(1, len(owners))
+
+
+def _weights(report: GroupReport) -> dict[TopicPartition, int]:
+    """How much is written to each: of late, or else in all."""
+    if any(p.pace is not None and p.pace.produced for p in report.partitions):
+        return {p.at: 0 if p.pace is None else p.pace.produced for p in report.partitions}
+    return {p.at: p.end - p.start for p in report.partitions}
+
+
+def _share_of_records(report: GroupReport, partition: PartitionReport) -> str:
+    weights = _weights(report)
+    return f"{_percent(weights[partition.at], sum(weights.values()))} of all records go there"
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def stuck(report: GroupReport) -> Iterator[Finding]:
+    """It has an owner, records wait, and nothing has been committed for a while."""
+    if not report.has_story or not report.members or report.state != "Stable":
+        return
+    began_ms = report.chapters[-1].began_ms if report.chapters else 0
+    if report.now_ms - began_ms < STUCK_MS:
+        return  # its owner has only just come
+    still = [p for p in report.partitions if _stands_still(p)]
+    moving = [p for p in report.partitions if p.pace is not None and p.pace.consumed]
+    if not still:
+        return
+    owners = list(dict.fromkeys(p.owner for p in still))
+    names = [member.name for owner in owners if (member := report.member(owner)) is not None]
+    ago = min(p.committed_ago_ms or 0 for p in still)
+    where = f"only {listed(p.at for p in still)}" if moving else listed(p.at for p in still)
+    yield problem(
+        "stuck",
+        f"nothing is committed in {where} since {duration(ago)}, while"
+        f" {count(sum(p.lag or 0 for p in still), 'record')} wait; {listed(names)} is a member all"
+        " the same",
+        "it may fail at one record again and again (see its log; the record is at the committed"
+        " offset), hang in a call without a timeout, or not commit at all (enable.auto.commit)",
+    )
+
+
+def _stands_still(partition: PartitionReport) -> bool:
+    if not partition.lag or partition.owner is None:
+        return False
+    ago = partition.committed_ago_ms
+    waits = partition.unread_ms is None or partition.unread_ms >= STUCK_MS
+    return ago is not None and ago >= STUCK_MS and waits
+
+
+def falling_behind(report: GroupReport) -> Iterator[Finding]:
+    """More comes in than is read, everywhere: no rule about one of them says it better."""
+    if not report.members or report.lag < LAG_MIN:
+        return
+    if any(stuck(report)) or any(uneven(report)):
+        return
+    paced = [p.pace for p in report.partitions if p.pace is not None and p.pace.ms >= PACE_MS_MIN]
+    read = sum(pace.consumed * 1_000 / pace.ms for pace in paced)
+    written = sum(pace.produced * 1_000 / pace.ms for pace in paced)
+    long_enough = max((pace.ms for pace in paced), default=0) >= STUCK_MS // 3
+    if not long_enough or read >= written * 0.95:
+        return
+    partitions = len(report.partitions)
+    more = "add members" if len(report.members) < partitions else "add partitions, then members"
+    yield problem(
+        "falling-behind",
+        f"{per_second(round(written * 10), 10_000)} come in, {per_second(round(read * 10), 10_000)}"
+        f" are read: the lag of {count(report.lag, 'record')} grows",
+        f"{more} (there are {len(report.members)} members on {partitions} partitions), or make the"
+        " work on a record quicker; larger fetches (max.partition.fetch.bytes, fetch.min.bytes)"
+        " help where the network is the limit",
+    )
+
+
+RULES = (no_members, out_of_range, stuck, uneven, falling_behind)

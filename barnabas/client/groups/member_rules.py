@@ -1,0 +1,270 @@
+"""What can be wrong with the members of a group: late, flapping, idle, twins, at odds.
+
+Most of it is read from the story: kinds of causes, by name, as coordinators/groups/story.py has
+them.
+"""
+
+from collections.abc import Iterator
+
+from barnabas.client.groups.finding import Finding, problem, warning
+from barnabas.client.groups.report import GroupReport
+from barnabas.client.groups.words import count, listed
+from barnabas.model.words import duration
+from barnabas.wire.messages.group_story import ToldCause, ToldChapter
+
+RECENT_MS = 600_000
+SLOW_REBALANCE_MS = 5_000
+SHORT_LIVES_MIN = 3
+GOODBYE_MS = 2_000  # between leaving and closing its connections
+STABLE = "Stable"
+
+_CAME = ("JOINED", "RETURNED", "REPLACED")
+_WENT = ("LEFT", "LATE_HEARTBEAT", "LATE_JOIN", "LATE_SYNC", "LATE_REVOKE")
+_HELD_UP = ("LATE_JOIN", "LATE_SYNC", "LATE_REVOKE")
+
+
+def recent(report: GroupReport) -> list[ToldChapter]:
+    return [c for c in report.chapters if c.began_ms >= report.now_ms - RECENT_MS]
+
+
+def recent_causes(report: GroupReport, *kinds: str) -> Iterator[tuple[ToldChapter, ToldCause]]:
+    for chapter in recent(report):
+        for cause in chapter.causes:
+            if cause.kind in kinds:
+                yield chapter, cause
+
+
+def named(cause: ToldCause) -> str:
+    """The client, where it runs; a member id says little to a person."""
+    name = cause.client_id or cause.member_id
+    instance = f" (instance {cause.instance_id})" if cause.instance_id else ""
+    host = f" at {cause.client_host.removeprefix('/')}" if cause.client_host else ""
+    return f"{name}{instance}{host}"
+
+
+def poll_interval(report: GroupReport) -> Iterator[Finding]:
+    """It left although it lives: it did not come back to poll() in time."""
+    left: dict[str, int] = {}
+    returned: dict[str, list[ToldCause]] = {}
+    away: dict[str, None] = {}
+    for chapter, cause in recent_causes(report, "LATE_POLL", "LEFT", *_CAME):
+        who = named(cause)
+        if cause.kind in _CAME:
+            away.pop(who, None)
+            if cause.kind == "RETURNED":
+                returned.setdefault(who, []).append(cause)
+        elif cause.kind == "LATE_POLL":
+            left[who] = left.get(who, 0) + 1
+        elif cause.alive and report.now_ms - chapter.began_ms >= GOODBYE_MS:
+            away[who] = None
+    for who in dict.fromkeys((*left, *returned, *away)):
+        times = max(left.get(who, 0), len(returned.get(who, ())), 1)
+        text = f"{who} did not poll for longer than its max.poll.interval.ms, and left"
+        if who in away:
+            text = (
+                f"{who} left the group but is still connected: it has not polled for longer"
+                " than its max.poll.interval.ms"
+            )
+        elif who in returned:
+            text += f"; it came back after {duration(returned[who][-1].waited_ms)}"
+        yield problem(
+            "poll-interval",
+            text if times == 1 else f"{text} ({times} times in ten minutes)",
+            "let it take fewer records at a time (max.poll.records) or work faster between polls;"
+            " if the work must take that long, raise max.poll.interval.ms",
+        )
+
+
+def session_timeout(report: GroupReport) -> Iterator[Finding]:
+    late: dict[str, list[ToldCause]] = {}
+    for _, cause in recent_causes(report, "LATE_HEARTBEAT"):
+        late.setdefault(named(cause), []).append(cause)
+    for who, causes in late.items():
+        last = causes[-1]
+        often = "" if len(causes) == 1 else f" ({len(causes)} times in ten minutes)"
+        yield problem(
+            "session-timeout",
+            f"{who} was not heard for {duration(last.waited_ms)} and was dropped{often}: its"
+            f" session.timeout.ms is {duration(last.allowed_ms)}. It died without leaving, was"
+            " stopped or starved, or could not reach the broker",
+            "look for a crash, a long pause (garbage collection, SIGSTOP, a full machine) or the"
+            " network; for pauses that must be lived with, raise session.timeout.ms and keep"
+            " heartbeat.interval.ms at a third of it",
+        )
+
+
+def late_to_join(report: GroupReport) -> Iterator[Finding]:
+    late: dict[str, ToldCause] = {}
+    for _, cause in recent_causes(report, *_HELD_UP):
+        late[named(cause)] = cause
+    for who, cause in late.items():
+        did = {
+            "LATE_JOIN": "did not join again",
+            "LATE_SYNC": "did not ask for its assignment",
+            "LATE_REVOKE": "did not give up partitions that another was to have",
+        }[cause.kind]
+        yield problem(
+            "late-to-join",
+            f"{who} {did} within {duration(cause.waited_ms)} of a rebalance and was dropped: all"
+            " others waited for it that long",
+            "its poll loop is stuck or too slow: let it take fewer records at a time"
+            " (max.poll.records), or raise max.poll.interval.ms, which is how long a rebalance"
+            " waits",
+        )
+
+
+def flapping(report: GroupReport) -> Iterator[Finding]:
+    """Members that came and went within minutes, again and again."""
+    came: dict[str, int] = {}
+    short: dict[str, list[int]] = {}
+    busy = {cause.member_id for _, cause in recent_causes(report, "RETURNED")}
+    for chapter in recent(report):
+        for cause in chapter.causes:
+            if cause.kind in _CAME:
+                came[cause.member_id] = chapter.began_ms
+            elif cause.kind in _WENT and cause.member_id in came:
+                lived_ms = chapter.began_ms - came.pop(cause.member_id)
+                if not cause.alive and cause.member_id not in busy:
+                    short.setdefault(named(cause), []).append(lived_ms)
+    for who, lives in short.items():
+        if len(lives) >= SHORT_LIVES_MIN:
+            yield problem(
+                "flapping",
+                f"{who} came and went {len(lives)} times in ten minutes, staying"
+                f" {duration(sorted(lives)[len(lives) // 2])} as a rule; each time all members had"
+                " to rebalance",
+                "see why it ends (its own log has the reason: a crash at a certain record, a"
+                " supervisor's restarts, an autoscaler). With group.instance.id set, a restart"
+                " within session.timeout.ms needs no rebalance",
+            )
+
+
+def twins(report: GroupReport) -> Iterator[Finding]:
+    """The one that was replaced still speaks: two programs have the same instance id."""
+    instances: dict[str, int] = {}
+    for note in report.notes:
+        if note.cause.kind == "FENCED" and note.at_ms >= report.now_ms - RECENT_MS:
+            id_ = note.cause.instance_id
+            instances[id_] = instances.get(id_, 0) + note.times
+    for _, cause in recent_causes(report, "FENCED"):
+        instances[cause.instance_id] = instances.get(cause.instance_id, 0) + 1
+    for instance in instances:
+        yield problem(
+            "static-twin",
+            f"two programs use the group.instance.id {instance!r}: each that joins throws the"
+            " other out (FENCED_INSTANCE_ID)",
+            "give every member a group.instance.id of its own, such as the name of its host or"
+            " pod; a copied configuration is the usual reason",
+        )
+
+
+def held_up(report: GroupReport) -> Iterator[Finding]:
+    """Rebalances that all waited in for one member, or for the leader's assignment."""
+    slow: dict[str, tuple[int, int, int]] = {}  # by client: times, longest, generation
+    for chapter in recent(report):
+        if chapter.under_way:
+            yield from _held_up_now(report, chapter)
+            continue
+        newcomers = {cause.member_id for cause in chapter.causes if cause.kind in _CAME}
+        waited_ms = chapter.last_after_ms
+        who = chapter.last_client or chapter.last_member
+        if chapter.last_member in newcomers or any(c.kind in _HELD_UP for c in chapter.causes):
+            waited_ms = 0
+        if chapter.sync_ms >= SLOW_REBALANCE_MS > waited_ms and chapter.leader:
+            leader = report.member(chapter.leader)
+            who = f"its leader {leader.name if leader else chapter.leader}"
+            waited_ms = chapter.sync_ms
+        if waited_ms >= SLOW_REBALANCE_MS:
+            times, longest, _ = slow.get(who, (0, 0, 0))
+            slow[who] = (times + 1, max(longest, waited_ms), chapter.generation)
+    for who, (times, longest, generation) in slow.items():
+        often = "" if times == 1 else f", {times} times in ten minutes"
+        yield problem(
+            "slow-rebalance",
+            f"generation {generation} had to wait {duration(longest)} for {who}{often}; meanwhile"
+            " nobody was sure of its partitions",
+            "a member joins again when it next polls: let it take fewer records at a time"
+            " (max.poll.records) so that it polls sooner, or use the cooperative-sticky assignor"
+            " or group.protocol=consumer, where the others go on reading",
+        )
+
+
+def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[Finding]:
+    waited_ms = report.now_ms - chapter.began_ms
+    late = [member for member in report.members if member.awaited]
+    if waited_ms < SLOW_REBALANCE_MS or not late:
+        return
+    allowed = max((member.rebalance_timeout_ms or 0 for member in late), default=0)
+    yield problem(
+        "slow-rebalance",
+        f"a rebalance has waited {duration(waited_ms)} for"
+        f" {listed(member.name for member in late)}, which will be dropped after"
+        f" {duration(allowed)}",
+        "a member joins again when it next polls: see what keeps it (one slow record, a call that"
+        " hangs); fewer records at a time (max.poll.records) let it poll sooner",
+    )
+
+
+def idle_members(report: GroupReport) -> Iterator[Finding]:
+    idle = [member for member in report.members if not member.owned]
+    partitions = sum(report.topic_partitions.values())
+    if report.state != STABLE or not idle or not 0 < partitions < len(report.members):
+        return
+    yield warning(
+        "idle-members",
+        f"{len(idle)} of {len(report.members)} members have nothing to do: a partition has one"
+        f" reader, and there are {count(partitions, 'partition')}",
+        "add partitions (barnabas topic add-partitions), or run fewer members. Where order within"
+        " a key is enough, one member can work on many records of a partition at once",
+    )
+
+
+def at_odds(report: GroupReport) -> Iterator[Finding]:
+    """Members that do not want the same."""
+    topics = {frozenset(member.topics) for member in report.members if member.topics}
+    if len(topics) > 1:
+        every = frozenset.union(*topics)
+        some = sorted(every - frozenset.intersection(*topics))
+        yield warning(
+            "different-subscriptions",
+            f"members subscribe to different topics: only some want {listed(some)}",
+            "give all members of a group the same topics; what is read by another program belongs"
+            " in another group.id. (While a new version is rolled out this passes)",
+        )
+    protocols = {frozenset(member.protocols) for member in report.members if member.protocols}
+    if len(protocols) > 1:
+        common = frozenset.intersection(*protocols)
+        yield warning(
+            "different-assignors",
+            f"members offer different assignors; all know {listed(sorted(common))}",
+            "set partition.assignment.strategy to the same list everywhere, once the new version"
+            " is rolled out",
+        )
+
+
+def broker_side(report: GroupReport) -> Iterator[Finding]:
+    if any(recent_causes(report, "NOT_STORED")):
+        yield problem(
+            "not-stored",
+            "the broker could not write the group's assignment to __consumer_offsets",
+            "look at the broker's log and disk; members try again by themselves",
+        )
+    if any(recent_causes(report, "OVER_CAPACITY")):
+        yield problem(
+            "too-many-members",
+            "more members want to join than the broker allows",
+            "raise group.max.size at the broker, or run fewer members",
+        )
+
+
+RULES = (
+    poll_interval,
+    session_timeout,
+    late_to_join,
+    flapping,
+    twins,
+    held_up,
+    broker_side,
+    idle_members,
+    at_odds,
+)

@@ -1,0 +1,156 @@
+"""One group at one moment: all that could be learnt of it.
+
+What only our own broker tells (the story, timeouts, times of commits, pace) is None or empty when
+another one was asked; `has_story` says which it was.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.group_story import ToldChapter, ToldNote
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+
+
+class Committed(NamedTuple):
+    """An offset as a group committed it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupListing(NamedTuple):
+    """A group in a list. `type`: classic, consumer, or empty where a broker does not say."""
+
+    group: str
+    protocol_type: str
+    state: str
+    type: str
+    coordinator: int
+
+
+class Pace(NamedTuple):
+    """Records read and records written within `ms`."""
+
+    ms: int
+    consumed: int
+    produced: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReport:
+    """One member. What it owns is told once the group is stable."""
+
+    id: str
+    client: str
+    host: str
+    instance: str | None = None
+    topics: tuple[str, ...] = ()
+    owned: tuple[TopicPartition, ...] = ()
+    # From the story:
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    silent_ms: int | None = None
+    awaited: bool = False
+    protocols: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What a person would know it by."""
+        return self.client or self.id
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """Where the group stands in one partition. `unread_ms`: age of the first unread record."""
+
+    at: TopicPartition
+    committed: int | None
+    start: int
+    end: int
+    owner: str | None = None
+    metadata: str = ""
+    unread_ms: int | None = None
+    # From the story:
+    committed_ago_ms: int | None = None
+    pace: Pace | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """None where nothing is committed."""
+        return None if self.committed is None else max(0, self.end - self.committed)
+
+    @property
+    def catch_up_ms(self) -> int | None:
+        """At its present pace; None when it is not known, or never."""
+        if self.lag == 0:
+            return 0
+        if self.lag is None or self.pace is None or self.pace.consumed <= self.pace.produced:
+            return None
+        return self.lag * self.pace.ms // (self.pace.consumed - self.pace.produced)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """A group, its members, its partitions and its story."""
+
+    group: str
+    state: str
+    type: str = CLASSIC
+    assignor: str = ""
+    coordinator: str = ""
+    generation: int | None = None
+    protocol_type: str = CONSUMER
+    members: tuple[MemberReport, ...] = ()
+    partitions: tuple[PartitionReport, ...] = ()
+    chapters: tuple[ToldChapter, ...] = ()
+    notes: tuple[ToldNote, ...] = ()
+    has_story: bool = False
+    now_ms: int = 0  # by the broker's clock where it told us, else ours
+    topic_partitions: dict[str, int] = field(default_factory=dict)  # of all topics it reads
+
+    @property
+    def lag(self) -> int:
+        return sum(partition.lag or 0 for partition in self.partitions)
+
+    @property
+    def lag_max(self) -> int:
+        return max((partition.lag or 0 for partition in self.partitions), default=0)
+
+    @property
+    def unread_ms(self) -> int:
+        """Age of the oldest unread record."""
+        return max((partition.unread_ms or 0 for partition in self.partitions), default=0)
+
+    @property
+    def catch_up_ms(self) -> int | None:
+        """When the slowest partition is done; None when that is not known, or never."""
+        times = [partition.catch_up_ms for partition in self.partitions if partition.lag]
+        known = [time for time in times if time is not None]
+        return max(known, default=0) if len(known) == len(times) else None
+
+    def member(self, id_: str | None) -> MemberReport | None:
+        return next((member for member in self.members if member.id == id_), None)
+
+
+def with_pace(now: GroupReport, before: GroupReport, ms: int) -> GroupReport:
+    """Where no broker told the pace: that between two looks at the group."""
+    from dataclasses import replace
+
+    earlier = {partition.at: partition for partition in before.partitions}
+
+    def paced(partition: PartitionReport) -> PartitionReport:
+        old = earlier.get(partition.at)
+        if partition.pace is not None or old is None or ms <= 0:
+            return partition
+        if partition.end < old.end or (partition.committed or 0) < (old.committed or 0):
+            return partition
+        consumed = (partition.committed or 0) - (old.committed or 0)
+        if old.committed is None:
+            consumed = 0
+        return replace(partition, pace=Pace(ms, consumed, partition.end - old.end))
+
+    return replace(now, partitions=tuple(map(paced, now.partitions)))

@@ -1,0 +1,16 @@
+"""Times as a person would say them."""
+
+
+def duration(ms: int) -> str:
+    """As short as it can be said: 350 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f}".removesuffix(".0") + " s"
+    seconds = ms // 1_000
+    for large, name, small, under in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+        if seconds >= large:
+            whole, rest = divmod(seconds, large)
+            return f"{whole} {name}" + (f" {rest // small} {under}" if rest >= small else "")
+    whole, rest = divmod(seconds, 60)
+    return f"{whole} min" + (f" {rest} s" if rest else "")

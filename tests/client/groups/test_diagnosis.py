@@ -1,0 +1,367 @@
+"""Every finding from a report that shows it, and none from one that does not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from barnabas.client.groups.diagnosis import diagnose
+from barnabas.client.groups.finding import Severity
+from barnabas.client.groups.report import (
+    GroupReport,
+    MemberReport,
+    Pace,
+    PartitionReport,
+    with_pace,
+)
+from barnabas.client.groups.words import count, listed, per_second
+from barnabas.coordinators.groups.story import Kind
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.group_story import ToldCause, ToldChapter, ToldNote
+
+NOW_MS = 1_700_000_000_000
+MINUTE = 60_000
+
+
+def cause(kind: str, member: str = "c1-a", client: str = "c1", **given: Any) -> ToldCause:
+    assert kind in Kind.__members__
+    values: dict[str, Any] = {
+        "kind": kind,
+        "text": "",
+        "member_id": member,
+        "client_id": client,
+        "client_host": "/10.0.0.1",
+        "instance_id": "",
+        "reason": "",
+        "waited_ms": 0,
+        "allowed_ms": 0,
+        "topics_added": [],
+        "topics_dropped": [],
+        "alive": False,
+    }
+    return ToldCause(**{**values, **given})
+
+
+def chapter(*causes: ToldCause, ago_ms: int = MINUTE, **given: Any) -> ToldChapter:
+    values: dict[str, Any] = {
+        "began_ms": NOW_MS - ago_ms,
+        "generation": 7,
+        "members": 2,
+        "protocol": "range",
+        "leader": "c1-a",
+        "under_way": False,
+        "join_ms": 100,
+        "sync_ms": 10,
+        "last_member": "",
+        "last_client": "",
+        "last_after_ms": 100,
+        "causes": list(causes),
+        "more_causes": 0,
+        "moves": [],
+        "more_moves": 0,
+    }
+    return ToldChapter(**{**values, **given})
+
+
+def partition(number: int, committed: int | None = 1_000, end: int = 1_000, **given: Any) -> Any:
+    values: dict[str, Any] = {
+        "owner": f"c{number % 2 + 1}-a",
+        "committed_ago_ms": 1_000,
+        "pace": Pace(60_000, 600, 600),
+    }
+    at = TopicPartition("t", number)
+    return PartitionReport(at, committed, given.pop("start", 0), end, **{**values, **given})
+
+
+def member(name: str, *owned: int, **given: Any) -> MemberReport:
+    values: dict[str, Any] = {"topics": ("t",), "protocols": ("range",)}
+    partitions = tuple(TopicPartition("t", number) for number in owned)
+    return MemberReport(f"{name}-a", name, "/10.0.0.1", owned=partitions, **{**values, **given})
+
+
+HEALTHY = GroupReport(
+    group="g",
+    state="Stable",
+    assignor="range",
+    generation=7,
+    members=(member("c1", 0, 2), member("c2", 1, 3)),
+    partitions=tuple(partition(number) for number in range(4)),
+    chapters=(chapter(cause("JOINED"), cause("JOINED", "c2-a", "c2"), ago_ms=5 * MINUTE),),
+    has_story=True,
+    now_ms=NOW_MS,
+    topic_partitions={"t": 4},
+)
+
+
+def told(*chapters: ToldChapter, **given: Any) -> GroupReport:
+    return replace(HEALTHY, chapters=chapters, **given)
+
+
+def lagging(*lags: int, **given: Any) -> GroupReport:
+    """One partition for each: so many unread of 10,000."""
+    partitions = tuple(
+        partition(number, 10_000 - lag, 10_000, unread_ms=5_000, **given)
+        for number, lag in enumerate(lags)
+    )
+    return replace(HEALTHY, partitions=partitions)
+
+
+def restart_loop(times: int, **given: Any) -> GroupReport:
+    chapters = []
+    for turn in range(times):
+        id_ = f"c1-{turn}"
+        ago_ms = 5 * MINUTE - turn * 20_000
+        chapters.append(chapter(cause("JOINED", id_), ago_ms=ago_ms))
+        chapters.append(chapter(cause("LEFT", id_, **given), ago_ms=ago_ms - 10_000))
+    return told(*chapters)
+
+
+def rolling_restart() -> GroupReport:
+    """Twenty members of one name leave, once each, and twenty new ones come."""
+    return told(
+        *(chapter(cause("LEFT", f"c1-old{n}"), ago_ms=5 * MINUTE - n * 10_000) for n in range(20)),
+        *(chapter(cause("JOINED", f"c1-{n}"), ago_ms=2 * MINUTE - n * 1_000) for n in range(20)),
+    )
+
+
+def fenced(ago_ms: int = MINUTE) -> tuple[ToldNote, ...]:
+    return (
+        ToldNote(at_ms=NOW_MS - ago_ms, times=2, cause=cause("FENCED", instance_id="worker-1")),
+    )
+
+
+SICK: list[tuple[str, GroupReport, str]] = [
+    ("poll-interval", told(chapter(cause("LATE_POLL"))), "c1 at 10.0.0.1 did not poll"),
+    (
+        "poll-interval",
+        told(chapter(cause("RETURNED", waited_ms=2_500))),
+        "came back after 2.5 s",
+    ),
+    (
+        "poll-interval",
+        told(chapter(cause("LEFT", alive=True))),
+        "left the group but is still connected",
+    ),
+    (
+        "poll-interval",
+        told(*(chapter(cause("RETURNED", f"c1-{n}", waited_ms=900)) for n in range(3))),
+        "3 times in ten minutes",
+    ),
+    (
+        "session-timeout",
+        told(chapter(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000))),
+        "not heard for 45.1 s and was dropped: its session.timeout.ms is 45 s",
+    ),
+    (
+        "late-to-join",
+        told(chapter(cause("LATE_JOIN", waited_ms=300_000, allowed_ms=300_000))),
+        "did not join again within 5 min",
+    ),
+    (
+        "late-to-join",
+        told(chapter(cause("LATE_REVOKE", waited_ms=60_000, allowed_ms=60_000))),
+        "did not give up partitions",
+    ),
+    ("flapping", restart_loop(3), "came and went 3 times in ten minutes, staying 10 s"),
+    ("static-twin", replace(HEALTHY, notes=fenced()), "'worker-1'"),
+    (
+        "slow-rebalance",
+        told(
+            chapter(
+                cause("JOINED", "c2-a", "c2"),
+                join_ms=12_300,
+                last_member="c1-a",
+                last_client="c1",
+                last_after_ms=12_300,
+            )
+        ),
+        "generation 7 had to wait 12.3 s for c1",
+    ),
+    (
+        "slow-rebalance",
+        told(chapter(cause("JOINED", "c2-a", "c2"), sync_ms=8_000)),
+        "for its leader c1",
+    ),
+    (
+        "slow-rebalance",
+        told(
+            chapter(cause("JOINED", "c2-a", "c2"), ago_ms=9_000, under_way=True, join_ms=-1),
+            state="PreparingRebalance",
+            members=(
+                member("c1", awaited=True, rebalance_timeout_ms=300_000),
+                member("c2", awaited=False),
+            ),
+        ),
+        "a rebalance has waited 9 s for c1, which will be dropped after 5 min",
+    ),
+    ("not-stored", told(chapter(cause("NOT_STORED", "", ""))), "__consumer_offsets"),
+    ("too-many-members", told(chapter(cause("OVER_CAPACITY", "", ""))), "more members"),
+    (
+        "idle-members",
+        replace(
+            HEALTHY,
+            members=(member("c1", 0), member("c2", 1), member("c3"), member("c4")),
+            partitions=tuple(partition(number) for number in range(2)),
+            topic_partitions={"t": 2},
+        ),
+        "2 of 4 members have nothing to do: a partition has one reader, and there are 2 partitions",
+    ),
+    (
+        "different-subscriptions",
+        replace(HEALTHY, members=(member("c1", 0, 2), member("c2", 1, 3, topics=("t", "u")))),
+        "only some want u",
+    ),
+    (
+        "different-assignors",
+        replace(
+            HEALTHY,
+            members=(
+                member("c1", 0, 2, protocols=("range", "cooperative-sticky")),
+                member("c2", 1, 3),
+            ),
+        ),
+        "all know range",
+    ),
+    (
+        "no-members",
+        replace(lagging(500, 500, pace=Pace(2_000, 0, 40)), members=(), state="Empty"),
+        "1,000 records wait, the oldest for 5 s; the last commit was 1 s ago. More come in: 40/s",
+    ),
+    (
+        "deleted-unread",
+        replace(HEALTHY, partitions=(partition(0, 10, 1_000, start=500),)),
+        "490 records of t-0 were deleted",
+    ),
+    (
+        "beyond-the-end",
+        replace(HEALTHY, partitions=(partition(0, 1_000, 10),)),
+        "offsets in t-0 that are not there",
+    ),
+    (
+        "hot-partition",
+        replace(
+            HEALTHY,
+            partitions=(
+                partition(0, 1_000, 9_000, pace=Pace(60_000, 600, 6_000)),
+                *(partition(number, pace=Pace(60_000, 60, 60)) for number in (1, 2, 3)),
+            ),
+        ),
+        "t-0 has 100 % of the lag (8,000 records) and 97 % of all records go there",
+    ),
+    ("slow-member", lagging(900, 0, 700, 0), "c1 at 10.0.0.1 has 100 % of the lag"),
+    (
+        "slow-member",
+        replace(lagging(900, 0), members=(member("c1", 0), member("c2", 1))),
+        "(900 records, in t-0) although it gets no more records",
+    ),
+    (
+        "stuck",
+        replace(
+            HEALTHY,
+            partitions=(
+                partition(0, 900, unread_ms=41_000, committed_ago_ms=40_000, pace=None),
+                *(partition(number) for number in (1, 2, 3)),
+            ),
+        ),
+        "only t-0 since 40 s, while 100 records wait; c1 is a member",
+    ),
+    (
+        "falling-behind",
+        lagging(500, 500, 500, 500, pace=Pace(60_000, 300, 600)),
+        "40/s come in, 20/s are read",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "report", "says"), SICK, ids=[each[0] for each in SICK])
+def test_each_situation_is_named_and_nothing_else(
+    name: str, report: GroupReport, says: str
+) -> None:
+    findings = diagnose(report)
+    assert [finding.name for finding in findings] == [name], findings
+    assert says in findings[0].text
+    assert findings[0].remedy
+
+
+WELL: dict[str, GroupReport] = {
+    "at rest": HEALTHY,
+    "without a story": replace(HEALTHY, chapters=(), has_story=False),
+    "empty and all read": replace(HEALTHY, members=(), state="Empty"),
+    "never committed": replace(HEALTHY, partitions=(partition(0, None),)),
+    "a little behind": lagging(50, 0, 0, 0),
+    "behind, and catching up": lagging(500, 400, 500, 450, pace=Pace(60_000, 900, 300)),
+    "restarted": rolling_restart(),
+    "restarted twice": restart_loop(2),
+    "about to close": told(chapter(cause("LEFT", alive=True), ago_ms=500)),
+    "troubled an hour ago": told(
+        chapter(cause("LATE_HEARTBEAT"), ago_ms=60 * MINUTE), notes=fenced(60 * MINUTE)
+    ),
+    "a static member came back": replace(
+        HEALTHY, notes=(ToldNote(at_ms=NOW_MS - 1, times=1, cause=cause("REPLACED")),)
+    ),
+    "started slowly, by its initial delay": told(
+        chapter(cause("JOINED"), join_ms=6_000, last_member="c1-a", last_after_ms=5_900)
+    ),
+    "rebalancing": told(
+        chapter(cause("JOINED"), ago_ms=1_000, under_way=True, join_ms=-1),
+        state="PreparingRebalance",
+        members=(member("c1", awaited=True), member("c2")),
+    ),
+    "a cooperative assignment on its way": replace(
+        HEALTHY, members=(member("c1", 0), member("c2", 1), member("c3"))
+    ),
+    "came just now": told(
+        chapter(cause("JOINED"), ago_ms=3_000),
+        partitions=(partition(0, 900, unread_ms=90_000, committed_ago_ms=90_000),),
+    ),
+}
+
+
+@pytest.mark.parametrize("report", WELL.values(), ids=WELL.keys())
+def test_nothing_is_said_of_a_healthy_group(report: GroupReport) -> None:
+    assert diagnose(report) == []
+
+
+def test_problems_come_before_warnings() -> None:
+    report = replace(
+        HEALTHY,
+        members=(member("c1", 0), member("c2", 1), member("c3")),
+        topic_partitions={"t": 2},
+        chapters=(chapter(cause("NOT_STORED", "", "")),),
+    )
+    found = [(finding.name, finding.severity) for finding in diagnose(report)]
+    assert found == [("not-stored", Severity.PROBLEM), ("idle-members", Severity.WARNING)]
+
+
+def test_a_member_that_left_and_is_back_on_another_connection_is_not_away() -> None:
+    report = told(
+        chapter(cause("LEFT", "c1-a", alive=True)), chapter(cause("JOINED", "c1-b"), ago_ms=9_000)
+    )
+    assert "still connected" not in str(diagnose(report))
+
+
+def test_two_looks_make_a_pace_where_the_broker_tells_none() -> None:
+    before = replace(HEALTHY, partitions=(partition(0, 100, 200, pace=None),))
+    now = replace(HEALTHY, partitions=(partition(0, 150, 220, pace=None),))
+    (paced,) = with_pace(now, before, 2_000).partitions
+    assert paced.pace == Pace(2_000, 50, 20)
+    assert paced.catch_up_ms == 70 * 2_000 // 30
+    assert with_pace(before, now, 2_000).partitions[0].pace is None  # it was moved back
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (count(1, "record"), "1 record"),
+        (count(1_204, "record"), "1,204 records"),
+        (listed([]), "none"),
+        (listed(["a"]), "a"),
+        (listed("abc"), "a, b and c"),
+        (listed("abcdef"), "a, b, c, d and 2 more"),
+        (per_second(40, 1_000), "40/s"),
+        (per_second(4, 10_000), "0.4/s"),
+        (per_second(0, 10_000), "0/s"),
+    ],
+)
+def test_numbers_and_names_read_well(said: str, text: str) -> None:
+    assert said == text
