@@ -1,0 +1,216 @@
+"""How a record leaves its partition for the retry or dead-letter topic, once and never twice.
+
+In: records that failed, answers to commits and sends. Out: an intent to commit, then to send.
+Always: a record is sent only after an intent for it was committed, which the group's generation
+fences; whoever sends for that intent, however often, uses the producer id and sequence number
+that stand in it, so that the broker drops all but the first. One intent at a time per partition.
+A worker's own letters go under a producer id of its own, which nobody else numbers. Every commit
+names the records behind its offset that are gone already.
+Not here: when to commit (share.py), the headers (letters.py). Why so: docs/adr/0013.
+"""
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from barnabas.client.workers.letters import CAUSE_SIZE_MAX
+from barnabas.client.workers.policy import WINDOW_MAX
+from barnabas.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.workers.share import Entry
+
+VERSION = 1
+METADATA_SIZE_MAX = 4_096  # Kafka's offset.metadata.max.bytes
+GONE_SIZE_MAX = 2_400  # as text: with the longest intent it fits into the metadata
+_SEQUENCE_MASK = 0x7FFF_FFFF
+_INT16_MAX = 0x7FFF
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+
+
+class Intent(msgspec.Struct, frozen=True, array_like=True):
+    """The record at `offset` goes there, under this number. All that its headers need is here:
+    another worker can finish it without asking the handler again."""
+
+    offset: int
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    sequence: int
+    cause: str
+    attempts: int
+    round: int
+    failed_at: int
+    not_before: int
+
+
+class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a commit carries beside the offset, while there is something to say."""
+
+    barnabas: int  # the version of this format
+    out: Intent | None = None
+    gone: list[int] = []  # behind the offset: so many are not gone, so many are, and so on
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Of a producer."""
+
+    producer_id: int
+    epoch: int
+
+
+class Outbox:
+    """Of one partition that is read."""
+
+    __slots__ = ("_gone", "_sequences", "_waiting", "identity", "intent")
+
+    def __init__(self, committed: int = -1, metadata: str = "") -> None:
+        saved = read_metadata(metadata)
+        self.identity: Identity | None = None  # asked for when the first record leaves
+        self.intent = saved.out if saved else None  # of the worker before us, at first
+        self._gone = offsets_of(saved.gone, committed) if saved else []
+        self._waiting: list[tuple[int, Entry]] = []
+        self._sequences: dict[TopicPartition, int] = {}
+
+    def metadata(self, prefix: int) -> str:
+        """To be committed with `prefix`; most often empty."""
+        del self._gone[: bisect_left(self._gone, prefix)]
+        if self.intent is None and not self._gone:
+            return ""
+        saved = Metadata(VERSION, self.intent, runs_of(self._gone, prefix))
+        return msgspec.json.encode(saved).decode()
+
+    # Records that wait, the first in the partition first
+
+    def wait(self, entry: "Entry") -> None:
+        heappush(self._waiting, (entry.record.offset, entry))
+
+    def next_waiting(self, prefix: int) -> "Entry | None":
+        """None also when no commit could name one more: then only the first of all may leave."""
+        if not self._waiting:
+            return None
+        offset, entry = self._waiting[0]
+        if offset > prefix and self._gone:
+            named = str(runs_of(self._gone, prefix))
+            return entry if len(named) < GONE_SIZE_MAX else None
+        return entry
+
+    def take_waiting(self) -> None:
+        heappop(self._waiting)
+
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def drop_waiting(self) -> None:
+        self._waiting.clear()
+
+    def is_gone(self, offset: int) -> bool:
+        """Did it leave already?"""
+        index = bisect_left(self._gone, offset)
+        return index < len(self._gone) and self._gone[index] == offset
+
+    # The one that leaves
+
+    def intend(
+        self,
+        offset: int,
+        to: TopicPartition,
+        *,
+        cause: str,
+        attempts: int,
+        round_: int,
+        failed_at: int,
+        not_before: int,
+    ) -> None:
+        """Only with an identity, and while there is no other intent."""
+        assert self.intent is None
+        assert self.identity is not None
+        self.intent = Intent(
+            offset,
+            to.topic,
+            to.partition,
+            self.identity.producer_id,
+            self.identity.epoch,
+            self._sequences.get(to, 0),
+            cause,
+            attempts,
+            round_,
+            failed_at,
+            not_before,
+        )
+
+    def sent(self) -> None:
+        """The broker has it, from this worker or one before."""
+        intent = self.intent
+        assert intent is not None
+        if self.identity is not None and self.identity.producer_id == intent.producer_id:
+            to = TopicPartition(intent.topic, intent.partition)
+            self._sequences[to] = (intent.sequence + 1) & _SEQUENCE_MASK
+        insort(self._gone, intent.offset)
+        self.intent = None
+
+    def forget(self) -> None:
+        """Go on under another identity: which number is next is not known any more."""
+        self.identity = None
+        self.intent = None
+        self._sequences.clear()
+
+
+def runs_of(offsets: list[int], start: int) -> list[int]:
+    """Rising offsets from `start` on as lengths of runs: not in the list, in it, and so on."""
+    runs: list[int] = []
+    position = start
+    for offset in offsets:
+        if runs and offset == position:
+            runs[-1] += 1
+        else:
+            runs += [offset - position, 1]
+        position = offset + 1
+    return runs
+
+
+def offsets_of(runs: list[int], start: int) -> list[int]:
+    offsets: list[int] = []
+    for index, length in enumerate(runs):
+        if index % 2:
+            offsets += range(start, start + length)
+        start += length
+    return offsets
+
+
+def read_metadata(text: str) -> Metadata | None:
+    """None if it is not ours; what other tools commit says nothing to us."""
+    if not text.startswith('{"barnabas":') or len(text) > METADATA_SIZE_MAX:
+        return None
+    try:
+        saved = msgspec.json.decode(text, type=Metadata)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    fits = (
+        saved.barnabas == VERSION
+        and (saved.out is None or _plausible(saved.out))
+        and all(0 <= length <= WINDOW_MAX for length in saved.gone)
+        and sum(saved.gone[1::2]) <= WINDOW_MAX
+    )
+    return saved if fits else None
+
+
+def _plausible(intent: Intent) -> bool:
+    return (
+        0 <= intent.offset < _INT64_MAX
+        and 0 < len(intent.topic) <= 249
+        and 0 <= intent.partition <= _SEQUENCE_MASK
+        and 0 <= intent.producer_id <= _INT64_MAX
+        and 0 <= intent.epoch <= _INT16_MAX
+        and 0 <= intent.sequence <= _SEQUENCE_MASK
+        and len(intent.cause.encode(errors="replace")) <= CAUSE_SIZE_MAX
+        and 0 <= intent.attempts <= _INT64_MAX
+        and 0 <= intent.round <= _INT64_MAX
+        and -1 <= intent.failed_at <= _INT64_MAX
+        and -1 <= intent.not_before <= _INT64_MAX
+    )

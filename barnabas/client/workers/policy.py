@@ -1,0 +1,101 @@
+"""What a worker does with a record that fails: how often, after how long, and where it ends.
+
+Pure. Seconds outside, milliseconds inside.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.ids import check_topic_name
+
+WINDOW_MAX = 1_000_000
+_DOUBLINGS_MAX = 40
+_SECONDS_MAX = 30 * 24 * 3600
+
+
+class Reject(Exception):
+    """A handler raises it for a record that no retry can mend: it is dead at once."""
+
+
+class Order(Enum):
+    """Which records wait for one another."""
+
+    KEY = "key"
+    PARTITION = "partition"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Tries after the first: `times` here, then `rounds` times through the retry topic.
+
+    `backoff` is the pause before a try here, `delay` the time in the retry topic: the first and
+    the longest, in seconds, doubled from one to the next.
+    """
+
+    times: int = 3
+    backoff: tuple[float, float] = (0.1, 30.0)
+    rounds: int = 3
+    delay: tuple[float, float] = (10.0, 600.0)
+
+    def __post_init__(self) -> None:
+        _check_whole("Retry times", self.times, 0, 1_000)
+        _check_whole("Retry rounds", self.rounds, 0, 1_000)
+        for name, (first, longest) in (("backoff", self.backoff), ("delay", self.delay)):
+            if not 0 <= first <= longest <= _SECONDS_MAX:
+                raise invalid(
+                    f"Retry {name} ({first}, {longest}): the first pause and the longest, in "
+                    f"seconds, 0 <= first <= longest <= {_SECONDS_MAX}"
+                )
+
+    def backoff_ms(self, failures: int) -> int:
+        """The pause after so many failures here."""
+        return _doubled(self.backoff, failures)
+
+    def delay_ms(self, round_: int) -> int:
+        """How long the retry topic keeps a record in its nth round."""
+        return _doubled(self.delay, round_)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All that a window needs to know."""
+
+    group: str
+    order: Order = Order.KEY
+    window: int = 1_000
+    concurrency: int = 64
+    retry: Retry = field(default_factory=Retry)
+    retry_topic: str | None = None
+    dlq: str | None = None
+    timeout_ms: int | None = None  # of one call of the handler
+    commit_interval_ms: int = 1_000
+    drain_ms: int = 10_000
+
+    def __post_init__(self) -> None:
+        _check_whole("window", self.window, 1, WINDOW_MAX)
+        _check_whole("concurrency", self.concurrency, 1, 10_000)
+        _check_whole("commit interval in ms", self.commit_interval_ms, 0, 3_600_000)
+        _check_whole("drain time in ms", self.drain_ms, 0, 3_600_000)
+        if self.timeout_ms is not None:
+            _check_whole("timeout in ms", self.timeout_ms, 1, 24 * 3_600_000)
+        for topic in (self.retry_topic, self.dlq):
+            if topic is not None:
+                check_topic_name(topic)
+        if self.retry_topic is not None and self.retry_topic == self.dlq:
+            raise invalid(f"retry_topic and dlq are both {self.dlq!r}; they must differ")
+
+
+def invalid(detail: str) -> InvalidRequest:
+    return InvalidRequest(Code.INVALID_CONFIG, detail)
+
+
+def _check_whole(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise invalid(f"{name} is {value}; it is {least} to {most}")
+
+
+def _doubled(bounds: tuple[float, float], count: int) -> int:
+    first, longest = bounds
+    return int(min(longest, first * 2.0 ** min(count - 1, _DOUBLINGS_MAX)) * 1_000)

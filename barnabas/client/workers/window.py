@@ -1,0 +1,489 @@
+"""The sliding window: many records in flight per partition, and the offset that may be committed.
+
+In: partitions given and taken away, records, ends of handlers, answers to commits and sends, time.
+Out: effects (effects.py) for a driver to carry out.
+Always: a record is finished when its handler succeeded or another topic has it; what is committed
+is the end of the finished prefix; records of one lane never overlap; a partition that was taken
+away is released within the drain time, and nothing unfinished of it is committed.
+Not here: one partition's records (share.py), how a record leaves (outbox.py), what starts threads
+and speaks to brokers (parallel.py). Why a dead letter is there once: docs/adr/0013.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+
+from barnabas.client.workers.effects import (
+    Cancel,
+    Commit,
+    Effect,
+    Fail,
+    Identify,
+    Pause,
+    Release,
+    Resume,
+    Send,
+    Start,
+)
+from barnabas.client.workers.letters import Incoming, clean_cause, trail_of
+from barnabas.client.workers.outbox import Identity, Intent
+from barnabas.client.workers.policy import Policy
+from barnabas.client.workers.share import Entry, Share, State
+from barnabas.model.ids import TopicPartition
+
+ASK_AGAIN_MS = 500  # after a commit, a send or a producer id came to nothing
+LAST_COMMIT_MS = 5_000  # for the commit after a drain
+_STAYS = (State.RUNNING, State.FINISHED)
+
+
+class Window:
+    """All partitions of one worker. `partitions`: how many the retry and dead-letter topic have."""
+
+    def __init__(self, policy: Policy, partitions: Mapping[str, int]) -> None:
+        self._policy = policy
+        self._partitions = dict(partitions)
+        self._shares: dict[TopicPartition, Share] = {}
+        self._term = 0
+        self._ready: deque[Entry] = deque()
+        self._running = 0
+        self._heap: list[tuple[int, int, Entry | Share, int]] = []
+        self._count = 0
+        self._commit_at: int | None = None
+        self._failed = False
+        self._effects: list[Effect] = []
+
+    # Partitions come and go
+
+    def given(self, at: TopicPartition, committed: int, metadata: str, now: int) -> list[Effect]:
+        """The partition is ours; `committed` and `metadata` as the group has them (-1 and "")."""
+        if at in self._shares:
+            self._drop(self._shares[at])
+        self._term += 1
+        self._shares[at] = Share(at, self._term, committed, metadata)
+        return self._act(now)
+
+    def revoke(self, partitions: Iterable[TopicPartition], now: int) -> list[Effect]:
+        """They go to another worker. Handlers that run may end; then `Release`, for each."""
+        for at in partitions:
+            share = self._shares.get(at)
+            if share is None:
+                self._effects.append(Release(at))
+                continue
+            if share.draining:
+                continue
+            share.drain_until = now + self._policy.drain_ms
+            for entry in share.entries:
+                if (
+                    entry.state not in (State.RUNNING, State.FINISHED)
+                    and entry is not share.leaving
+                ):
+                    entry.state = State.DROPPED
+            share.outbox.drop_waiting()
+            self._set_timer(share.drain_until, share)
+            self._advance(share, now)
+        return self._act(now)
+
+    def lost(self, partitions: Iterable[TopicPartition], now: int) -> list[Effect]:
+        """They are another worker's already: whatever is committed now would be wrong."""
+        for at in partitions:
+            if at in self._shares:
+                self._drop(self._shares[at])
+        return self._act(now)
+
+    # Records
+
+    def fetched(self, at: TopicPartition, records: Iterable[Incoming], now: int) -> list[Effect]:
+        """Records of one partition in the order of their offsets."""
+        share = self._shares.get(at)
+        if share is None or share.draining:
+            return []
+        for record in records:
+            if record.offset < share.position:
+                continue
+            self._admit(share, record, now)
+        if not share.paused and share.is_full(self._policy.window):
+            share.paused = True
+            self._effects.append(Pause(at))
+        return self._act(now)
+
+    def succeeded(self, entry: Entry, now: int) -> list[Effect]:
+        """Also when the call was cancelled too late: what is done is done."""
+        share = self._ended(entry)
+        if entry.state is State.RUNNING:
+            self._finish(share, entry, now)
+        if share.draining or share.outbox.has_waiting():
+            self._advance(share, now)
+        return self._act(now)
+
+    def failed(self, entry: Entry, cause: str, now: int, *, reject: bool = False) -> list[Effect]:
+        """The handler raised. `reject`: no retry can mend it."""
+        share = self._ended(entry)
+        if entry.state is State.RUNNING:
+            trail = entry.trail
+            entry.trail = trail._replace(
+                cause=clean_cause(cause), attempts=trail.attempts + 1, failed_at=now
+            )
+            entry.failures += 1
+            entry.reject = reject
+            if share.draining:
+                entry.state = State.DROPPED
+            elif not reject and entry.failures <= self._policy.retry.times:
+                entry.state = State.DELAYED
+                self._set_timer(now + self._policy.retry.backoff_ms(entry.failures), entry)
+            else:
+                entry.state = State.LEAVING
+                share.outbox.wait(entry)
+        self._advance(share, now)
+        return self._act(now)
+
+    def cancelled(self, entry: Entry, now: int) -> list[Effect]:
+        """The call ended early because we asked for it: its time was up, or its partition left."""
+        limit = self._policy.timeout_ms
+        return self.failed(entry, f"TimeoutError: no end after {(limit or 0) / 1000:g} s", now)
+
+    # Answers
+
+    def committed(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
+        share = self._of_term(at, term)
+        if share is not None and share.saving is not None:
+            share.saved, share.saving = share.saving, None
+            self._advance(share, now)
+        return self._act(now)
+
+    def commit_failed(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
+        """No answer, or one that says to try again."""
+        share = self._of_term(at, term)
+        if share is not None and share.saving is not None:
+            share.saving = None
+            share.changed = True
+            self._set_timer(now + ASK_AGAIN_MS, share)
+        return self._act(now)
+
+    def identified(
+        self, at: TopicPartition, term: int, identity: Identity, now: int
+    ) -> list[Effect]:
+        share = self._of_term(at, term)
+        if share is not None and share.identifying:
+            share.identifying = False
+            share.outbox.identity = identity
+            self._advance(share, now)
+        return self._act(now)
+
+    def identify_failed(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
+        share = self._of_term(at, term)
+        if share is not None and share.identifying:
+            share.identifying = False
+            self._set_timer(now + ASK_AGAIN_MS, share)
+        return self._act(now)
+
+    def sent(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
+        """The target has the record, written now or before."""
+        share = self._of_term(at, term)
+        if share is not None and share.sending:
+            share.sending = False
+            share.outbox.sent()
+            entry, share.leaving = share.leaving, None
+            assert entry is not None
+            self._finish(share, entry, now)
+            self._advance(share, now)
+        return self._act(now)
+
+    def send_failed(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
+        """No answer, or one that says to try again: the target may have the record or not."""
+        share = self._of_term(at, term)
+        if share is not None and share.sending:
+            share.sending = False
+            self._set_timer(now + ASK_AGAIN_MS, share)
+        return self._act(now)
+
+    def send_out_of_order(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
+        """The target does not know our sequence numbers any more, and has not got the record."""
+        share = self._of_term(at, term)
+        if share is not None and share.sending:
+            share.sending = False
+            share.outbox.forget()
+            entry, share.leaving = share.leaving, None
+            assert entry is not None
+            if share.draining:
+                entry.state = State.DROPPED
+            else:
+                share.outbox.wait(entry)
+            share.changed = True
+            self._advance(share, now)
+        return self._act(now)
+
+    def send_refused(self, at: TopicPartition, term: int, detail: str, now: int) -> list[Effect]:
+        """The target will never take it: too large, not allowed."""
+        share = self._of_term(at, term)
+        if share is not None and share.sending:
+            share.sending = False
+            assert share.leaving is not None
+            self._fail(share.leaving, detail)
+        return self._act(now)
+
+    # Time
+
+    def tick(self, now: int) -> list[Effect]:
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            _, _, timed, run = heappop(heap)
+            if isinstance(timed, Entry):
+                self._entry_due(timed, run, now)
+            elif self._shares.get(timed.at) is timed:
+                self._advance(timed, now)
+        if self._commit_at is not None and self._commit_at <= now:
+            self._commit_at = None
+            for share in list(self._shares.values()):
+                if share.changed and share.saving is None:
+                    self._commit(share)
+        return self._act(now)
+
+    def next_deadline(self) -> int | None:
+        """When `tick` has something to do."""
+        timer = self._heap[0][0] if self._heap else None
+        if timer is None or self._commit_at is None:
+            return self._commit_at if timer is None else timer
+        return min(timer, self._commit_at)
+
+    # What a driver may look at
+
+    @property
+    def running(self) -> int:
+        """Handlers that have not ended, those of partitions that left too."""
+        return self._running
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._shares)
+
+    def unfinished(self) -> int:
+        """Records that came and are not finished, and those finished behind them."""
+        return sum(len(share.entries) for share in self._shares.values())
+
+    # Inside
+
+    def _act(self, now: int) -> list[Effect]:
+        """Fill free hands, see to commits; all effects since the last time."""
+        ready = self._ready
+        policy = self._policy
+        while ready and self._running < policy.concurrency and not self._failed:
+            entry = ready.popleft()
+            if entry.state is not State.READY:
+                continue
+            entry.state = State.RUNNING
+            entry.runs += 1
+            entry.share.running += 1
+            self._running += 1
+            self._effects.append(Start(entry))
+            if policy.timeout_ms is not None:
+                self._set_timer(now + policy.timeout_ms, entry, entry.runs)
+        if not self._effects:
+            return []
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _admit(self, share: Share, record: Incoming, now: int) -> None:
+        policy = self._policy
+        intent = share.outbox.intent
+        if intent is not None and share.leaving is None:
+            if record.offset == intent.offset:
+                self._admit_intended(share, record, intent, now)
+                return
+            if record.offset > intent.offset:  # the one it was for is deleted since
+                share.outbox.forget()
+                share.changed = True
+        trail = trail_of(record, policy.group, policy.retry_topic)
+        # Gone before we came; or another group's, in a retry topic that they share.
+        if share.outbox.is_gone(record.offset) or trail.group != policy.group:
+            share.skip(record.offset)
+            self._commit_soon(now)
+            return
+        entry = Entry(record, trail, share)
+        if share.admit(entry, policy.order):
+            self._take_turn(entry, now)
+
+    def _admit_intended(self, share: Share, record: Incoming, intent: Intent, now: int) -> None:
+        trail = trail_of(record, self._policy.group, self._policy.retry_topic)._replace(
+            cause=intent.cause, attempts=intent.attempts, failed_at=intent.failed_at
+        )
+        entry = Entry(record, trail, share)
+        entry.reject = intent.not_before < 0  # it was on its way to the dead-letter topic
+        share.admit_leaving(entry)
+        self._advance(share, now)
+
+    def _take_turn(self, entry: Entry, now: int) -> None:
+        """Nobody is before it in its lane."""
+        due = entry.trail.not_before
+        if due > now:
+            entry.state = State.DELAYED
+            # A header that names a far year must not keep a record for ever.
+            longest = now + int(self._policy.retry.delay[1] * 1_000)
+            self._set_timer(min(due, longest), entry)
+        else:
+            entry.state = State.READY
+            self._ready.append(entry)
+
+    def _entry_due(self, entry: Entry, run: int, now: int) -> None:
+        if run:
+            if entry.state is State.RUNNING and entry.runs == run:
+                self._effects.append(Cancel(entry))
+        elif entry.state is State.DELAYED:
+            entry.state = State.READY
+            self._ready.append(entry)
+
+    def _ended(self, entry: Entry) -> Share:
+        self._running -= 1
+        entry.share.running -= 1
+        return entry.share
+
+    def _finish(self, share: Share, entry: Entry, now: int) -> None:
+        following = share.finish(entry)
+        self._commit_soon(now)
+        if following is not None and following.state is State.BEHIND:
+            self._take_turn(following, now)
+        if share.paused and not share.draining and len(share.entries) <= self._policy.window // 2:
+            share.paused = False
+            self._effects.append(Resume(share.at))
+
+    def _advance(self, share: Share, now: int) -> None:
+        """Take the outbox, a commit that is due and the drain one step on."""
+        if self._shares.get(share.at) is not share:
+            return
+        if share.saving is None and not share.sending:
+            outbox = share.outbox
+            waiting = outbox.next_waiting(share.finished_prefix())
+            if outbox.intent is None and waiting is not None:
+                self._intend(share, waiting, now)
+            elif outbox.intent is not None and share.leaving is not None:
+                if outbox.intent == share.saved.intent:
+                    self._send(share, share.leaving, outbox.intent)
+                else:
+                    self._commit(share)
+            elif share.changed:
+                self._commit_soon(now)
+        if share.draining:
+            self._drain(share, now)
+
+    def _intend(self, share: Share, entry: Entry, now: int) -> None:
+        """The next record that waits to leave: where it goes, and under which number."""
+        policy = self._policy
+        trail = entry.trail
+        if (
+            policy.retry_topic is not None
+            and not entry.reject
+            and trail.round < policy.retry.rounds
+        ):
+            topic, round_ = policy.retry_topic, trail.round + 1
+            not_before = now + policy.retry.delay_ms(round_)
+        elif policy.dlq is not None:
+            topic, round_, not_before = policy.dlq, trail.round, -1
+        else:
+            share.outbox.take_waiting()
+            self._fail(
+                entry, f"after {trail.attempts} attempts, and there is no dlq: {trail.cause}"
+            )
+            return
+        outbox = share.outbox
+        if outbox.identity is None:
+            if not share.identifying:
+                share.identifying = True
+                self._effects.append(Identify(share.at, share.term))
+            return
+        outbox.take_waiting()
+        share.leaving = entry
+        outbox.intend(
+            entry.record.offset,
+            TopicPartition(topic, share.at.partition % self._partitions[topic]),
+            cause=trail.cause,
+            attempts=trail.attempts,
+            round_=round_,
+            failed_at=trail.failed_at,
+            not_before=not_before,
+        )
+        self._commit(share)
+
+    def _send(self, share: Share, entry: Entry, intent: Intent) -> None:
+        trail = entry.trail._replace(
+            cause=intent.cause,
+            attempts=intent.attempts,
+            round=intent.round,
+            failed_at=intent.failed_at,
+            not_before=intent.not_before,
+        )
+        share.sending = True
+        record = entry.record
+        self._effects.append(
+            Send(
+                share.at,
+                share.term,
+                intent.offset,
+                Identity(intent.producer_id, intent.epoch),
+                intent.sequence,
+                TopicPartition(intent.topic, intent.partition),
+                record.timestamp,
+                record.key,
+                record.value,
+                trail.headers(record.headers),
+            )
+        )
+
+    def _commit(self, share: Share) -> None:
+        share.changed = False
+        saving = share.to_save()
+        if saving is not None:
+            share.saving = saving
+            self._effects.append(Commit(share.at, share.term, saving.offset, saving.metadata))
+
+    def _commit_soon(self, now: int) -> None:
+        if self._commit_at is None:
+            self._commit_at = now + self._policy.commit_interval_ms
+
+    def _drain(self, share: Share, now: int) -> None:
+        """Let go of the partition when all that can be finished is, or when its time is up."""
+        assert share.drain_until is not None
+        late = now >= share.drain_until
+        if late and share.running:
+            for entry in share.entries:
+                if entry.state is State.RUNNING:
+                    entry.state = State.DROPPED
+                    self._effects.append(Cancel(entry))
+        if now >= share.drain_until + LAST_COMMIT_MS:
+            self._release(share)
+            return
+        sending = share.sending or (share.leaving is not None and not late)
+        if share.saving is not None or sending or (share.running and not late):
+            if late:
+                self._set_timer(share.drain_until + LAST_COMMIT_MS, share)
+            return
+        if share.changed:
+            self._commit(share)
+        if share.saving is None:
+            self._release(share)
+        else:
+            self._set_timer(share.drain_until + LAST_COMMIT_MS, share)
+
+    def _release(self, share: Share) -> None:
+        self._drop(share)
+        self._effects.append(Release(share.at))
+
+    def _drop(self, share: Share) -> None:
+        for entry in share.entries:
+            if entry.state is State.RUNNING:
+                self._effects.append(Cancel(entry))
+            entry.state = State.DROPPED
+        share.outbox.drop_waiting()
+        del self._shares[share.at]
+
+    def _fail(self, entry: Entry, detail: str) -> None:
+        self._failed = True
+        record = entry.record
+        at = TopicPartition(record.topic, record.partition)
+        self._effects.append(Fail(at, record.offset, detail))
+
+    def _of_term(self, at: TopicPartition, term: int) -> Share | None:
+        share = self._shares.get(at)
+        return share if share is not None and share.term == term else None
+
+    def _set_timer(self, at: int, timed: Entry | Share, run: int = 0) -> None:
+        self._count += 1
+        heappush(self._heap, (at, self._count, timed, run))
