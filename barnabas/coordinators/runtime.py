@@ -15,8 +15,9 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.model.ports import Buffer
+from barnabas.wire.batch import CONTROL, BatchHeader, read_header
 from barnabas.wire.codec import Message
-from barnabas.wire.records import BatchBuilder, decode_batch, iter_batches
+from barnabas.wire.records import BatchBuilder, decode_batch
 
 R = TypeVar("R")
 
@@ -121,23 +122,23 @@ class Runtime(Generic[S]):
     def start_loading(self, partition: int, shard: S, journal: Journal) -> None:
         self._seats[partition] = _Seat(shard, journal)
 
-    def load(self, partition: int, data: Buffer) -> int:
-        """Replay whole batches as read from the log; how many records there were.
+    def load(self, partition: int, batch: Buffer, header: BatchHeader | None = None) -> None:
+        """Replay one batch as read from the log; `header` is its own, where it was read already.
 
         A record that cannot be read raises Corrupt: a coordinator that has lost a commit must
         not answer as if there had been none.
         """
         shard = self._seats[partition].shard
-        count = 0
-        for _, view in iter_batches(data):
-            for record in decode_batch(view):
-                count += 1
-                if record.key is None:
-                    raise Corrupt(f"record {record.offset} of the coordinator's log has no key")
-                known = shard.decode(record.key, record.value)
-                if known is not None:
-                    shard.replay(known)
-        return count
+        decode, replay = shard.decode, shard.replay
+        header = header or read_header(batch)
+        if header.attributes & CONTROL:  # the end of a transaction: nothing of ours
+            return
+        for record in decode_batch(batch, header=header):
+            if record.key is None:
+                raise Corrupt(f"record {record.offset} of the coordinator's log has no key")
+            known = decode(record.key, record.value)
+            if known is not None:
+                replay(known)
 
     def finish_loading(self, partition: int, now: Now) -> None:
         seat = self._seats[partition]

@@ -37,7 +37,7 @@ class ClassicGroup(Rebalance):
             self._forget(member_id)
             self._answer(caller, join_refused(Code.GROUP_MAX_SIZE_REACHED))
             if self.state is State.PREPARING:
-                self._rebalance(now)
+                self.rebalance(now)
         elif not self._supports(request):
             self._answer(caller, join_refused(Code.INCONSISTENT_GROUP_PROTOCOL, member_id))
         elif not member_id:
@@ -82,7 +82,7 @@ class ClassicGroup(Rebalance):
         self._timers.set(member.session, now.ms + self.limits.new_member_join_ms)
         self._happened(self._cause(Kind.JOINED, member, request.reason), now)
         self.story.arrived(member.id, member.client_id, member.client_host, now)
-        self._rebalance(now)
+        self.rebalance(now)
 
     def _replace(
         self, old: Member, request: JoinGroupRequest, caller: Caller, new_id: str, now: Now
@@ -112,7 +112,7 @@ class ClassicGroup(Rebalance):
         self.roster.wait(member, caller)
         self._happened(self._cause(Kind.REPLACED, member, request.reason), now)
         self.story.arrived(member.id, member.client_id, member.client_host, now)
-        self._rebalance(now)
+        self.rebalance(now)
 
     def _rejoin(self, member: Member, request: JoinGroupRequest, caller: Caller, now: Now) -> None:
         same = member.says_the_same(request)
@@ -137,7 +137,7 @@ class ClassicGroup(Rebalance):
         self.roster.update(member, request)
         self.roster.wait(member, caller)
         self.story.arrived(member.id, member.client_id, member.client_host, now)
-        self._rebalance(now)
+        self.rebalance(now)
 
     def _has_room(self, member_id: str) -> bool:
         limit = self.limits.members_max
@@ -222,7 +222,7 @@ class ClassicGroup(Rebalance):
         members = len(self.roster)
         codes = [self._leave_one(identity, now) for identity in identities]
         if len(self.roster) < members or self.state is State.PREPARING:
-            self._rebalance(now)
+            self.rebalance(now)
         return codes
 
     def _leave_one(self, identity: MemberIdentity, now: Now) -> Code:

@@ -18,3 +18,11 @@ class Limits:
     offset_metadata_chars_max: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_ms: int = 600_000
+    # Of groups of the new protocol, whose members are told instead of asked.
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_members_max: int = 0x7FFF_FFFF
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_assignment_interval_ms: int = 1_000
+    consumer_upgrade: bool = True
+    consumer_downgrade: bool = True

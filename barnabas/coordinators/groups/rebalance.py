@@ -33,6 +33,8 @@ REASON_CHARS_MAX = 255
 class Rebalance:
     """What a group is, and how it gets from one generation to the next."""
 
+    type = "classic"
+
     def __init__(self, id_: str, limits: Limits, timers: Timers[TimerKey], story: Story) -> None:
         self.id = id_
         self.limits = limits
@@ -121,6 +123,10 @@ class Rebalance:
         return topic in self.topics
 
     @property
+    def protocol_type(self) -> str:
+        return self.roster.protocol_type or ""
+
+    @property
     def size(self) -> int:
         return len(self.roster)
 
@@ -131,7 +137,7 @@ class Rebalance:
 
     # Phases
 
-    def _rebalance(self, now: Now) -> None:
+    def rebalance(self, now: Now) -> None:
         """Somebody came, went or changed: start over, or see whether that was the last one."""
         if self.state is State.PREPARING:
             if self._initial is None and self._all_joined():

@@ -10,6 +10,8 @@ from struct import Struct as Layout
 from typing import NamedTuple
 from uuid import UUID
 
+from barnabas.coordinators.groups import consumer_records
+from barnabas.coordinators.groups.consumer_records import ConsumerRecord
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.codec import Int32, Int64, Message, Struct, message, since, tagged
@@ -98,11 +100,13 @@ class GroupRecord(NamedTuple):
     value: GroupMetadataValue | None
 
 
-Record = OffsetRecord | GroupRecord
+Record = OffsetRecord | GroupRecord | ConsumerRecord
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """The key and the value as they stand in the log."""
+    if isinstance(record, ConsumerRecord):
+        return consumer_records.encode(record)
     value = record.value
     if isinstance(record, GroupRecord):
         key = GroupMetadataKey(group=record.group).encode(GROUP_KEY_VERSION)
@@ -123,7 +127,7 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """None for a kind of record that is not about classic groups or offsets."""
+    """None for a kind of record that is not about consumers and their groups."""
     quick = _decode_plain_offset(key, value)
     return quick or _decode(key, value)
 
@@ -177,6 +181,9 @@ def _decode(key: bytes, value: bytes | None) -> Record | None:
             if value is not None:
                 generation = GroupMetadataValue.decode(value, _version(value), _VERSION.size)
             return GroupRecord(group_key.group, generation)
+        if version in consumer_records.KEYS:
+            found = 0 if value is None else _version(value)
+            return consumer_records.decode(version, key, value, found)
     except Corrupt:
         raise
     except KafkaError as error:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from barnabas.model.errors import Code
 from barnabas.wire.codec import Message
+from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from barnabas.wire.messages.heartbeat import HeartbeatResponse
 from barnabas.wire.messages.join_group import JoinGroupResponse
@@ -43,6 +44,12 @@ def sync_refused(code: Code) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code, assignment=b"")
 
 
+def consumer_refused(code: Code, why: str) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=code, error_message=why, member_epoch=0, heartbeat_interval_ms=0
+    )
+
+
 def commit_refused(
     topics: Iterable[OffsetCommitRequestTopic | OffsetCommitResponseTopic], code: Code
 ) -> OffsetCommitResponse:
@@ -71,6 +78,8 @@ def not_written(response: Message, code: Code) -> Message:
             return join_refused(to_members, response.member_id)
         case SyncGroupResponse():
             return sync_refused(to_members)
+        case ConsumerGroupHeartbeatResponse():
+            return consumer_refused(to_members, "the log did not take it; try again")
         case HeartbeatResponse():
             return HeartbeatResponse(error_code=to_members)
         case LeaveGroupResponse():

@@ -1,4 +1,4 @@
-"""The five states of a classic group, and which may follow which."""
+"""The five states of a classic group, and which may follow which; those of a new one."""
 
 from enum import Enum
 
@@ -28,3 +28,12 @@ def check_move(group: str, before: State, after: State) -> None:
     assert before in BEFORE[after], (
         f"group {group!r} cannot go from {before.value} to {after.value}"
     )
+
+
+class ConsumerStage(Enum):
+    """Of a group of the new protocol: it follows from epochs, nobody sets it."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"  # its epoch is ahead of its targets
+    RECONCILING = "Reconciling"  # members are on their way to their targets
+    STABLE = "Stable"

@@ -13,12 +13,13 @@ from barnabas.wire.messages.consumer_protocol import (
 )
 
 CONSUMER = "consumer"
+VERSION_MAX = 3
 _VERSION_SIZE = 2
 
 
 def topics_of(metadata: bytes) -> tuple[str, ...] | None:
     """What a consumer subscribes to. Every version starts as version 0 does."""
-    if _version(metadata) < 0:
+    if version_of(metadata) < 0:
         return None
     try:
         subscription = ConsumerProtocolSubscription.decode(metadata, 0, _VERSION_SIZE)
@@ -27,11 +28,24 @@ def topics_of(metadata: bytes) -> tuple[str, ...] | None:
     return tuple(subscription.topics)
 
 
+def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription | None:
+    """All that a consumer says of itself."""
+    version = version_of(metadata)
+    if version < 0:
+        return None
+    try:
+        return ConsumerProtocolSubscription.decode(
+            bytes(metadata), min(version, VERSION_MAX), _VERSION_SIZE
+        )
+    except KafkaError:
+        return None
+
+
 def partitions_of(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     """What a consumer was given; nothing at all counts as no partitions."""
     if not assignment:
         return ()
-    if _version(assignment) < 0:
+    if version_of(assignment) < 0:
         return None
     try:
         given = ConsumerProtocolAssignment.decode(assignment, 0, _VERSION_SIZE)
@@ -44,5 +58,5 @@ def partitions_of(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     )
 
 
-def _version(data: bytes) -> int:
+def version_of(data: bytes) -> int:
     return int.from_bytes(data[:_VERSION_SIZE], signed=True) if len(data) >= _VERSION_SIZE else -1

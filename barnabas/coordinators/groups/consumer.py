@@ -1,0 +1,521 @@
+"""Decides the membership of one group of the new protocol: who is in, who is out, who may speak.
+
+In: heartbeats of members, deadlines. Out: records to keep, answers, members that must go.
+Always: a member that is silent for its session, or holds on to what it must give up for longer
+than its rebalance timeout, goes; a heartbeat with nothing new costs the same in any group.
+Not here: members of the classic protocol (classic_speakers.py), removing members, which may end
+the group's protocol (consumer_verbs.py).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from barnabas.coordinators.groups.consumer_member import (
+    AWAY,
+    JOINING,
+    ConsumerMember,
+    Standing,
+)
+from barnabas.coordinators.groups.consumer_records import (
+    EPOCH_KEY,
+    ConsumerRecord,
+    EpochValue,
+)
+from barnabas.coordinators.groups.consumer_state import ConsumerState
+from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.member import Caller, TimerKey
+from barnabas.coordinators.groups.reconcile import Owned
+from barnabas.coordinators.groups.states import ConsumerStage
+from barnabas.coordinators.groups.story import Cause, Kind, Story, difference
+from barnabas.coordinators.groups.target import partitions_of
+from barnabas.coordinators.groups.topics import Topics, metadata_hash
+from barnabas.coordinators.groups.turn import Turn, wait_ms
+from barnabas.coordinators.runtime import Now
+from barnabas.coordinators.timers import Timer, Timers
+from barnabas.model.errors import Code, Fenced, InvalidRequest
+from barnabas.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+COMMIT_WITH_EPOCH_SINCE = 9  # of OffsetCommit
+# A member that waits for others is asked to come back soon; it need not wait for its turn.
+SOON_MS = 200
+
+SESSION, REVOKE, JOIN, SYNC = "session", "revoke", "join", "sync"
+
+
+class Seat:
+    """The timers of one member, and when it was last heard."""
+
+    __slots__ = ("connection", "heard_ms", "timers")
+
+    def __init__(self) -> None:
+        self.heard_ms = 0
+        self.connection = ""
+        self.timers: dict[str, Timer[TimerKey]] = {}
+
+
+class ConsumerGroup:
+    """One group. `kept` is what the log says of it."""
+
+    type = "consumer"
+    protocol_type = "consumer"
+
+    def __init__(
+        self,
+        kept: ConsumerState,
+        limits: Limits,
+        timers: Timers[TimerKey],
+        topics: Topics,
+        story: Story,
+    ) -> None:
+        self.id = kept.id
+        self.kept = kept
+        self.limits = limits
+        self.story = story
+        self.stale = True  # topics may have changed since its epoch
+        self._topics = topics
+        self._timers = timers
+        self._seats: dict[str, Seat] = {}
+        self._unsettled: dict[str, None] = {}
+
+    # To look at
+
+    @property
+    def state(self) -> ConsumerStage:
+        return self.kept.stage
+
+    @property
+    def size(self) -> int:
+        return len(self.kept.members)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.kept.members
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return self.kept.subscribed()
+
+    def subscribes_to(self, topic: str) -> bool:
+        return topic in self.kept.by_topic or any(
+            topic in matched for matched in self.kept.regexes.values()
+        )
+
+    # Coming and going
+
+    def loaded(self, now: Now) -> None:
+        """Sessions count from now."""
+        for member in self.kept.members.values():
+            self._heard(member, now)
+            self._watch_revocation(member, now)
+
+    def end(self) -> None:
+        for seat in self._seats.values():
+            for timer in seat.timers.values():
+                timer.stop()
+        self._seats.clear()
+
+    # Heartbeats
+
+    def alive(
+        self, request: ConsumerGroupHeartbeatRequest, now: Now
+    ) -> ConsumerGroupHeartbeatResponse | None:
+        """The answer to a heartbeat with nothing new, where there is nothing new to tell."""
+        member = self.kept.members.get(request.member_id)
+        if member is None or not self._has_nothing_new(member, request):
+            return None
+        self._heard(member, now)
+        return ConsumerGroupHeartbeatResponse(
+            error_code=0,
+            member_id=member.id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self.limits.consumer_heartbeat_interval_ms,
+        )
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, new_id: str, now: Now
+    ) -> tuple[list[ConsumerRecord], ConsumerGroupHeartbeatResponse]:
+        """`new_id`: the id for a member that has none. A KafkaError when it may not speak."""
+        owned = owned_by(request)
+        turn = self._admit(request, request.member_id or new_id, owned)
+        turn.describe(_described(turn.member, request, caller), look_again=self.stale, now=now)
+        self._go_on(turn, owned, caller, now)
+        return turn.records, self._told(turn, request, owned, now)
+
+    def _has_nothing_new(
+        self, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest
+    ) -> bool:
+        kept = self.kept
+        return (
+            request.member_epoch == member.epoch == kept.epoch == kept.target_epoch
+            and member.standing is Standing.STABLE
+            and request.subscribed_topic_names is None
+            and request.topic_partitions is None
+            and request.subscribed_topic_regex is None
+            and request.server_assignor is None
+            and request.rack_id is None
+            and request.rebalance_timeout_ms == -1
+            and request.instance_id == member.instance_id
+            and member.classic is None
+            and not self.stale
+        )
+
+    def _admit(
+        self, request: ConsumerGroupHeartbeatRequest, member_id: str, owned: Owned | None
+    ) -> Turn:
+        kept = self.kept
+        joins = request.member_epoch == JOINING
+        instance = request.instance_id
+        member = kept.members.get(member_id)
+        holder = kept.by_instance(instance)
+        replaced = None
+        if instance is not None and holder is not None and holder.id != member_id:
+            if not joins:
+                raise self._fenced_twin(holder, member_id, instance)
+            if holder.classic is None and holder.epoch != AWAY:
+                raise Fenced(
+                    Code.UNRELEASED_INSTANCE_ID,
+                    f"instance id {instance!r} is still held by member {holder.id!r}; "
+                    "it must leave first",
+                )
+            replaced = holder
+        if member is None and replaced is None:
+            if not joins:
+                raise InvalidRequest(
+                    Code.UNKNOWN_MEMBER_ID,
+                    f"{member_id!r} is not a member of group {self.id!r}; it must join",
+                )
+            self.check_room()
+            member = ConsumerMember(member_id)
+        elif member is not None:
+            _check_epoch(member, request.member_epoch, owned)
+        return Turn(kept, self.limits, self._topics, member or ConsumerMember(member_id), replaced)
+
+    def _go_on(self, turn: Turn, owned: Owned | None, caller: Caller, now: Now) -> None:
+        """Targets, the member's own step, its timers, and the story of it all."""
+        turn.retarget(now)
+        turn.reconcile(owned)
+        self.stale = False
+        if turn.replaced is not None:
+            self._unseat(turn.replaced.id)
+        member = turn.member
+        self._heard(member, now)
+        self._seats[member.id].connection = caller.connection
+        if member != turn.began or turn.is_new:
+            self._watch_revocation(member, now)
+        self._tell(turn, now)
+
+    def _told(
+        self,
+        turn: Turn,
+        request: ConsumerGroupHeartbeatRequest,
+        owned: Owned | None,
+        now: Now,
+    ) -> ConsumerGroupHeartbeatResponse:
+        member = turn.member
+        says_all = (
+            owned is not None
+            and request.rebalance_timeout_ms != -1
+            and (
+                request.subscribed_topic_names is not None
+                or request.subscribed_topic_regex is not None
+            )
+        )
+        assignment = None
+        joins = request.member_epoch == JOINING
+        if joins or says_all or member.assigned != turn.began.assigned:
+            assignment = Assignment(
+                topic_partitions=[
+                    TopicPartitions(topic_id=topic_id, partitions=list(partitions))
+                    for topic_id, partitions in member.assigned.items()
+                ]
+            )
+        return ConsumerGroupHeartbeatResponse(
+            error_code=0,
+            member_id=member.id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self._interval_ms(turn, now),
+            assignment=assignment,
+        )
+
+    def _interval_ms(self, turn: Turn, now: Now) -> int:
+        """Sooner where there is something to hear soon: ADR 10."""
+        interval_ms = self.limits.consumer_heartbeat_interval_ms
+        if turn.epoch > turn.target_epoch:
+            left_ms = wait_ms(self.kept, self.limits, now)
+            return min(interval_ms, max(left_ms, 1))
+        if turn.member.standing is Standing.UNRELEASED:
+            return min(interval_ms, SOON_MS)
+        return interval_ms
+
+    # Leaving
+
+    def leaving(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+        """Who it is that says it leaves."""
+        instance = request.instance_id
+        if instance is None:
+            member = self.kept.members.get(request.member_id)
+        else:
+            member = self.kept.by_instance(instance)
+            if member is not None and member.id != request.member_id:
+                raise self._fenced_twin(member, request.member_id, instance)
+        if member is None:
+            raise InvalidRequest(
+                Code.UNKNOWN_MEMBER_ID,
+                f"{request.member_id!r} is not a member of group {self.id!r}",
+            )
+        return member
+
+    def away(self, member: ConsumerMember) -> list[ConsumerRecord]:
+        """A static member goes for a while: what it has stays its own until its session ends."""
+        held = {t: dict.fromkeys(partitions, 0) for t, partitions in member.assigned.items()}
+        gone_away = replace(member, epoch=AWAY, assigned=held, revoking={})
+        revoke = self._seats[member.id].timers.get(REVOKE) if member.id in self._seats else None
+        if revoke is not None:
+            revoke.stop()
+        return [gone_away.stands(self.id)]
+
+    def remove(self, members: list[ConsumerMember]) -> list[ConsumerRecord]:
+        """They are out, and the group has a new epoch."""
+        records = self.kept.removal(members)
+        removed = {record.name for record in records}
+        regexes = {r: t for r, t in self.kept.regexes.items() if r not in removed}
+        names = self.kept.topics_without(members, None, regexes)
+        value = EpochValue(
+            epoch=self.kept.epoch + 1, metadata_hash=metadata_hash(names, self._topics)
+        )
+        records.append(ConsumerRecord(EPOCH_KEY, self.id, "", value))
+        for member in members:
+            self._unseat(member.id)
+        return records
+
+    def left(self, member: ConsumerMember, reason: str | None, now: Now) -> None:
+        self.story.happened(self.cause(Kind.LEFT, member, reason or ""), now)
+
+    def emptied(self, now: Now) -> None:
+        """The last one has gone: there is nobody to make targets for."""
+        self.story.joined(self.kept.epoch + 1, 0, None, None, now)
+
+    # Deadlines
+
+    def due(self, kind: str, member_id: str, now: Now) -> ConsumerMember | None:
+        """The member that must go, if that is so."""
+        member = self.kept.members.get(member_id)
+        seat = self._seats.get(member_id)
+        if member is None or seat is None:
+            return None
+        if kind == REVOKE and member.standing is not Standing.UNREVOKED:
+            return None
+        allowed = max(0, member.rebalance_timeout_ms)
+        waited = allowed
+        late = {REVOKE: Kind.LATE_REVOKE, JOIN: Kind.LATE_JOIN, SYNC: Kind.LATE_SYNC}.get(kind)
+        if late is None:
+            late = Kind.LATE_HEARTBEAT
+            allowed, waited = self.session_ms(member), now.ms - seat.heard_ms
+        cause = replace(self.cause(late, member), waited_ms=waited, allowed_ms=allowed)
+        self.story.happened(cause, now)
+        return member
+
+    # Commits
+
+    def check_commit(
+        self, member_id: str, epoch: int, version: int, topics: Iterable[tuple[str, int]]
+    ) -> Code:
+        """May these offsets be committed? An older epoch may, where it had the partition."""
+        kept = self.kept
+        if epoch < 0 and not kept.members:
+            return Code.NONE
+        member = kept.members.get(member_id)
+        if member is None:
+            return Code.UNKNOWN_MEMBER_ID
+        if member.classic is None and version < COMMIT_WITH_EPOCH_SINCE:
+            return Code.UNSUPPORTED_VERSION
+        if epoch == member.epoch:
+            return Code.NONE
+        stale = _stale(member)
+        if epoch > member.epoch:
+            return stale
+        for name, partition in topics:
+            topic = self._topics.find(name)
+            since = None if topic is None else member.held_since(topic.topic_id, partition)
+            if since is None or epoch < since:
+                return stale
+        return Code.NONE
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> Code:
+        if member_id is None and epoch < 0:
+            return Code.NONE
+        member = self.kept.members.get(member_id or "")
+        if member is None:
+            return Code.UNKNOWN_MEMBER_ID
+        return Code.NONE if epoch == member.epoch else _stale(member)
+
+    # Inside
+
+    def check_room(self) -> None:
+        limit = self.limits.consumer_members_max
+        if len(self.kept.members) >= limit:
+            raise InvalidRequest(
+                Code.GROUP_MAX_SIZE_REACHED,
+                f"group {self.id!r} has {limit} members, as many as group.consumer.max.size allows",
+            )
+
+    def session_ms(self, member: ConsumerMember) -> int:
+        if member.classic is not None:
+            return member.classic.session_timeout_ms
+        return self.limits.consumer_session_timeout_ms
+
+    def _heard(self, member: ConsumerMember, now: Now) -> None:
+        seat = self._seats.get(member.id)
+        if seat is None:
+            seat = self._seats[member.id] = Seat()
+        seat.heard_ms = now.ms
+        self._start(SESSION, member.id, now.ms + self.session_ms(member))
+
+    def _watch_revocation(self, member: ConsumerMember, now: Now) -> None:
+        """A member of the classic protocol is watched by its join instead."""
+        if member.standing is Standing.UNREVOKED and member.classic is None:
+            self._start(REVOKE, member.id, now.ms + max(0, member.rebalance_timeout_ms))
+        else:
+            self._stop(REVOKE, member.id)
+
+    def _start(self, kind: str, member_id: str, at: int) -> None:
+        timers = self._seats[member_id].timers
+        timer = timers.get(kind)
+        if timer is None:
+            timer = timers[kind] = Timer(TimerKey(kind, self.id, member_id))
+        self._timers.set(timer, at)
+
+    def _stop(self, kind: str, member_id: str) -> None:
+        timer = self._seats[member_id].timers.get(kind)
+        if timer is not None:
+            timer.stop()
+
+    def _runs(self, kind: str, member_id: str) -> bool:
+        timer = self._seats[member_id].timers.get(kind)
+        return timer is not None and timer.at is not None
+
+    def _unseat(self, member_id: str) -> None:
+        seat = self._seats.pop(member_id, None)
+        if seat is not None:
+            for timer in seat.timers.values():
+                timer.stop()
+
+    def _fenced_twin(self, holder: ConsumerMember, member_id: str, instance: str) -> Fenced:
+        return Fenced(
+            Code.FENCED_INSTANCE_ID,
+            f"instance id {instance!r} belongs to member {holder.id!r} now, not to {member_id!r}",
+        )
+
+    # The story
+
+    def cause(
+        self,
+        kind: Kind,
+        member: ConsumerMember,
+        reason: str = "",
+        topics: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+    ) -> Cause:
+        seat = self._seats.get(member.id)
+        return Cause(
+            kind,
+            member.id,
+            member.client_id,
+            member.client_host,
+            reason[:255],
+            topics_added=topics[0],
+            topics_dropped=topics[1],
+            instance=member.instance_id or "",
+            connection="" if seat is None else seat.connection,
+        )
+
+    def _tell(self, turn: Turn, now: Now) -> None:
+        member, story = turn.member, self.story
+        if turn.bumped:
+            topics = difference(turn.began.topics, member.topics)
+            if turn.is_new:
+                story.happened(self.cause(Kind.JOINED, member), now)
+            elif turn.resubscribed:
+                story.happened(self.cause(Kind.RESUBSCRIBED, member, topics=topics), now)
+            else:
+                story.happened(Cause(Kind.PARTITIONS_CHANGED), now)
+        elif turn.replaced is not None:
+            story.noted(self.cause(Kind.REPLACED, member), now)
+        if turn.targets is not None:
+            self._unsettled = dict.fromkeys(turn.targets)
+            story.joined(turn.epoch, len(turn.targets), turn.assignor, None, now)
+        if self._unsettled and turn.epoch == turn.target_epoch:
+            self._settle(turn, now)
+
+    def _settle(self, turn: Turn, now: Now) -> None:
+        member = turn.member
+        if not member.has_reached(turn.target_epoch) or member.id not in self._unsettled:
+            return
+        del self._unsettled[member.id]
+        self.story.arrived(member.id, member.client_id, member.client_host, now)
+        if not self._unsettled:
+            targets = self.kept.targets if turn.targets is None else turn.targets
+            shares = {
+                member_id: tuple(partitions_of(target, self._topics))
+                for member_id, target in targets.items()
+            }
+            self.story.assigned(shares, now)
+
+
+def owned_by(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
+    if request.topic_partitions is None:
+        return None
+    return {topic.topic_id: topic.partitions for topic in request.topic_partitions}
+
+
+def _described(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
+) -> ConsumerMember:
+    """What the request leaves out is as it was."""
+    topics = member.topics
+    if request.subscribed_topic_names is not None:
+        topics = tuple(sorted(set(request.subscribed_topic_names)))
+    regex = request.subscribed_topic_regex
+    timeout = request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=request.instance_id or member.instance_id,
+        rack=request.rack_id or member.rack,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout == -1 else timeout,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        topics=topics,
+        regex=member.regex if regex is None else regex,
+        assignor=request.server_assignor or member.assignor,
+        classic=None,
+    )
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
+    """A member whose last answer was lost is one epoch behind, and owns nothing it should not."""
+    if epoch in (JOINING, member.epoch):
+        return
+    missed_one = (
+        epoch == member.previous_epoch
+        and epoch < member.epoch
+        and owned is not None
+        and all(
+            partition in member.assigned.get(topic_id, ())
+            for topic_id, partitions in owned.items()
+            for partition in partitions
+        )
+    )
+    if not missed_one:
+        raise Fenced(
+            Code.FENCED_MEMBER_EPOCH,
+            f"member {member.id!r} is at epoch {member.epoch}, not {epoch}; it must give up its "
+            "partitions and rejoin",
+        )
+
+
+def _stale(member: ConsumerMember) -> Code:
+    return Code.STALE_MEMBER_EPOCH if member.classic is None else Code.ILLEGAL_GENERATION

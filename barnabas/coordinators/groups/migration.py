@@ -1,0 +1,163 @@
+"""Turns a living group from the classic protocol to the new one, and back.
+
+In: the group as it is. Out: records that end the one and begin the other.
+Always: who owns what stays, as far as it is known; a partition that two members claim goes to the
+first. What cannot be carried over (another program's protocol, an assignor's own data) is refused.
+Not here: whether the policy allows it (consumer_verbs.py).
+"""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from barnabas.coordinators.groups.classic import ClassicGroup
+from barnabas.coordinators.groups.consumer_member import (
+    ClassicSide,
+    ConsumerMember,
+    Target,
+    target_record,
+)
+from barnabas.coordinators.groups.consumer_records import (
+    EPOCH_KEY,
+    TARGET_EPOCH_KEY,
+    ConsumerRecord,
+    EpochValue,
+    TargetEpochValue,
+)
+from barnabas.coordinators.groups.consumer_state import ConsumerState
+from barnabas.coordinators.groups.member import Member
+from barnabas.coordinators.groups.records import (
+    GroupMember,
+    GroupMetadataValue,
+    GroupRecord,
+    Record,
+)
+from barnabas.coordinators.groups.subscription import CONSUMER, subscription_of, version_of
+from barnabas.coordinators.groups.target import as_consumer_protocol
+from barnabas.coordinators.groups.topics import Topics, metadata_hash
+from barnabas.coordinators.runtime import Now
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+
+
+def upgrade(group: ClassicGroup, topics: Topics) -> list[ConsumerRecord]:
+    """The members as they are, each at the epoch that its generation was."""
+    epoch = group.generation
+    taken: set[tuple[UUID, int]] = set()
+    members = []
+    names: set[str] = set()
+    for classic in group.roster.members.values():
+        member = _upgraded(classic, group, taken, topics)
+        members.append(member)
+        names.update(member.topics)
+    records = [member.wants(group.id) for member in members]
+    value = EpochValue(epoch=epoch, metadata_hash=metadata_hash(names, topics))
+    records.append(ConsumerRecord(EPOCH_KEY, group.id, "", value))
+    for member in members:
+        target = {t: tuple(sorted(held)) for t, held in member.assigned.items()}
+        records.append(target_record(group.id, member.id, target))
+    targets = TargetEpochValue(assignment_epoch=epoch)
+    records.append(ConsumerRecord(TARGET_EPOCH_KEY, group.id, "", targets))
+    records += (member.stands(group.id) for member in members)
+    return records
+
+
+def _upgraded(
+    member: Member, group: ClassicGroup, taken: set[tuple[UUID, int]], topics: Topics
+) -> ConsumerMember:
+    subscription = subscription_of(member.protocols.get(group.protocol or "", b""))
+    if subscription is None:
+        # The first join phase is not over: no protocol has been chosen.
+        subscription = subscription_of(next(iter(member.protocols.values()), b""))
+    if subscription is None:
+        raise _not_possible(group.id, f"the subscription of {member.id!r} cannot be read")
+    held: dict[UUID, dict[int, int]] = {}
+    for topic_id, partitions in _assigned(member, group.id, topics).items():
+        mine = [p for p in partitions if (topic_id, p) not in taken]
+        taken.update((topic_id, p) for p in mine)
+        if mine:
+            held[topic_id] = dict.fromkeys(mine, group.generation)
+    return ConsumerMember(
+        member.id,
+        epoch=group.generation,
+        previous_epoch=group.generation,
+        instance_id=member.instance_id,
+        rack=subscription.rack_id or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=tuple(sorted(set(subscription.topics))),
+        assigned=held,
+        classic=ClassicSide(member.session_timeout_ms, tuple(member.protocols.items())),
+    )
+
+
+def _assigned(member: Member, group_id: str, topics: Topics) -> dict[UUID, list[int]]:
+    if not member.assignment:
+        return {}
+    version = min(max(version_of(member.assignment), 0), 3)
+    try:
+        given = ConsumerProtocolAssignment.decode(member.assignment, version, 2)
+    except KafkaError:
+        raise _not_possible(group_id, f"the assignment of {member.id!r} cannot be read") from None
+    if given.user_data:
+        raise _not_possible(group_id, "its assignor keeps data of its own in the assignments")
+    return {
+        found.topic_id: sorted(set(topic.partitions))
+        for topic in given.assigned_partitions
+        if (found := topics.find(topic.topic)) is not None
+    }
+
+
+def _not_possible(group_id: str, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        Code.GROUP_ID_NOT_FOUND,
+        f"group {group_id!r} cannot change to the new protocol while it has members: {why}",
+    )
+
+
+def downgrade(
+    kept: ConsumerState, leaving: Iterable[ConsumerMember], topics: Topics, now: Now
+) -> tuple[list[Record], GroupMetadataValue]:
+    """All that stay speak the classic protocol: their targets become a generation."""
+    gone = {member.id for member in leaving}
+    members = [member for member in kept.members.values() if member.id not in gone]
+    sides = {member.id: dict(member.classic.protocols) for member in members if member.classic}
+    protocol = _vote(list(sides.values())) if members else None
+    value = GroupMetadataValue(
+        protocol_type=CONSUMER,
+        generation=kept.epoch,
+        protocol=protocol,
+        leader=members[0].id if members else None,
+        current_state_timestamp=now.wall_ms,
+        members=[
+            _downgraded(member, sides[member.id][protocol or ""], kept.target(member.id), topics)
+            for member in members
+        ],
+    )
+    records: list[Record] = [*kept.tombstones(), GroupRecord(kept.id, value)]
+    return records, value
+
+
+def _vote(sides: Sequence[dict[str, bytes]]) -> str:
+    """Each member's first choice among what all know; most votes win."""
+    votes: dict[str, int] = {}
+    for side in sides:
+        choice = next(name for name in side if all(name in other for other in sides))
+        votes[choice] = votes.get(choice, 0) + 1
+    return max(votes, key=votes.__getitem__)
+
+
+def _downgraded(
+    member: ConsumerMember, subscription: bytes, target: Target, topics: Topics
+) -> GroupMember:
+    assert member.classic is not None
+    return GroupMember(
+        member_id=member.id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.classic.session_timeout_ms,
+        subscription=subscription,
+        assignment=as_consumer_protocol(target, topics, version_of(subscription)),
+    )
