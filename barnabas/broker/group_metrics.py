@@ -14,7 +14,7 @@ from barnabas.broker.group_pace import Rate, end_offset
 from barnabas.coordinators.groups.chronicle import SECONDS, Durations
 from barnabas.model.errors import KafkaError
 from barnabas.model.ports import FileSlice
-from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader
+from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader, time_about
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -121,17 +121,13 @@ def _unread(broker: "Broker", place: Place) -> FileSlice | None:
 
 
 def _timestamp(part: FileSlice | None, offset: int) -> int | None:
-    """Of a record in the middle of its batch, about: no record is unpacked for it."""
     if part is None:
         return None
     try:
         header = BatchHeader._make(HEADER.unpack(part.file.read(part.position, HEADER_SIZE)))
     except (KafkaError, OSError, ValueError, StructError):  # deleted or closed in the meantime
         return None
-    if header.base_timestamp < 0:
-        return None
-    share = min(1.0, max(0, offset - header.base_offset) / max(1, header.last_offset_delta))
-    return header.base_timestamp + int((header.max_timestamp - header.base_timestamp) * share)
+    return time_about(header, offset)
 
 
 def families(groups: "Coordination", figures: GroupFigures) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 from barnabas.client.aio import open_cluster
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, check_partition
+from barnabas.client.groups.reporting import GroupReports
 from barnabas.client.metadata import Topic, View
 from barnabas.config.client import Settings, Value
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
@@ -50,7 +51,7 @@ class OffsetAt(NamedTuple):
     timestamp: int
 
 
-class Admin:
+class Admin(GroupReports):
     """Administration of one cluster. `cluster`: one that is open already, and stays so."""
 
     def __init__(

@@ -32,6 +32,8 @@ NO_SEQUENCE = -1
 LENGTH_MAX = 0x7FFF_FFFF
 
 _CRC = Struct(">I")
+_PRODUCER = Struct(">qhi")
+_PRODUCER_POSITION = 43
 _PREFIX = Struct(">qiib")
 _PREFIX_SIZE = _PREFIX.size
 
@@ -87,6 +89,16 @@ def read_header(view: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
+def time_about(header: BatchHeader, offset: int) -> int | None:
+    """About when the record at `offset` was written, without unpacking it; None if unknown."""
+    if header.attributes & LOG_APPEND_TIME:
+        return header.max_timestamp
+    if header.base_timestamp < 0:
+        return None
+    share = min(1.0, max(0, offset - header.base_offset) / max(1, header.last_offset_delta))
+    return header.base_timestamp + int((header.max_timestamp - header.base_timestamp) * share)
+
+
 def check_crc(view: Buffer, header: BatchHeader, position: int = 0) -> None:
     """Corrupt unless the batch at `position` has the checksum that it states."""
     body = memoryview(view)[position + ATTRIBUTES_POSITION : position + header.size]
@@ -106,6 +118,12 @@ def write_header(batch: bytearray, header: BatchHeader) -> None:
     HEADER.pack_into(
         batch, 0, header.base_offset, length, header.leader_epoch, MAGIC, 0, *header[5:]
     )
+    _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
+
+
+def rewrite_producer(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> None:
+    """Give a whole batch another producer id, epoch and first sequence number."""
+    _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, epoch, sequence)
     _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
 
 

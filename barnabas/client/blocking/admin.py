@@ -4,12 +4,13 @@ from typing import Self
 
 from barnabas.client.admin import Admin as Flows
 from barnabas.client.blocking import open_cluster
+from barnabas.client.blocking.groups import GroupReports
 from barnabas.client.blocking.net import mirrored
 from barnabas.client.cluster import Cluster
 from barnabas.config.client import Settings, Value
 
 
-class Admin:
+class Admin(GroupReports):
     """Administration of one cluster. `cluster`: one that is open already, and stays so."""
 
     def __init__(

@@ -1,0 +1,386 @@
+"""What an administrator asks about groups: lists, descriptions, offsets, stories; moves, deletes.
+
+Flows over `Net`, mixed into Admin. Works with any broker that speaks Kafka's protocol; stories
+are there where the broker is ours.
+Always: a group is asked for at its coordinator; errors raise and name the group.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.client.errors import check, check_partition, error_of
+from barnabas.client.groups.answers import (
+    Description,
+    classic_member,
+    committed,
+    new_member,
+    one_batch,
+    time_of,
+)
+from barnabas.client.groups.report import CLASSIC, CONSUMER, Committed, GroupListing
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.apis import APIS
+from barnabas.wire.messages import (
+    consumer_group_describe,
+    delete_groups,
+    describe_groups,
+    fetch,
+    group_story,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Cluster
+    from barnabas.client.net import Connection
+
+NAMES_UNTIL = 9  # of OffsetCommit and OffsetFetch: later versions know topics by id only
+SEVERAL_SINCE = 8  # of OffsetFetch
+FETCH_NAMES_UNTIL = 12
+STORIES_AT_ONCE = 100
+GROUP_STORY = 20_000
+CONSUMER_GROUP_DESCRIBE = 69
+_BUSY = (Code.UNKNOWN_MEMBER_ID, Code.NON_EMPTY_GROUP, Code.ILLEGAL_GENERATION)
+
+
+def no_group(group: str) -> InvalidRequest:
+    return InvalidRequest(Code.GROUP_ID_NOT_FOUND, f"there is no group {group!r}")
+
+
+class GroupCalls:
+    """Mixed into Admin."""
+
+    _cluster: "Cluster"
+
+    async def groups(self) -> list[GroupListing]:
+        """Every group there is, by name."""
+
+        async def attempt() -> list[GroupListing]:
+            found: list[GroupListing] = []
+            for broker in (await self._cluster.view()).brokers:
+                connection = await self._cluster.broker(broker)
+                response = await connection.call(
+                    list_groups.ListGroupsRequest(),
+                    list_groups.ListGroupsResponse,
+                    timeout_ms=self._cluster.timeout_ms,
+                )
+                check(response.error_code, about=f"groups of broker {broker}")
+                found += [
+                    GroupListing(
+                        each.group_id,
+                        each.protocol_type,
+                        each.group_state,
+                        each.group_type.lower(),
+                        broker,
+                    )
+                    for each in response.groups
+                ]
+            return sorted(found)
+
+        return await self._cluster.retrying(attempt)
+
+    async def describe_group(self, group: str) -> Description:
+        """State and members; GROUP_ID_NOT_FOUND when there is none."""
+        found = (await self.describe_groups([group])).get(group)
+        if found is None:
+            raise no_group(group)
+        return found
+
+    async def describe_groups(self, groups: Iterable[str]) -> dict[str, Description]:
+        """Those of them that are there."""
+        wanted = list(groups)
+
+        async def attempt() -> dict[str, Description]:
+            found: dict[str, Description] = {}
+            for connection, ids in await self._by_coordinator(wanted):
+                found |= await self._describe_new(connection, ids)
+                older = [id_ for id_ in ids if id_ not in found]
+                if older:
+                    found |= await self._describe_classic(connection, older)
+            return found
+
+        return await self._cluster.retrying(attempt)
+
+    async def group_offsets(self, group: str) -> dict[TopicPartition, Committed]:
+        """All that the group has committed; empty for a group that does not exist."""
+        return (await self.groups_offsets([group]))[group]
+
+    async def groups_offsets(
+        self, groups: Iterable[str]
+    ) -> dict[str, dict[TopicPartition, Committed]]:
+        wanted = list(groups)
+
+        async def attempt() -> dict[str, dict[TopicPartition, Committed]]:
+            found: dict[str, dict[TopicPartition, Committed]] = {id_: {} for id_ in wanted}
+            for connection, ids in await self._by_coordinator(wanted):
+                found |= await self._offsets(connection, ids)
+            return found
+
+        return await self._cluster.retrying(attempt)
+
+    async def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> None:
+        """Move a group that has no members. All partitions, or an error that names the first."""
+        request = offset_commit.OffsetCommitRequest(
+            group_id=group,
+            member_id="",
+            topics=[
+                offset_commit.OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        offset_commit.OffsetCommitRequestPartition(
+                            partition_index=at.partition,
+                            committed_offset=offsets[at].offset,
+                            committed_leader_epoch=offsets[at].leader_epoch,
+                            committed_metadata=offsets[at].metadata,
+                        )
+                        for at in partitions
+                    ],
+                )
+                for topic, partitions in by_topic(offsets).items()
+            ],
+        )
+
+        async def attempt() -> None:
+            connection = await self._cluster.coordinator(group)
+            response = await connection.call(
+                request,
+                offset_commit.OffsetCommitResponse,
+                timeout_ms=self._cluster.timeout_ms,
+                version_max=NAMES_UNTIL,
+            )
+            for topic in response.topics:
+                for each in topic.partitions:
+                    at = TopicPartition(topic.name, each.partition_index)
+                    _check_move(each.error_code, group, f"group {group!r}, {at}")
+
+        await self._cluster.retrying(attempt)
+
+    async def delete_group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget what was committed for these partitions."""
+        request = offset_delete.OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                offset_delete.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=[
+                        offset_delete.OffsetDeleteRequestPartition(partition_index=at.partition)
+                        for at in of_topic
+                    ],
+                )
+                for topic, of_topic in by_topic(partitions).items()
+            ],
+        )
+
+        async def attempt() -> None:
+            connection = await self._cluster.coordinator(group)
+            response = await connection.call(
+                request,
+                offset_delete.OffsetDeleteResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            _check_move(response.error_code, group, f"group {group!r}")
+            for topic in response.topics:
+                for each in topic.partitions:
+                    at = TopicPartition(topic.name, each.partition_index)
+                    _check_move(each.error_code, group, f"group {group!r}, {at}")
+
+        await self._cluster.retrying(attempt)
+
+    async def delete_group(self, group: str) -> None:
+        """A group without members, and all its offsets."""
+
+        async def attempt() -> None:
+            connection = await self._cluster.coordinator(group)
+            response = await connection.call(
+                delete_groups.DeleteGroupsRequest(groups_names=[group]),
+                delete_groups.DeleteGroupsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            for result in response.results:
+                if result.error_code == Code.GROUP_ID_NOT_FOUND:
+                    raise no_group(group)
+                _check_move(result.error_code, group, f"group {group!r}")
+
+        await self._cluster.retrying(attempt)
+
+    async def group_stories(self, groups: Iterable[str]) -> dict[str, group_story.ToldGroup]:
+        """Of those that have one to tell: none where the broker is not ours."""
+        wanted = list(groups)
+
+        async def attempt() -> dict[str, group_story.ToldGroup]:
+            found: dict[str, group_story.ToldGroup] = {}
+            for connection, ids in await self._by_coordinator(wanted):
+                if not _offers(connection, GROUP_STORY):
+                    continue
+                for first in range(0, len(ids), STORIES_AT_ONCE):
+                    response = await connection.call(
+                        group_story.GroupStoryRequest(
+                            group_ids=ids[first : first + STORIES_AT_ONCE]
+                        ),
+                        group_story.GroupStoryResponse,
+                        timeout_ms=self._cluster.timeout_ms,
+                    )
+                    for told in response.groups:
+                        if told.error_code != Code.GROUP_ID_NOT_FOUND:
+                            check(told.error_code, told.error_message, about=told.group_id)
+                            found[told.group_id] = told
+            return found
+
+        return await self._cluster.retrying(attempt)
+
+    async def times_at(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """When the record at each offset was written, about; left out where there is none.
+
+        One small fetch for each.
+        """
+
+        async def attempt() -> dict[TopicPartition, int]:
+            found: dict[TopicPartition, int] = {}
+            for broker, partitions in (await self._cluster.by_leader(offsets)).items():
+                connection = await self._cluster.broker(broker)
+                sent = [
+                    connection.send(
+                        one_batch(at, offsets[at]),
+                        fetch.FetchResponse,
+                        timeout_ms=self._cluster.timeout_ms,
+                        version_max=FETCH_NAMES_UNTIL,
+                    )
+                    for at in partitions
+                ]
+                for at, waiting in zip(partitions, sent, strict=True):
+                    time_ms = time_of(await waiting, offsets[at])
+                    if time_ms is not None:
+                        found[at] = time_ms
+            return found
+
+        return await self._cluster.retrying(attempt)
+
+    # Inside
+
+    async def _by_coordinator(self, groups: list[str]) -> list[tuple["Connection", list[str]]]:
+        by_broker: dict[int, list[str]] = {}
+        for group in groups:
+            if not group:
+                raise InvalidRequest(Code.INVALID_GROUP_ID, "a group needs a name")
+            by_broker.setdefault(await self._cluster.coordinator_id(group), []).append(group)
+        return [(await self._cluster.broker(broker), ids) for broker, ids in by_broker.items()]
+
+    async def _describe_new(
+        self, connection: "Connection", groups: list[str]
+    ) -> dict[str, Description]:
+        if not _offers(connection, CONSUMER_GROUP_DESCRIBE):
+            return {}
+        response = await connection.call(
+            consumer_group_describe.ConsumerGroupDescribeRequest(
+                group_ids=groups, include_authorized_operations=False
+            ),
+            consumer_group_describe.ConsumerGroupDescribeResponse,
+            timeout_ms=self._cluster.timeout_ms,
+        )
+        found = {}
+        for each in response.groups:
+            # A classic group is not found by this API, or is of the wrong kind for it.
+            if each.error_code in (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION):
+                continue
+            check(each.error_code, each.error_message, about=f"group {each.group_id!r}")
+            found[each.group_id] = Description(
+                each.group_id,
+                each.group_state,
+                CONSUMER,
+                CONSUMER,
+                each.assignor_name,
+                each.group_epoch,
+                tuple(new_member(member) for member in each.members),
+            )
+        return found
+
+    async def _describe_classic(
+        self, connection: "Connection", groups: list[str]
+    ) -> dict[str, Description]:
+        response = await connection.call(
+            describe_groups.DescribeGroupsRequest(groups=groups),
+            describe_groups.DescribeGroupsResponse,
+            timeout_ms=self._cluster.timeout_ms,
+        )
+        found = {}
+        for each in response.groups:
+            if each.error_code == Code.GROUP_ID_NOT_FOUND or each.group_state == "Dead":
+                continue
+            check(each.error_code, each.error_message, about=f"group {each.group_id!r}")
+            found[each.group_id] = Description(
+                each.group_id,
+                each.group_state,
+                CLASSIC,
+                each.protocol_type,
+                each.protocol_data,
+                None,
+                tuple(
+                    classic_member(member, each.protocol_type in (CONSUMER, ""))
+                    for member in each.members
+                ),
+            )
+        return found
+
+    async def _offsets(
+        self, connection: "Connection", groups: list[str]
+    ) -> dict[str, dict[TopicPartition, Committed]]:
+        if connection.version_of(offset_fetch.OffsetFetchRequest.api_key) < SEVERAL_SINCE:
+            return {group: await self._offsets_of_one(connection, group) for group in groups}
+        response = await connection.call(
+            offset_fetch.OffsetFetchRequest(
+                groups=[
+                    offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=None)
+                    for group in groups
+                ]
+            ),
+            offset_fetch.OffsetFetchResponse,
+            timeout_ms=self._cluster.timeout_ms,
+            version_max=NAMES_UNTIL,
+        )
+        found: dict[str, dict[TopicPartition, Committed]] = {}
+        for each in response.groups:
+            check(each.error_code, about=f"group {each.group_id!r}")
+            found[each.group_id] = committed(each.topics, each.group_id)
+        return found
+
+    async def _offsets_of_one(
+        self, connection: "Connection", group: str
+    ) -> dict[TopicPartition, Committed]:
+        response = await connection.call(
+            offset_fetch.OffsetFetchRequest(group_id=group, topics=None),
+            offset_fetch.OffsetFetchResponse,
+            timeout_ms=self._cluster.timeout_ms,
+            version_max=SEVERAL_SINCE - 1,
+        )
+        check(response.error_code, about=f"group {group!r}")
+        return committed(response.topics, group)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for at in partitions:
+        found.setdefault(at.topic, []).append(at)
+    return found
+
+
+def _offers(connection: "Connection", api_key: int) -> bool:
+    try:
+        connection.version_of(APIS[api_key].key)
+    except KafkaError:
+        return False
+    return True
+
+
+def _check_move(number: int, group: str, about: str) -> None:
+    if number in _BUSY:
+        raise InvalidRequest(
+            Code.NON_EMPTY_GROUP, f"group {group!r} has members: stop them first, then try again"
+        )
+    if number == Code.GROUP_SUBSCRIBED_TO_TOPIC:
+        raise error_of(number, "its members subscribe to it: stop them first", about=about)
+    check_partition(number, about=about)

@@ -1,0 +1,225 @@
+"""Gathers all that can be learnt of a group into one report, or a line about every group.
+
+Flows over `Net`, mixed into Admin.
+Always: a topic that is gone takes nothing but its own partitions out of a report; how old unread
+records are is asked for the partitions with the most of them, up to a limit.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.client.groups.answers import Description
+from barnabas.client.groups.calls import GroupCalls
+from barnabas.client.groups.report import (
+    Committed,
+    GroupListing,
+    GroupReport,
+    MemberReport,
+    Pace,
+    PartitionReport,
+)
+from barnabas.client.metadata import View
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.admin import OffsetAt
+
+EARLIEST = -2
+LATEST = -1
+TIMES_MAX = 100
+
+
+class GroupSummary(NamedTuple):
+    """A group in a list, with how many read and how much waits."""
+
+    listing: GroupListing
+    members: int
+    lag: int | None
+
+
+class _Bounds(NamedTuple):
+    start: int
+    end: int
+
+
+class GroupReports(GroupCalls):
+    """Mixed into Admin."""
+
+    async def offsets(
+        self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
+    ) -> "dict[TopicPartition, OffsetAt]":
+        raise NotImplementedError("Admin has it")
+
+    async def group_report(self, group: str) -> GroupReport:
+        """GROUP_ID_NOT_FOUND when there is none."""
+        described = await self.describe_group(group)
+        committed = await self.group_offsets(group)
+        story = (await self.group_stories([group])).get(group)
+        owners = {at: member.id for member in described.members for at in member.owned}
+        topics = {at.topic for at in (*committed, *owners)}
+        topics.update(topic for member in described.members for topic in member.topics)
+        view = await self._existing(topics)
+        bounds = await self._bounds(view, (*committed, *owners))
+        first_unread = {
+            at: max(given.offset, bounds[at].start)
+            for at, given in committed.items()
+            if at in bounds and given.offset < bounds[at].end
+        }
+        times = await self.times_at(_most_behind(first_unread, bounds))
+        now_ms = self._cluster.net.wall_ms() if story is None else story.now_ms
+        told = _told_partitions(story)
+        return GroupReport(
+            group=group,
+            state=described.state,
+            type=described.type,
+            assignor=described.assignor,
+            coordinator=await self._coordinator(group),
+            generation=_generation(described, story),
+            protocol_type=described.protocol_type,
+            members=_with_story(described.members, story),
+            partitions=_with_owners(
+                owners,
+                (
+                    _partition(at, committed.get(at), bound, told.get(at), now_ms, times.get(at))
+                    for at, bound in sorted(bounds.items())
+                ),
+            ),
+            chapters=() if story is None else tuple(story.chapters),
+            notes=() if story is None else tuple(story.notes),
+            has_story=story is not None,
+            now_ms=now_ms,
+            topic_partitions={
+                name: len(topic.partitions) for name, topic in sorted(view.topics.items())
+            },
+        )
+
+    async def group_summaries(self) -> list[GroupSummary]:
+        """Every group, by name."""
+        listed = await self.groups()
+        names = [listing.group for listing in listed]
+        described = await self.describe_groups(names)
+        offsets = await self.groups_offsets(names)
+        every = {at for committed in offsets.values() for at in committed}
+        bounds = await self._bounds(await self._existing({at.topic for at in every}), every)
+        return [
+            GroupSummary(
+                listing if group is None else listing._replace(state=group.state, type=group.type),
+                0 if group is None else len(group.members),
+                _lag(offsets[listing.group], bounds),
+            )
+            for listing in listed
+            for group in (described.get(listing.group),)
+        ]
+
+    async def _coordinator(self, group: str) -> str:
+        id_ = await self._cluster.coordinator_id(group)
+        broker = (await self._cluster.view()).brokers.get(id_)
+        return str(id_) if broker is None else f"{id_} ({broker.address})"
+
+    async def _existing(self, topics: Iterable[str]) -> View:
+        """Names that are none (a regular expression) are not there either."""
+        wanted = sorted(topic for topic in topics if not topic.startswith("/"))
+        return await self._cluster.retrying(lambda: self._cluster.view_of(wanted))
+
+    async def _bounds(
+        self, view: View, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, _Bounds]:
+        there = {
+            TopicPartition(name, partition.number)
+            for name, topic in view.topics.items()
+            for partition in topic.partitions
+            if partition.leader >= 0
+        }
+        wanted = sorted(set(partitions) & there)
+        if not wanted:
+            return {}
+        starts = await self.offsets(dict.fromkeys(wanted, EARLIEST))
+        ends = await self.offsets(dict.fromkeys(wanted, LATEST))
+        return {at: _Bounds(starts[at].offset, ends[at].offset) for at in wanted}
+
+
+def _lag(
+    committed: Mapping[TopicPartition, Committed], bounds: Mapping[TopicPartition, _Bounds]
+) -> int | None:
+    behind = [
+        max(0, bounds[at].end - given.offset) for at, given in committed.items() if at in bounds
+    ]
+    return sum(behind) if behind else None
+
+
+def _most_behind(
+    first_unread: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, _Bounds]
+) -> dict[TopicPartition, int]:
+    by_lag = sorted(first_unread, key=lambda at: first_unread[at] - bounds[at].end)
+    return {at: first_unread[at] for at in by_lag[:TIMES_MAX]}
+
+
+def _generation(described: Description, story: ToldGroup | None) -> int | None:
+    if described.epoch is not None:
+        return described.epoch
+    known = [chapter.generation for chapter in story.chapters] if story is not None else []
+    return max(known, default=None) if max(known, default=-1) >= 0 else None
+
+
+def _told_partitions(story: ToldGroup | None) -> dict[TopicPartition, ToldPartition]:
+    if story is None:
+        return {}
+    return {TopicPartition(each.topic, each.partition): each for each in story.partitions}
+
+
+def _with_story(
+    members: tuple[MemberReport, ...], story: ToldGroup | None
+) -> tuple[MemberReport, ...]:
+    told: dict[str, ToldMember] = {}
+    if story is not None:
+        told = {each.member_id: each for each in story.members}
+    return tuple(
+        replace(
+            member,
+            session_timeout_ms=told[member.id].session_timeout_ms,
+            rebalance_timeout_ms=told[member.id].rebalance_timeout_ms,
+            silent_ms=told[member.id].silent_ms,
+            awaited=told[member.id].awaited,
+            protocols=tuple(told[member.id].protocols),
+        )
+        if member.id in told
+        else member
+        for member in members
+    )
+
+
+def _partition(
+    at: TopicPartition,
+    committed: Committed | None,
+    bounds: _Bounds,
+    told: ToldPartition | None,
+    now_ms: int,
+    unread_since_ms: int | None,
+) -> PartitionReport:
+    ago: int | None = None
+    pace: Pace | None = None
+    if told is not None:
+        ago = max(0, now_ms - told.committed_at_ms)
+        if told.pace_ms > 0:
+            pace = Pace(told.pace_ms, told.consumed, told.produced)
+    unread_ms = None if unread_since_ms is None else max(0, now_ms - unread_since_ms)
+    if committed is not None and committed.offset >= bounds.end:
+        unread_ms = 0
+    return PartitionReport(
+        at,
+        None if committed is None else committed.offset,
+        bounds.start,
+        bounds.end,
+        metadata="" if committed is None else committed.metadata,
+        unread_ms=unread_ms,
+        committed_ago_ms=ago,
+        pace=pace,
+    )
+
+
+def _with_owners(
+    owners: Mapping[TopicPartition, str], partitions: Iterable[PartitionReport]
+) -> tuple[PartitionReport, ...]:
+    return tuple(replace(each, owner=owners.get(each.at)) for each in partitions)
