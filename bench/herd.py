@@ -37,6 +37,7 @@ SESSION_MS = 1_800_000  # nobody expires between rounds
 REBALANCE_MS = 60_000
 JOIN, SYNC, HEARTBEAT, COMMIT, FIND = 3, 3, 4, 8, 4  # versions
 CORRELATION = 7
+COMING_UP = (14, 15, 16)  # coordinator loading, not available, not this one
 TIMEOUT_S = 60
 _SIZE = Struct(">i")
 
@@ -241,12 +242,26 @@ def check_commit(answer: Message) -> None:
         raise RuntimeError(f"a commit was refused: {codes}")
 
 
+def commit(line: Line, request: OffsetCommitRequest) -> None:
+    """Again and again while the coordinator of this group is still coming up."""
+    deadline = time.perf_counter() + TIMEOUT_S
+    while True:
+        answer = line.call(request, COMMIT)
+        assert isinstance(answer, OffsetCommitResponse)
+        if answer.topics[0].partitions[0].error_code not in COMING_UP:
+            break
+        if time.perf_counter() > deadline:
+            raise TimeoutError(f"no coordinator for {request.group_id}")
+        time.sleep(0.05)
+    check_commit(answer)
+
+
 def commit_over_and_over(servers: str, topic: str, lines: int, count: int) -> float:
     """Seconds for `count` commits of one partition, each line a group that awaits its reply."""
     opened = [Line(servers) for _ in range(lines)]
     for number, line in enumerate(opened):
         open_coordinator(line, f"committer-{number}")
-        check_commit(line.call(commit_request(f"committer-{number}", topic, range(1)), COMMIT))
+        commit(line, commit_request(f"committer-{number}", topic, range(1)))
     epoll = Epoll(opened)
     started = time.perf_counter()
     for line in opened:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from barnabas.broker.coordination import Coordination
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
+GROUPS_TOPIC = "__consumer_offsets"
 OWN_FILES = 24  # listeners, the keeper, checkpoints, whatever a library opens for itself
 
 
@@ -87,7 +88,8 @@ class Broker:
             self.config.socket_request_max_bytes,
         )
         self.housekeeping = Housekeeping(self, self._door)
-        self.coordination: Coordination | None = None  # made when a group is first asked for
+        self.coordination: Coordination | None = None  # made when there is a group to ask for
+        self._to_load: asyncio.Handle | None = None
         self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
         self.failure = ""
         self.cluster_id = ""
@@ -123,6 +125,14 @@ class Broker:
                 self._network.listen(listener.host, listener.port, self._accepted)
             )
         self._advertise()
+        if self.topics.get(GROUPS_TOPIC) is not None:
+            # Behind the first answers, in slices; who asks for a group meanwhile is told so.
+            self._to_load = self.loop.call_soon(self._load_groups)
+
+    def _load_groups(self) -> None:
+        from barnabas.broker.coordination import coordination
+
+        coordination(self)
 
     def _advertise(self) -> None:
         listening = self._listening[0]
@@ -161,6 +171,8 @@ class Broker:
             connection.close("")
         if self._metrics is not None:
             self._metrics.close()
+        if self._to_load is not None:
+            self._to_load.cancel()
         if self.coordination is not None:
             self.coordination.stop()
         await self.housekeeping.stop()

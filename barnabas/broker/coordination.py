@@ -5,13 +5,17 @@ Always: nothing is answered from a shard that is still being read back; reading 
 the loop for longer than a slice, and reads no disk on it.
 Not here: the decisions (coordinators/groups), the shape of requests (handlers/).
 
-Made when the first request about a group comes: a broker without groups never imports any of it.
+Made at the start of a broker that has kept groups, or when the first request about one comes: a
+broker without groups never imports any of it.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+from barnabas.assignment.group import Topic as SeenTopic
 from barnabas.broker.dispatch import Call
 from barnabas.broker.group_pace import SAMPLE_MS, Pace
 from barnabas.broker.later import Later
@@ -30,7 +34,7 @@ from barnabas.wire.records import iter_batches
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.topic import Topic
+    from barnabas.broker.topic import Topic, Topics
 
 OFFSETS_TOPIC = "__consumer_offsets"
 LOAD_BYTES = 1 << 20
@@ -66,6 +70,26 @@ class PartitionJournal:
             raise Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self._partition.name} is gone")
         appended = self._partition.append(memoryview(batch), ACKS_ALL, self._clock.wall_ms())
         return appended.last_offset
+
+
+class TopicsSeen:
+    """The broker's topics, as the coordinator wants to see them."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self, topics: "Topics") -> None:
+        self._topics = topics
+
+    def find(self, name: str) -> SeenTopic | None:
+        topic = self._topics.get(name)
+        return None if topic is None else SeenTopic(len(topic.partitions), topic.id)
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        topic = self._topics.by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def names(self) -> list[str]:
+        return [topic.name for topic in self._topics]
 
 
 class Coordination:
@@ -134,10 +158,12 @@ class Coordination:
         self._topic = topic
         self._partitions = len(topic.partitions)
         limits = self._limits()
+        topics = TopicsSeen(self._broker.topics)
         to_load = []
         for index, partition in enumerate(topic.partitions):
             journal = PartitionJournal(partition, self._clock)
-            self.runtime.start_loading(index, GroupShard(limits, self.chronicle), journal)
+            shard = GroupShard(limits, self.chronicle, topics)
+            self.runtime.start_loading(index, shard, journal)
             if partition.log.end_offset > partition.log.start_offset:
                 to_load.append(index)
             else:
@@ -157,6 +183,14 @@ class Coordination:
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
             offset_metadata_chars_max=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+            consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+            consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            consumer_members_max=config.group_consumer_max_size,
+            consumer_assignors=config.group_consumer_assignors or ("uniform",),
+            consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+            consumer_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
+            consumer_downgrade=config.group_consumer_migration_policy
+            in ("bidirectional", "downgrade"),
         )
 
     async def _load(self, topic: "Topic", indexes: list[int]) -> None:
@@ -196,8 +230,9 @@ class Coordination:
             data = await self._loop.run_in_executor(
                 None, part.file.read, part.position, part.length
             )
-            for _, batch in iter_batches(data):
-                count += self.runtime.load(index, batch)
+            for header, batch in iter_batches(data):
+                self.runtime.load(index, batch, header)
+                count += header.record_count
                 if self._loop.time() > slice_end:
                     await asyncio.sleep(0)
                     slice_end = self._loop.time() + LOAD_SLICE_S
@@ -237,8 +272,15 @@ class Coordination:
         self._begin()
         return [self.runtime.shard(index) for index in self.runtime.partitions()]
 
+    def topics_changed(self, name: str, *, of_names: bool) -> None:
+        """Groups of the new protocol that read it find out at their next heartbeat."""
+        for index in self.runtime.partitions():
+            with suppress(KafkaError):  # one that is loading looks at the topics anyway
+                self.runtime.shard(index).topics_changed(frozenset((name,)), of_names=of_names)
+
     async def topic_deleted(self, name: str) -> None:
         """Its offsets mean nothing to the next topic of that name."""
+        self.topics_changed(name, of_names=True)
         self._begin()
         if self._loading is not None:
             await asyncio.wait((self._loading,))

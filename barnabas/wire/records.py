@@ -145,10 +145,17 @@ def encode_batch(
 
 
 def decode_batch(
-    view: Buffer, *, crc: bool = True, size_max: int = RECORDS_SIZE_MAX
+    view: Buffer,
+    *,
+    header: BatchHeader | None = None,
+    crc: bool = True,
+    size_max: int = RECORDS_SIZE_MAX,
 ) -> list[Record]:
-    """The records of the batch that `view` starts with; `crc=False` trusts its checksum."""
-    header = read_header(view)
+    """The records of the batch that `view` starts with; `crc=False` trusts its checksum.
+
+    `header`: the batch's, where it has been read already."""
+    if header is None:
+        header = read_header(view)
     if crc:
         check_crc(view, header)
     body = records_of(view, header, size_max=size_max)
