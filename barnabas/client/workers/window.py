@@ -379,9 +379,7 @@ class Window:
             topic, round_, not_before = policy.dlq, trail.round, -1
         else:
             share.outbox.take_waiting()
-            self._fail(
-                entry, f"after {trail.attempts} attempts, and there is no dlq: {trail.cause}"
-            )
+            self._fail(entry, f"{trail.cause} (attempt {trail.attempts}; name a dlq to go on)")
             return
         outbox = share.outbox
         if outbox.identity is None:
