@@ -6,7 +6,7 @@ fences; whoever sends for that intent, however often, uses the producer id and s
 that stand in it, so that the broker drops all but the first. One intent at a time per partition.
 A worker's own letters go under a producer id of its own, which nobody else numbers. Every commit
 names the records behind its offset that are gone already.
-Not here: when to commit (share.py), the headers (letters.py). Why so: docs/adr/0013.
+Not here: when to commit (share.py), the headers (letters.py). Why so: docs/adr/0011.
 """
 
 from bisect import bisect_left, insort

@@ -6,7 +6,7 @@ Always: a record is finished when its handler succeeded or another topic has it;
 is the end of the finished prefix; records of one lane never overlap; a partition that was taken
 away is released within the drain time, and nothing unfinished of it is committed.
 Not here: one partition's records (share.py), how a record leaves (outbox.py), what starts threads
-and speaks to brokers (parallel.py). Why a dead letter is there once: docs/adr/0013.
+and speaks to brokers (parallel.py). Why a dead letter is there once: docs/adr/0011.
 """
 
 from collections import deque
