@@ -6,6 +6,12 @@ from pathlib import Path
 
 from barnabas.broker.coordination import OFFSETS_TOPIC
 from barnabas.broker.partition import ACKS_ALL
+from barnabas.coordinators.groups.records import (
+    OffsetCommitValue,
+    OffsetRecord,
+    encode,
+    partition_of,
+)
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -23,10 +29,11 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from barnabas.wire.records import Record, encode_batch
+from barnabas.wire.records import BatchBuilder, Record, encode_batch
 from tests.broker.running import Running, running_broker
 
 COMMIT, FETCH = 9, 9  # versions
+WALL_MS = 1_700_000_000_000
 SETTINGS = {"offsets.topic.num.partitions": "3"}
 
 
@@ -55,6 +62,19 @@ async def commit(running: Running, group: str, partitions: int, offset: int) -> 
     )
     answer = await running.ask(request, OffsetCommitResponse, COMMIT)
     assert {each.error_code for each in answer.topics[0].partitions} == {0}
+
+
+async def fill(running: Running, commits: int) -> None:
+    """Commits of a group "large", a hundred partitions each, straight into its log."""
+    await commit(running, "large", 1, 0)
+    partitions = running.broker.topics.existing(OFFSETS_TOPIC).partitions
+    log = partitions[partition_of("large", len(partitions))]
+    for offset in range(commits):
+        builder = BatchBuilder()
+        for index in range(100):
+            value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=WALL_MS)
+            builder.append(*encode(OffsetRecord("large", "t", index, value)), (), WALL_MS)
+        log.append(memoryview(builder.build()), ACKS_ALL, WALL_MS)
 
 
 async def fetched(running: Running, group: str, partition: int = 0) -> tuple[int, int]:
@@ -95,9 +115,8 @@ async def test_what_is_asked_while_a_shard_loads_is_told_to_come_again(tmp_path:
     """And the loop is free meanwhile: other requests are answered between the slices."""
     keeper = MemoryKeeper()
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await running.create("t", 100)
-        for offset in range(600):
-            await commit(running, "large", 100, offset)
+        await running.create("t")
+        await fill(running, 600)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
         codes = []
         async with asyncio.timeout(20):
@@ -114,9 +133,8 @@ async def test_what_is_asked_while_a_shard_loads_is_told_to_come_again(tmp_path:
 async def test_a_member_is_taken_at_its_word_while_its_group_is_read_back(tmp_path: Path) -> None:
     keeper = MemoryKeeper()
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await running.create("t", 100)
-        for offset in range(300):
-            await commit(running, "large", 100, offset)
+        await running.create("t")
+        await fill(running, 300)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
         beat = HeartbeatRequest(group_id="large", generation_id=1, member_id="m")
         assert (await running.ask(beat, HeartbeatResponse)).error_code == Code.NONE
@@ -129,9 +147,8 @@ async def test_a_member_is_taken_at_its_word_while_its_group_is_read_back(tmp_pa
 async def test_a_broker_that_stops_while_groups_load_stops_cleanly(tmp_path: Path) -> None:
     keeper = MemoryKeeper()
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await running.create("t", 100)
-        for offset in range(200):
-            await commit(running, "large", 100, offset)
+        await running.create("t")
+        await fill(running, 200)
     for turns in (0, 1, 5):
         async with running_broker(tmp_path, SETTINGS, keeper) as running:
             for _ in range(turns):
