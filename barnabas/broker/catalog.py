@@ -148,6 +148,7 @@ class Catalog:
                 await self._unmake(topic, partitions)
                 raise _failed(f"topic {name!r} not created", error) from error
             self._broker.topics.add(topic)
+        self._tell_groups(name, of_names=True)
         self._broker.log.info("topic created", topic=name, id=id_, partitions=partitions)
         return topic
 
@@ -204,6 +205,7 @@ class Catalog:
                 await self._in_thread(lambda: self._keeper.set(paths.topic(topic.name), data))
                 problem = f"topic {topic.name!r} has {opened} partitions, not {total}"
                 raise _failed(problem, error) from error
+        self._tell_groups(topic.name, of_names=False)
         self._broker.log.info("partitions added", topic=topic.name, had=have, has=total)
 
     async def configure_topic(self, topic: Topic, change: Change) -> None:
@@ -245,6 +247,10 @@ class Catalog:
         self._keeper.close()
 
     # Inside
+
+    def _tell_groups(self, topic: str, *, of_names: bool) -> None:
+        if self._broker.coordination is not None:
+            self._broker.coordination.topics_changed(topic, of_names=of_names)
 
     def _check_exists(self, topic: Topic) -> None:
         """It may have been deleted while this change waited for its turn."""

@@ -52,6 +52,8 @@ HANDLERS = {
     47: "offset_delete",
     60: "describe_cluster",
     61: "describe_producers",
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
     20_000: "group_story",

@@ -3,7 +3,7 @@
 Kept apart because their work lives in other rooms: replication/, coordinators/, controller/.
 """
 
-from barnabas.config.kinds import INT_MAX, Bool, Bytes, Int, Long, Milliseconds
+from barnabas.config.kinds import INT_MAX, Bool, Bytes, Enum, Int, List, Long, Milliseconds
 from barnabas.config.option import Option, Scope
 from barnabas.config.resolve import Config
 
@@ -90,6 +90,54 @@ class RoleOptions(Config):
         INT_MAX,
         "Members of one group at most.",
         honoured=True,
+    )
+    group_consumer_session_timeout_ms = _role(
+        "group.consumer.session.timeout.ms",
+        Milliseconds(min=1, bits=32),
+        45_000,
+        "A member of the new protocol that is silent for this long leaves its group.",
+        honoured=True,
+    )
+    group_consumer_heartbeat_interval_ms = _role(
+        "group.consumer.heartbeat.interval.ms",
+        Milliseconds(min=1, bits=32),
+        5_000,
+        "How often members of the new protocol are told to send a heartbeat. One that waits for"
+        " others to give up partitions is told to come back sooner.",
+        honoured=True,
+    )
+    group_consumer_max_size = _role(
+        "group.consumer.max.size",
+        Int(min=1),
+        INT_MAX,
+        "Members of one group of the new protocol at most.",
+        honoured=True,
+    )
+    group_consumer_assignment_interval_ms = _role(
+        "group.consumer.assignment.interval.ms",
+        Milliseconds(min=0, bits=32),
+        1_000,
+        "Partitions of a group of the new protocol are shared out anew at most this often: members"
+        " that come together are given their shares together.",
+        honoured=True,
+    )
+    group_consumer_assignors = Option[tuple[str, ...]](
+        name="group.consumer.assignors",
+        kind=List("uniform", "range"),
+        default=("uniform", "range"),
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="How partitions of a group of the new protocol may be shared out; the first unless"
+        " members ask for another.",
+    )
+    group_consumer_migration_policy = Option[str](
+        name="group.consumer.migration.policy",
+        kind=Enum("bidirectional", "upgrade", "downgrade", "disabled"),
+        default="bidirectional",
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="May a group that has members change from the classic protocol to the new one"
+        " (upgrade), or back (downgrade)?",
     )
     offset_metadata_max_bytes = _role(
         "offset.metadata.max.bytes",

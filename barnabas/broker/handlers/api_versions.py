@@ -28,11 +28,11 @@ NAME_LENGTH_MAX = 100
 OWN_NAME = "barnabas"  # what our own client calls itself
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
-# Tools tell a cluster's version by this feature; its bounds are those of Kafka 4.3. No other is
-# finalized: transaction.version would make producers leave out AddPartitionsToTxn.
-METADATA_VERSION = "metadata.version"
-METADATA_VERSION_MIN = 7
-METADATA_VERSION_MAX = 30
+# Tools tell a cluster's version by metadata.version, and whether it has the new group protocol by
+# group.version; the bounds are those of Kafka 4.3. transaction.version is not finalized: it would
+# make producers leave out AddPartitionsToTxn.
+FEATURES = {"group.version": (0, 1), "metadata.version": (7, 30)}
+FROM_ZERO_SINCE = 4  # clients before that cannot read a feature that begins at 0
 
 
 def handle(broker: "Broker", request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
@@ -50,8 +50,8 @@ def handle(broker: "Broker", request: ApiVersionsRequest, call: Call) -> ApiVers
             )
             return ApiVersionsResponse(error_code=Code.INVALID_REQUEST, api_keys=[])
         call.connection.client = f"{name[:NAME_LENGTH_MAX]} {version[:NAME_LENGTH_MAX]}"
-        return _spoken(own=name == OWN_NAME)
-    return _spoken(own=False)
+        return _spoken(name == OWN_NAME, call.version >= FROM_ZERO_SINCE)
+    return _spoken(False, False)
 
 
 def unsupported() -> ApiVersionsResponse:
@@ -62,24 +62,19 @@ def unsupported() -> ApiVersionsResponse:
 
 
 @cache
-def _spoken(own: bool) -> ApiVersionsResponse:
+def _spoken(own: bool, from_zero: bool) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=0,
         api_keys=[_advertised(key) for key in sorted(HANDLERS) if own or key < PRIVATE_FROM],
         supported_features=[
-            SupportedFeatureKey(
-                name=METADATA_VERSION,
-                min_version=METADATA_VERSION_MIN,
-                max_version=METADATA_VERSION_MAX,
-            )
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in FEATURES.items()
+            if lowest or from_zero
         ],
         finalized_features_epoch=0,
         finalized_features=[
-            FinalizedFeatureKey(
-                name=METADATA_VERSION,
-                min_version_level=METADATA_VERSION_MAX,
-                max_version_level=METADATA_VERSION_MAX,
-            )
+            FinalizedFeatureKey(name=name, min_version_level=highest, max_version_level=highest)
+            for name, (_, highest) in FEATURES.items()
         ],
     )
 

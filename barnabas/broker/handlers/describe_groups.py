@@ -34,10 +34,10 @@ def _describe(broker: "Broker", group_id: str, call: Call, operations: int) -> D
         group = coordination(broker).shard_of(group_id).group(group_id)
     except KafkaError as error:
         return _without(group_id, error.code, "", NOT_ASKED)
-    if group is not None:
+    if isinstance(group, ClassicGroup):
         return _found(group, operations)
     if call.version >= NOT_FOUND_SINCE:
-        message = f"there is no group {group_id[:300]!r}"
+        message = f"there is no classic group {group_id[:300]!r}"
         return _without(group_id, Code.GROUP_ID_NOT_FOUND, State.DEAD.value, operations, message)
     return _without(group_id, Code.NONE, State.DEAD.value, operations)
 

@@ -7,6 +7,7 @@ from barnabas.broker.coordination import Coordination, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.group_pace import end_offset
 from barnabas.coordinators.groups.classic import ClassicGroup
+from barnabas.coordinators.groups.classic_speakers import MixedGroup
 from barnabas.coordinators.groups.states import State
 from barnabas.coordinators.groups.story import Cause, Chapter, Kind
 from barnabas.coordinators.groups.words import in_words
@@ -72,7 +73,9 @@ def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> ToldGr
     )
 
 
-def _members(group: ClassicGroup, now: Now) -> list[ToldMember]:
+def _members(group: ClassicGroup | MixedGroup, now: Now) -> list[ToldMember]:
+    if isinstance(group, MixedGroup):
+        return _members_of_new(group, now)
     joining = group.state is State.PREPARING
     syncing = group.state is State.COMPLETING
     return [
@@ -89,6 +92,24 @@ def _members(group: ClassicGroup, now: Now) -> list[ToldMember]:
             protocols=list(member.protocols),
         )
         for member in group.roster.members.values()
+    ]
+
+
+def _members_of_new(group: MixedGroup, now: Now) -> list[ToldMember]:
+    kept = group.kept
+    return [
+        ToldMember(
+            member_id=member.id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            session_timeout_ms=group.session_ms(member),
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            silent_ms=group.silent_ms(member.id, now),
+            awaited=not member.has_reached(kept.target_epoch),
+            protocols=[kept.assignor(None, None, group.limits.consumer_assignors[0])],
+        )
+        for member in kept.members.values()
     ]
 
 

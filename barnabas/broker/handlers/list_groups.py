@@ -10,8 +10,6 @@ from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, L
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
-CLASSIC = "classic"
-
 
 def handle(broker: "Broker", request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     try:
@@ -20,19 +18,18 @@ def handle(broker: "Broker", request: ListGroupsRequest, call: Call) -> ListGrou
         return ListGroupsResponse(error_code=error.code, groups=[])
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
-    if types and CLASSIC not in types:
-        return ListGroupsResponse(error_code=0, groups=[])
     return ListGroupsResponse(
         error_code=0,
         groups=[
             ListedGroup(
                 group_id=group.id,
-                protocol_type=group.roster.protocol_type or "",
+                protocol_type=group.protocol_type,
                 group_state=group.state.value,
-                group_type=CLASSIC,
+                group_type=group.type,
             )
             for shard in shards
             for group in shard.groups()
-            if not states or group.state.value.lower() in states
+            if (not types or group.type in types)
+            and (not states or group.state.value.lower() in states)
         ],
     )

@@ -72,6 +72,9 @@ def _fetch(
         shard = coordination(broker).shard_of(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=error.code)
+    code = shard.check_fetch(group.group_id, group.member_id, group.member_epoch)
+    if code:
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
     if not by_id:
         return OffsetFetchResponseGroup(
             group_id=group.group_id, topics=shard.fetch(group.group_id, group.topics)

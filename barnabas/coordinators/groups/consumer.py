@@ -93,6 +93,14 @@ class ConsumerGroup:
         return len(self.kept.members)
 
     @property
+    def generation(self) -> int:
+        return self.kept.epoch
+
+    def silent_ms(self, member_id: str, now: Now) -> int:
+        seat = self._seats.get(member_id)
+        return 0 if seat is None else now.ms - seat.heard_ms
+
+    @property
     def is_idle(self) -> bool:
         return not self.kept.members
 

@@ -1,0 +1,106 @@
+"""ConsumerGroupDescribe: epochs, members, and what each has and shall have."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from barnabas.broker.coordination import coordination
+from barnabas.broker.dispatch import Call
+from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
+from barnabas.broker.operations import NOT_ASKED
+from barnabas.coordinators.groups.classic_speakers import MixedGroup
+from barnabas.coordinators.groups.consumer_member import ConsumerMember, Target
+from barnabas.model.errors import Code, KafkaError
+from barnabas.wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+CLASSIC, CONSUMER = 0, 1  # types of members
+
+
+def handle(
+    broker: "Broker", request: ConsumerGroupDescribeRequest, call: Call
+) -> ConsumerGroupDescribeResponse:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    return ConsumerGroupDescribeResponse(
+        groups=[_describe(broker, group_id, operations) for group_id in request.group_ids]
+    )
+
+
+def _describe(broker: "Broker", group_id: str, operations: int) -> DescribedGroup:
+    if not group_id:
+        return _without(group_id, Code.INVALID_GROUP_ID, "the group id is empty")
+    try:
+        group = coordination(broker).shard_of(group_id).group(group_id)
+    except KafkaError as error:
+        return _without(group_id, error.code, error.detail)
+    if isinstance(group, MixedGroup):
+        return _found(broker, group, operations)
+    what = f"there is no group {group_id[:300]!r} of the new protocol"
+    return _without(group_id, Code.GROUP_ID_NOT_FOUND, what)
+
+
+def _found(broker: "Broker", group: MixedGroup, operations: int) -> DescribedGroup:
+    kept = group.kept
+    return DescribedGroup(
+        error_code=0,
+        group_id=group.id,
+        group_state=group.state.value,
+        group_epoch=kept.epoch,
+        assignment_epoch=kept.target_epoch,
+        assignor_name=kept.assignor(None, None, group.limits.consumer_assignors[0]),
+        members=[
+            _member(broker, member, kept.target(member.id)) for member in kept.members.values()
+        ],
+        authorized_operations=operations,
+    )
+
+
+def _member(broker: "Broker", member: ConsumerMember, target: Target) -> Member:
+    held: dict[UUID, list[int]] = {}
+    for topic_id, partition in member.holds():
+        held.setdefault(topic_id, []).append(partition)
+    return Member(
+        member_id=member.id,
+        instance_id=member.instance_id,
+        rack_id=member.rack,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topics),
+        subscribed_topic_regex=member.regex,
+        assignment=_assignment(broker, held),
+        target_assignment=_assignment(broker, target),
+        member_type=CONSUMER if member.classic is None else CLASSIC,
+    )
+
+
+def _assignment(broker: "Broker", partitions: Mapping[UUID, Iterable[int]]) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+            for topic_id, indexes in partitions.items()
+            if (topic := broker.topics.by_id(topic_id)) is not None
+        ]
+    )
+
+
+def _without(group_id: str, code: Code, why: str) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=why,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )

@@ -1,0 +1,25 @@
+"""ConsumerGroupHeartbeat: a member of the new protocol lives, and hears what it should own."""
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from barnabas.broker.coordination import Reply, coordination
+from barnabas.broker.dispatch import Call
+from barnabas.coordinators.groups.replies import consumer_refused
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, call: Call) -> Reply:
+    uuid = "" if request.member_id else str(uuid4())
+    try:
+        return coordination(broker).run(
+            request.group_id,
+            lambda shard, caller, now: shard.consumer_heartbeat(request, caller, uuid, now),
+            call,
+        )
+    except KafkaError as error:
+        return consumer_refused(error.code, error.detail)
