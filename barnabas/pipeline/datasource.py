@@ -1,0 +1,43 @@
+"""`format("barnabas")`: what Spark finds by itself, through the module pyspark_barnabas."""
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+from barnabas.pipeline.errors import OptionError, one_line
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.source import BatchReader, StreamReader
+
+COLUMNS = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
+    " timestampType int"
+)
+HEADERS = "headers array<struct<key: string, value: binary>>"
+
+
+class BarnabasSource(DataSource):  # type: ignore[misc]
+    """Topics of Barnabas or any Kafka, as tables and streams."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "barnabas"
+
+    @one_line
+    def schema(self) -> str:
+        wanted = self.options.get("includeHeaders", "false").strip().lower()
+        if wanted not in ("true", "false"):
+            raise OptionError(f"includeHeaders: expected true or false, got {wanted[:100]!r}")
+        return f"{COLUMNS}, {HEADERS}" if wanted == "true" else COLUMNS
+
+    @one_line
+    def reader(self, schema: Any) -> "BatchReader":
+        from barnabas.pipeline.source import BatchReader
+
+        return BatchReader(self.options)
+
+    @one_line
+    def streamReader(self, schema: Any) -> "StreamReader":
+        from barnabas.pipeline.source import StreamReader
+
+        return StreamReader(self.options)

@@ -1,0 +1,248 @@
+"""The readers behind `format("barnabas")`: what Spark calls, and when.
+
+Batch: `partitions` once per query, then `read` in each task.
+Stream: `initialOffset` (twice, and again if batch 0 is tried again), then for each trigger
+`latestOffset(start)`, `partitions(start, end)`, `read` in each task. What latestOffset is given as
+start is in Spark's checkpoint: it is what a query's group has read.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.pipeline.cluster import INITIAL, Brokers
+from barnabas.pipeline.errors import PipelineError, one_line, one_line_each
+from barnabas.pipeline.offsets import (
+    OffsetRange,
+    Offsets,
+    from_json,
+    prorate,
+    split,
+    to_json,
+)
+from barnabas.pipeline.options import SourceOptions, source_options
+from barnabas.pipeline.reading import Task, lost, read_task
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_LOG = logging.getLogger(__name__)
+
+
+class Slice(InputPartition):  # type: ignore[misc]
+    """One task's share."""
+
+    def __init__(self, task: Task | None) -> None:
+        super().__init__(task)
+
+
+def _task(options: SourceOptions, each: OffsetRange) -> Slice:
+    client = tuple(sorted(options.client.items()))
+    return Slice(
+        Task(each, client, options.headers, options.fail_on_data_loss, options.poll_timeout_ms)
+    )
+
+
+def _data_lost(options: SourceOptions, reason: str) -> None:
+    if options.fail_on_data_loss:
+        raise lost(reason)
+    _LOG.warning("%s: records may have been lost", reason)
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    """Reads between two ends, each looked up when the query is planned."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._options = source_options(given, streaming=False)
+
+    @one_line
+    def partitions(self) -> list[Slice]:
+        options = self._options
+        ranges = split(self.ranges(), options.tasks_min, options.records_per_task_max)
+        # Spark makes a task of its own of an empty list, and gives it nothing.
+        return [_task(options, each) for each in ranges] or [Slice(None)]
+
+    def ranges(self) -> list[OffsetRange]:
+        options = self._options
+        brokers = Brokers(options)
+        partitions = brokers.partitions()
+        starts = brokers.resolve(options.starting, partitions, "starting")
+        stops = brokers.resolve(options.ending, partitions, "ending")
+        first, last = brokers.earliest(partitions), brokers.latest(partitions, {})
+        ranges = []
+        for at in partitions:
+            start, stop = starts[at], stops[at]
+            if start > stop:
+                raise PipelineError(f"{at}: the start, offset {start}, is behind the end, {stop}")
+            if start < first[at] and start < stop:
+                _data_lost(options, f"{at} begins at offset {first[at]}, and {start} was wanted")
+                start = min(first[at], stop)
+            if stop > last[at]:
+                _data_lost(options, f"{at} ends at offset {last[at]}, and {stop} was wanted")
+                stop = last[at]
+            ranges.append(OffsetRange(at.topic, at.partition, start, stop))
+        return ranges
+
+    @one_line_each
+    def read(self, partition: Slice) -> Iterator["pyarrow.RecordBatch"]:
+        if partition.value is not None:
+            yield from read_task(partition.value)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads trigger by trigger, within the limits a user set."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._options = source_options(given, streaming=True)
+        self._initial: Offsets | None = None
+        self._newest: Offsets | None = None
+        self._until: Offsets | None = None  # all there was when an available-now query began
+        self._available_now = False
+        self._triggered_at = float("-inf")
+        self._noted: Offsets | None = None
+        self._brokers_or_none: Brokers | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks only read; connections stay where they are.
+        return {**self.__dict__, "_brokers_or_none": None}
+
+    @property
+    def _brokers(self) -> Brokers:
+        if self._brokers_or_none is None:
+            self._brokers_or_none = Brokers(self._options)
+        return self._brokers_or_none
+
+    @one_line
+    def initialOffset(self) -> dict[str, dict[str, int]]:
+        if self._initial is None:
+            self._initial = self._begun_before() or self._begin()
+        return to_json(self._initial)
+
+    def _begin(self) -> Offsets:
+        partitions = self._brokers.partitions()
+        begun = self._brokers.resolve(self._options.starting, partitions, "starting")
+        # Spark keeps no record of it: were it asked again after a crash, `latest` would have moved.
+        self._note(begun, INITIAL)
+        return begun
+
+    def _begun_before(self) -> Offsets | None:
+        """Where this query began, if it ended before its first batch did."""
+        if self._options.group is None:
+            return None
+        partitions = self._brokers.partitions()
+        found = self._brokers.committed(self._options.group, partitions)
+        if len(found) < len(partitions) or any(note != INITIAL for _, note in found.values()):
+            return None
+        return {at: offset for at, (offset, _) in found.items()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        # Spark's limits do not combine: ours are applied below.
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._available_now = True
+
+    def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:
+        return None if self._newest is None else to_json(self._newest)
+
+    @one_line
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, dict[str, int]]:
+        begun = from_json(start, "offset in the checkpoint")
+        self._note(begun, INITIAL if begun == self._initial else "")
+        newest = self._available(begun)
+        self._newest = newest
+        options = self._options
+        if not self._available_now and self._delayed(begun, newest):
+            return to_json(begun)
+        if options.records_per_trigger_max is None:
+            return to_json(newest)
+        added = [at for at in newest if at not in begun]
+        starts = {**begun, **self._brokers.earliest(added)}
+        return to_json(prorate(options.records_per_trigger_max, starts, newest))
+
+    def _available(self, begun: Offsets) -> Offsets:
+        if self._until is not None:
+            return self._until
+        newest = self._brokers.latest(self._brokers.partitions(), begun)
+        if self._available_now:
+            self._until = newest
+        return newest
+
+    def _delayed(self, begun: Offsets, newest: Offsets) -> bool:
+        """Too few records for a trigger, and not yet too long since the last."""
+        least = self._options.records_per_trigger_min
+        if least is None:
+            return False
+        now = time.monotonic()
+        waited_ms = (now - self._triggered_at) * 1000
+        if waited_ms < self._options.trigger_delay_ms_max:
+            waiting = sum(end - begun.get(at, 0) for at, end in newest.items())
+            if waiting < least:
+                return True
+        self._triggered_at = now
+        return False
+
+    @one_line
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Slice]:
+        options = self._options
+        starts = from_json(start, "offset in the checkpoint")
+        stops = from_json(end, "offset in the checkpoint")
+        ranges = self._ranges(starts, stops)
+        pieces = split(ranges, options.tasks_min, options.records_per_task_max)
+        return [_task(options, each) for each in pieces] or [Slice(None)]
+
+    def _ranges(self, starts: Offsets, stops: Offsets) -> list[OffsetRange]:
+        options = self._options
+        if gone := sorted(starts.keys() - stops.keys()):
+            _data_lost(options, f"{gone[0]} does not exist any more")
+        added = sorted(stops.keys() - starts.keys())
+        firsts = self._brokers.earliest(added) if added else {}
+        for at, first in firsts.items():
+            if first:
+                _data_lost(options, f"{at} is new, and begins at offset {first}")
+        ranges = []
+        for at, stop in sorted(stops.items()):
+            begin = starts.get(at, firsts.get(at, stop))
+            if stop < begin:
+                _data_lost(options, f"{at} ended at offset {begin}, and ends at {stop} now")
+            ranges.append(OffsetRange(at.topic, at.partition, begin, stop))
+        return ranges
+
+    @one_line_each
+    def read(self, partition: Slice) -> Iterator["pyarrow.RecordBatch"]:
+        if partition.value is not None:
+            yield from read_task(partition.value)
+
+    @one_line
+    def commit(self, end: dict[str, Any]) -> None:
+        self._note(from_json(end, "offset in the checkpoint"), "")
+
+    def _note(self, offsets: Offsets, note: str) -> None:
+        """Tell the query's group how far it is. Only lag depends on it: no reason to stop."""
+        group = self._options.group
+        if group is None or offsets == self._noted or not offsets:
+            return
+        if self._noted is not None and _behind(offsets, self._noted):
+            return
+        try:
+            self._brokers.commit(group, offsets, note)
+        except KafkaError as problem:
+            if note == INITIAL:
+                raise
+            _LOG.warning("progress was not committed: %s", problem)
+            return
+        self._noted = offsets
+
+
+def _behind(offsets: Mapping[TopicPartition, int], noted: Mapping[TopicPartition, int]) -> bool:
+    return all(offset <= noted.get(at, -1) for at, offset in offsets.items())
