@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from barnabas.broker.buffers import Buffers
 from barnabas.broker.catalog import Catalog
+from barnabas.broker.cleaner import Cleaner
 from barnabas.broker.connection import Connection, Door
 from barnabas.broker.dispatch import Call, Dispatcher
 from barnabas.broker.fetch_sessions import FetchSessions
@@ -88,6 +89,7 @@ class Broker:
             self.config.socket_request_max_bytes,
         )
         self.housekeeping = Housekeeping(self, self._door)
+        self.cleaner = Cleaner(self)
         self.coordination: Coordination | None = None  # made when there is a group to ask for
         self._to_load: asyncio.Handle | None = None
         self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
@@ -120,6 +122,7 @@ class Broker:
         self._close_logs = True  # after a crash too: the new leader epochs are in the logs
         self.logs.forget_gone()
         self.housekeeping.start()
+        self.cleaner.start()
         for listener in self.config.listeners:
             self._listening.append(
                 self._network.listen(listener.host, listener.port, self._accepted)
@@ -175,6 +178,7 @@ class Broker:
             self._to_load.cancel()
         if self.coordination is not None:
             self.coordination.stop()
+        await self.cleaner.stop()
         await self.housekeeping.stop()
         try:
             if self._close_logs and not self.failure:

@@ -172,6 +172,9 @@ class Housekeeping:
                 await self._in_thread(flush.run)
                 log.flushed(flush)
 
+    async def sync_directory(self, path: str) -> None:
+        await self._in_thread(lambda: self._broker.disk.sync_directory(path))
+
     async def _remove(self, path: str) -> None:
         try:
             await self._in_thread(lambda: self._broker.disk.remove_tree(path))

@@ -157,7 +157,6 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Are compacted topics compacted?",
-        honoured=False,
     )
     log_cleaner_backoff_ms = Option[int](
         name="log.cleaner.backoff.ms",
@@ -166,7 +165,6 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=False,
         doc="How long compaction rests when no log is dirty enough.",
-        honoured=False,
     )
     log_cleaner_dedupe_buffer_size = Option[int](
         name="log.cleaner.dedupe.buffer.size",
@@ -177,7 +175,6 @@ class LogOptions(Config):
         doc="Memory for the keys that one pass of compaction may know: 24 bytes each, and a "
         "tenth to spare. A log with more keys takes several passes. (Kafka's default is twice "
         "that; the whole worker process is to stay within 128 MB.)",
-        honoured=False,
     )
     log_cleaner_io_max_bytes_per_second = Option[float](
         name="log.cleaner.io.max.bytes.per.second",
@@ -186,5 +183,4 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=False,
         doc="The most that compaction reads and writes in a second, on average.",
-        honoured=False,
     )

@@ -9,7 +9,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from barnabas.log.checks import refusal
+from barnabas.log.checks import check_keys, refusal
 from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.segment import Segment
 from barnabas.log.state import Appended, LogState
@@ -37,8 +37,13 @@ _pack_timestamp = Struct(">q").pack_into
 class Appending(LogState):
     """The verbs that make a log longer."""
 
-    def append(self, batch: memoryview, leader_epoch: int, wall_ms: int) -> Appended:
-        """One batch from a client, as its leader: checked, stamped in place, written."""
+    def append(
+        self, batch: memoryview, leader_epoch: int, wall_ms: int, *, ours: bool = False
+    ) -> Appended:
+        """One batch from a client, as its leader: checked, stamped in place, written.
+
+        `ours`: made a moment ago by this broker, its checksum and its keys with it.
+        """
         size = len(batch)
         config = self.config
         if size < HEADER_SIZE:
@@ -68,7 +73,7 @@ class Appending(LogState):
             or size > config.max_message_bytes
             or size > config.segment_bytes
             or (producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0))
-            or crc32c(batch[ATTRIBUTES_POSITION:]) != crc
+            or (not ours and crc32c(batch[ATTRIBUTES_POSITION:]) != crc)
         ):
             raise refusal(batch, config, wall_ms)
         append_time = -1
@@ -85,6 +90,8 @@ class Appending(LogState):
                 raise refusal(batch, config, wall_ms)
         else:
             append_time = max_timestamp = wall_ms
+        if config.compacted and not ours:
+            check_keys(batch)
         if producer_id >= 0:
             repeat = self.producers.check(producer_id, producer_epoch, base_sequence, record_count)
             if repeat is not None:

@@ -121,3 +121,19 @@ def _timestamps(header: BatchHeader, config: LogConfig, wall_ms: int) -> KafkaEr
     elif base < -1:
         detail = f"base timestamp {base} is negative"
     return InvalidRequest(Code.INVALID_TIMESTAMP, detail) if detail else None
+
+
+def check_keys(batch: memoryview) -> None:
+    """INVALID_RECORD unless every record has a key: without one, it would be compacted away."""
+    from barnabas.log.key_loops import first_keyless
+    from barnabas.wire.records import records_of
+
+    header = read_header(batch)
+    body = records_of(batch, header)
+    found = first_keyless(body, 0, len(body), header.record_count)
+    if found >= 0:
+        raise InvalidRequest(
+            Code.INVALID_RECORD,
+            f"record {found} has no key, but the topic is compacted: give it one, or take "
+            "compact out of cleanup.policy",
+        )

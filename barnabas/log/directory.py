@@ -29,6 +29,7 @@ from barnabas.log.checkpoints import (
 )
 from barnabas.log.config import LogConfig
 from barnabas.log.findings import Finding
+from barnabas.log.jobs import DELETED_SUFFIX
 from barnabas.log.log import Deletion, Log
 from barnabas.log.recovery import Checkpoints, create_log, open_log
 from barnabas.log.warm import WarmSegments
@@ -36,7 +37,6 @@ from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition, check_topic_name
 from barnabas.model.ports import Disk
 
-DELETED_SUFFIX = ".deleted"
 WARM_SEGMENTS_MAX = 1000  # each may hold three file descriptors
 _NAME_LENGTH_MAX = 255
 _DELETED = re.compile(r".+\.[0-9a-f]{32}-delete", re.ASCII)

@@ -12,16 +12,16 @@ from uuid import UUID
 
 from barnabas.log import lookup
 from barnabas.log.checkpoints import PARTITION_METADATA, encode_topic_id
-from barnabas.log.cutting import Cutting
 from barnabas.log.flush import Flush
 from barnabas.log.reading import Slice
 from barnabas.log.state import Appended, Deletion, LogParts
+from barnabas.log.swapping import Swapping
 from barnabas.model.errors import Code, InvalidRequest
 
 __all__ = ["Appended", "Deletion", "Log", "LogParts"]
 
 
-class Log(Cutting):
+class Log(Swapping):
     """Ask for attributes freely; change the log only through its methods."""
 
     # --- leading -------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.findings import Finding
 from barnabas.log.index import RELATIVE_OFFSET_MAX
+from barnabas.log.jobs import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from barnabas.log.log import Log, LogParts
 from barnabas.log.producers import ProducerStates
 from barnabas.log.rebuild import IndexBuilder
@@ -28,13 +29,14 @@ from barnabas.log.scan import checked_batches, headers
 from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from barnabas.log.snapshots import Snapshots
+from barnabas.log.swaps import finish_swaps
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Corrupt
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.model.ports import Disk
 
 _OFFSET_DIGITS = 20
-_LEFTOVERS = (".deleted", ".cleaned", ".tmp")
+_LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 
 
 class Checkpoints(NamedTuple):
@@ -120,10 +122,15 @@ class _Opening:
         self._findings: list[Finding] = []
         self._segments: list[Segment] = []
         self._directory_changed = False
+        # Compacted now, or at some time before: then offsets may be missing between batches.
+        self._holes = config.compacted or checkpoints.cleaned_to > 0
         self.topic_id = NO_TOPIC_ID
 
     def run(self) -> LogParts:
         names = _sort_names(self._disk.list(self._path))
+        if any(name.endswith(SWAP_SUFFIX) for name in names.others):
+            finish_swaps(self._disk, self._path, names.logs, names.others, self._findings)
+            names = _sort_names(self._disk.list(self._path))
         self._remove_leftovers(names)
         epochs = self._read_epochs(names)
         newest_epoch = epochs.latest
@@ -161,6 +168,9 @@ class _Opening:
         if producers is None:
             producers = self._load_producers(snapshots, end)
         self._remove_stray_snapshots(snapshots)
+        cleaned_to = self._checkpoints.cleaned_to
+        if not start <= cleaned_to <= end:
+            cleaned_to = 0 if cleaned_to > end else start  # as Kafka does
         epochs.truncate_end(end + 1)  # an epoch may have begun without a record so far
         epochs.truncate_start(start)
         if epochs.latest < newest_epoch:
@@ -187,6 +197,7 @@ class _Opening:
             findings=self._findings,
             # A process that died may have synced nothing, not even the directory's name.
             new=not self._clean,
+            cleaned_to=cleaned_to if cleaned_to > start else 0,
         )
 
     # --- reading the directory -----------------------------------------------------------------
@@ -326,7 +337,7 @@ class _Opening:
         for number, segment in enumerate(unsure):
             problem = ""
             if segment.base_offset < expected or (
-                segment.base_offset > expected and not self._config.compacted and number
+                segment.base_offset > expected and not self._holes and number
             ):
                 problem = f"it should start at {expected}"
             else:
@@ -361,7 +372,7 @@ class _Opening:
         builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
         expected = segment.base_offset
         good, problem = 0, ""
-        holes = self._config.compacted
+        holes = self._holes
         for position, header, bad in checked_batches(segment.file(), segment.size):
             problem = bad
             if header is not None:

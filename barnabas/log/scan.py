@@ -35,14 +35,11 @@ def headers(
             chunk = file.read(position, min(chunk_size, end - position))
             chunk_start, inside = position, 0
             if len(chunk) < HEADER_SIZE:
-                raise Corrupt(
-                    f"{len(chunk)} bytes at position {position} are too few for a batch",
-                    Code.KAFKA_STORAGE_ERROR,
-                )
+                raise _broken(position, f"{len(chunk)} bytes are too few for a batch")
         header = BatchHeader._make(unpack(chunk, inside))
         problem = chain_problem(header, end - position)
         if problem:
-            raise Corrupt(f"at position {position}: {problem}", Code.KAFKA_STORAGE_ERROR)
+            raise _broken(position, problem)
         yield position, header
         position += header.length + LENGTH_OVERHEAD
 
@@ -97,3 +94,39 @@ def checked_batches(file: File, end: int) -> Iterator[Checked]:
             return
         yield Checked(position, header, "")
         position += size
+
+
+def whole_batches(
+    file: File, position: int, end: int
+) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
+    """Every batch from `position` to `end` with the bytes that hold it, and where in them.
+
+    Corrupt where the chain breaks or a checksum does not fit.
+    """
+    chunk = b""
+    chunk_start = position
+    while position < end:
+        inside = position - chunk_start
+        left = len(chunk) - inside
+        if left < HEADER_SIZE:
+            chunk = file.read(position, min(CHECKED_CHUNK_SIZE, end - position))
+            chunk_start, inside, left = position, 0, len(chunk)
+            if left < HEADER_SIZE:
+                raise _broken(position, f"{left} bytes are too few for a batch")
+        header = BatchHeader._make(HEADER.unpack_from(chunk, inside))
+        if problem := chain_problem(header, end - position):
+            raise _broken(position, problem)
+        size = header.length + LENGTH_OVERHEAD
+        if size > left:
+            chunk = file.read(position, min(max(size, CHECKED_CHUNK_SIZE), end - position))
+            chunk_start, inside = position, 0
+        try:
+            check_crc(chunk, header, inside)
+        except Corrupt as error:
+            raise _broken(position, error.detail) from None
+        yield position, header, chunk, inside
+        position += size
+
+
+def _broken(position: int, problem: str) -> Corrupt:
+    return Corrupt(f"at position {position}: {problem}", Code.KAFKA_STORAGE_ERROR)

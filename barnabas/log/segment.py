@@ -53,6 +53,7 @@ class Segment:
         "next_offset",
         "offset_index",
         "size",
+        "suffix",
         "time_index",
         "used",
     )
@@ -79,6 +80,7 @@ class Segment:
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size = size
+        self.suffix = ""  # of its files, while it takes the place of others
         self.used = False
         self.durable = False  # sealed, and all its files synced
         self.created_ms = 0
@@ -108,7 +110,13 @@ class Segment:
 
     @property
     def path(self) -> str:
-        return self._stem + LOG_SUFFIX
+        return self._stem + LOG_SUFFIX + self.suffix
+
+    def set_suffix(self, suffix: str) -> None:
+        """Its files have, or are about to have, names that end so."""
+        self.suffix = suffix
+        self.offset_index.path = self._stem + INDEX_SUFFIX + suffix
+        self.time_index.path = self._stem + TIME_INDEX_SUFFIX + suffix
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -185,7 +193,7 @@ class Segment:
         self._warm.add(self)
         if not self.created_ms:
             self.created_ms = wall_ms
-        self._read_first_timestamp()
+        self.first_time()
         index_bytes = config.segment_index_bytes
         # Sealing may need one more entry in the time index.
         self.entries_left = min(
@@ -239,7 +247,7 @@ class Segment:
             return problem
         if not offsets.count and self.size > UNINDEXED_BYTES_MAX:
             return f"{offsets.path} has no entry for {self.size} bytes"
-        if not times.count and self._read_first_timestamp() >= 0:
+        if not times.count and self.first_time() >= 0:
             return f"{times.path} is empty, but there are timestamps"
         # The largest timestamp decides whole searches.
         return self._time_problem(*times.last_entry()) if times.count else ""
@@ -305,7 +313,8 @@ class Segment:
             return error.detail
         return f"{self.time_index.path}: no batch at {offset} has timestamp {timestamp}"
 
-    def _read_first_timestamp(self) -> int:
+    def first_time(self) -> int:
+        """The largest timestamp of its first batch."""
         if self.first_timestamp == UNKNOWN:
             header = HEADER.unpack_from(self.file().read(0, HEADER_SIZE))
             self.first_timestamp = BatchHeader._make(header).max_timestamp

@@ -1,0 +1,191 @@
+"""Has the dirtiest log compacted, and puts the new segments in their places.
+
+In: the broker's logs, reports of the worker. Out: shorter logs, and lines that say why.
+Always: the loop does renames only; reading and writing are the worker's, syncs a thread's.
+Always: a log that cannot be compacted is told of once, and left alone until the next start.
+Not here: which log and why (log/cleanable.py), which records (log/compaction.py).
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from barnabas.log.cleanable import Cleanable, dirtiest, job_for
+from barnabas.log.jobs import Cleaned
+from barnabas.log.log import Log
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.cleaner_process import CleanerProcess
+    from barnabas.broker.cleaner_protocol import Done, Stopped
+
+FAILURE_BACKOFF_MS = 60_000  # a full disk, a worker that was killed
+
+
+class Cleaner:
+    """Looks every log.cleaner.backoff.ms, and works while any log is due."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._task: asyncio.Task[None] | None = None
+        self._process: CleanerProcess | None = None
+        self._stopping = asyncio.Event()
+        self.current: Cleanable | None = None
+        self.unfit: dict[Log, str] = {}  # logs that cannot be compacted, and why
+        self.runs = 0
+        self.failures = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.records_dropped = 0
+        self.busy_ms = 0
+
+    def start(self) -> None:
+        if self._broker.config.log_cleaner_enable:
+            self._task = self._broker.loop.create_task(self._run())
+
+    async def stop(self) -> None:
+        """A swap that has begun is finished; the rest is of no use."""
+        self._stopping.set()
+        if self._process is not None:
+            await self._process.end()
+        if self._task is not None:
+            await self._task
+
+    @property
+    def worker_pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def _run(self) -> None:
+        broker = self._broker
+        while not self._stopping.is_set():
+            wait_ms = broker.config.log_cleaner_backoff_ms
+            self._forget_gone()
+            found = dirtiest(broker.logs.logs.values(), broker.clock.wall_ms(), self.unfit)
+            if found is not None:
+                self.current = found
+                try:
+                    if await self._compact(found):
+                        continue
+                except Exception as error:
+                    self._failed(found.log, repr(error), for_good=True)
+                finally:
+                    self.current = None
+                wait_ms = max(wait_ms, FAILURE_BACKOFF_MS)
+            if self._process is not None:
+                await self._process.end()  # its memory is not held while there is no work
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), max(wait_ms, 50) / 1000)
+
+    def _forget_gone(self) -> None:
+        logs = self._broker.logs.logs
+        for log in [log for log in self.unfit if logs.get(log.partition) is not log]:
+            del self.unfit[log]
+
+    async def _compact(self, found: Cleanable) -> bool:
+        """True if the log is cleaner now, or there is no log any more."""
+        from barnabas.broker.cleaner_process import CleanerProcess
+        from barnabas.broker.cleaner_protocol import Order, Part
+
+        broker, log = self._broker, found.log
+        config = broker.config
+        wall_ms, began_ms = broker.clock.wall_ms(), broker.clock.monotonic_ms()
+        job = job_for(found, wall_ms, config.log_cleaner_dedupe_buffer_size)
+        if self._process is None:
+            self._process = CleanerProcess()
+        swapped: list[Cleaned] = []
+        whole = True
+        order = Order(job, config.log_cleaner_io_max_bytes_per_second)
+        async for report in self._process.carry_out(order):
+            if isinstance(report, Part):
+                if await self._swap(log, report.cleaned):
+                    swapped.append(report.cleaned)
+                else:
+                    whole = False
+                continue
+            self.busy_ms += broker.clock.monotonic_ms() - began_ms
+            asked = [source.base_offset for source in job.sources]
+            return self._finish(found, report, swapped, whole, asked, began_ms)
+        return False
+
+    def _finish(
+        self,
+        found: Cleanable,
+        report: "Done | Stopped",
+        swapped: list[Cleaned],
+        whole: bool,
+        bases_asked: list[int],
+        began_ms: int,
+    ) -> bool:
+        from barnabas.broker.cleaner_protocol import Stopped
+
+        log = found.log
+        if self._stopping.is_set():
+            return False
+        if isinstance(report, Stopped):
+            # Files may have gone with their segments, which is no fault; or without them.
+            bases = {segment.base_offset for segment in log.segments}
+            missing = report.gone and all(base in bases for base in bases_asked)
+            if missing or not report.gone:
+                self._failed(log, report.reason, for_good=missing or report.damaged)
+            return report.gone and not missing
+        if not whole:
+            return True  # its segments went meanwhile: it is looked at anew
+        log.cleaned_to = max(log.cleaned_to, report.end_offset)
+        read = sum(each.bytes_read for each in swapped)
+        written = sum(each.size for each in swapped)
+        dropped = sum(each.records_read - each.records_kept for each in swapped)
+        keyless = sum(each.keyless for each in swapped)
+        self.runs += 1
+        self.bytes_read += read
+        self.bytes_written += written
+        self.records_dropped += dropped
+        self._broker.log.info(
+            "log compacted",
+            partition=log.partition,
+            why=found.due,
+            to=report.end_offset,
+            keys=report.keys,
+            bytes=f"{read} to {written}",
+            records_dropped=dropped,
+            ms=self._broker.clock.monotonic_ms() - began_ms,
+        )
+        if keyless:
+            self._broker.log.warning(
+                "records without a key dropped", partition=log.partition, records=keyless
+            )
+        return True
+
+    def _failed(self, log: Log, reason: str, *, for_good: bool) -> None:
+        self.failures += 1
+        if self._stopping.is_set():
+            return
+        if for_good:
+            self.unfit[log] = reason
+        self._broker.log.error(
+            "log not compacted",
+            partition=log.partition,
+            reason=reason,
+            again="after a restart" if for_good else "later",
+        )
+
+    async def _swap(self, log: Log, cleaned: Cleaned) -> bool:
+        """False if the segments it was made from are not there any more."""
+        broker, tidy = self._broker, self._broker.housekeeping
+        async with tidy.paths:
+            if broker.logs.logs.get(log.partition) is not log:
+                return False
+            try:
+                if not log.prepare_swap(cleaned):
+                    return False
+                await tidy.sync_directory(log.path)
+                doomed = log.switch(cleaned)
+                if doomed is None:
+                    return False
+                broker.logs.doom(log, doomed)
+                await tidy.sync_directory(log.path)
+                log.settle_swap(cleaned)
+                await tidy.sync_directory(log.path)
+            except OSError as error:
+                broker.give_up(f"the data directory failed: {error}")
+                return False
+        return True

@@ -1,0 +1,56 @@
+"""What a compaction is asked for and what it answers, and the names of the files in between."""
+
+from typing import NamedTuple
+
+from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+
+CLEANED_SUFFIX = ".cleaned"  # being written: a start removes it
+SWAP_SUFFIX = ".swap"  # whole and synced: a start puts it in its place
+DELETED_SUFFIX = ".deleted"  # not needed any more: a start removes it
+
+
+class Source(NamedTuple):
+    """A sealed segment."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+
+
+class Job(NamedTuple):
+    """One pass over one log. `dirty_from` to `dirty_to` has not been compacted yet."""
+
+    path: str
+    sources: list[Source]
+    dirty_from: int
+    dirty_to: int
+    wall_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    delete_retention_ms: int
+    producers: dict[int, int]  # active ones, and the last offset of each
+    keys_bytes_max: int
+
+
+class Cleaned(NamedTuple):
+    """A new segment under its `.cleaned` name, and the ones whose place it takes."""
+
+    bases: list[int]
+    size: int
+    bytes_read: int
+    records_read: int
+    records_kept: int
+    keyless: int
+
+
+def cleaned_paths(
+    directory: str, base_offset: int, suffix: str = CLEANED_SUFFIX
+) -> tuple[str, str, str]:
+    """Indexes first: a log file without them is sound, they without it are not."""
+    stem = f"{directory}/{base_offset:020d}"
+    return (
+        stem + INDEX_SUFFIX + suffix,
+        stem + TIME_INDEX_SUFFIX + suffix,
+        stem + LOG_SUFFIX + suffix,
+    )

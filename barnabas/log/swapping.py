@@ -1,0 +1,87 @@
+"""Puts a compacted segment in the place of those that it was made from.
+
+In: a `.cleaned` segment whose files are synced. Out: the log with the new segment in it, and the
+old files under their last name.
+The steps, with a sync of the directory after each: `.cleaned` becomes `.swap`; the old files become
+`.deleted`; `.swap` gets its own name. A start after a crash finishes what has come as far as
+`.swap` (swaps.py) and removes what has not, so readers see all of the old or all of the new.
+Always: nothing waits here: renames only. Whoever carries the steps out syncs between them.
+"""
+
+from contextlib import suppress
+
+from barnabas.log.cutting import Cutting
+from barnabas.log.jobs import DELETED_SUFFIX, SWAP_SUFFIX, Cleaned, cleaned_paths
+from barnabas.log.segment import Segment
+
+
+class Swapping(Cutting):
+    """The steps of one swap, each of which may find that the log has changed meanwhile."""
+
+    def prepare_swap(self, cleaned: Cleaned) -> bool:
+        """The new segment is whole: from here on a crash does not undo it.
+
+        False, and its files are gone, if the old segments are not in the log any more.
+        """
+        base = cleaned.bases[0]
+        if self._place(cleaned) < 0:
+            for path in cleaned_paths(self.path, base):
+                self._disk.remove(path)
+            return False
+        names = cleaned_paths(self.path, base), cleaned_paths(self.path, base, SWAP_SUFFIX)
+        for old, new in zip(*names, strict=True):
+            self._disk.rename(old, new)
+        return True
+
+    def switch(self, cleaned: Cleaned) -> list[str] | None:
+        """Readers get the new segment from here on. The paths of the old files, renamed.
+
+        None if the old segments have gone meanwhile; so has the new one then.
+        """
+        place = self._place(cleaned)
+        if place < 0:
+            for path in cleaned_paths(self.path, cleaned.bases[0], SWAP_SUFFIX):
+                self._disk.remove(path)
+            return None
+        old = self.segments[place : place + len(cleaned.bases)]
+        segment = Segment(
+            self._disk,
+            self.path,
+            old[0].base_offset,
+            cleaned.size,
+            self._warm,
+            self.findings,
+            self.config.index_interval_bytes,
+        )
+        segment.set_suffix(SWAP_SUFFIX)
+        segment.next_offset = old[-1].next_offset
+        segment.durable = True
+        doomed = [path for each in old for path in each.paths]
+        doomed += self._snapshots.forget(cleaned.bases[1:])
+        for each in old:
+            each.close()
+        for path in doomed:
+            with suppress(FileNotFoundError):  # an index may be missing
+                self._disk.rename(path, path + DELETED_SUFFIX)
+        self.segments[place : place + len(old)] = [segment]
+        self.size += segment.size - sum(each.size for each in old)
+        self._reader.forget()
+        return [path + DELETED_SUFFIX for path in doomed]
+
+    def settle_swap(self, cleaned: Cleaned) -> None:
+        """The new segment gets its own name, unless it has gone already."""
+        place = self._reader.segment_at(cleaned.bases[0])
+        segment = self.segments[place]
+        if segment.suffix == SWAP_SUFFIX and segment.base_offset == cleaned.bases[0]:
+            for path in segment.paths:
+                with suppress(FileNotFoundError):
+                    self._disk.rename(path, path.removesuffix(SWAP_SUFFIX))
+            segment.set_suffix("")
+
+    def _place(self, cleaned: Cleaned) -> int:
+        """Where the old segments are, if they are all still there and nothing else is between."""
+        place = self._reader.segment_at(cleaned.bases[0])
+        found = self.segments[place : place + len(cleaned.bases)]
+        if [segment.base_offset for segment in found] != cleaned.bases or self._active in found:
+            return -1
+        return place

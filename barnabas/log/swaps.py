@@ -1,0 +1,68 @@
+"""Finishes the swaps of compacted segments that a crash has cut off.
+
+In: a partition's directory with `.swap` files. Out: the same without them.
+Always: a `.swap` log file is whole, as it had another name until it was synced; the segments that
+it replaces begin within its offsets, and go before it gets its own name.
+Not here: the steps of a swap (swapping.py).
+"""
+
+from barnabas.log.findings import Finding
+from barnabas.log.jobs import SWAP_SUFFIX, cleaned_paths
+from barnabas.log.scan import checked_batches
+from barnabas.log.segment import LOG_SUFFIX
+from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from barnabas.model.ports import Disk
+
+_OFFSET_DIGITS = 20
+
+
+def finish_swaps(
+    disk: Disk, path: str, logs: list[int], others: list[str], findings: list[Finding]
+) -> None:
+    """Two passes, with a sync between: what is replaced goes first."""
+    ready = []
+    for name in others:
+        if not name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            continue
+        number = name[:_OFFSET_DIGITS]
+        if len(name) != _OFFSET_DIGITS + len(LOG_SUFFIX + SWAP_SUFFIX) or not number.isdigit():
+            continue
+        base = int(number)
+        end, problem = _end(disk, f"{path}/{name}", base)
+        if problem and base in logs:
+            findings.append(Finding(f"{path}/{name}", problem, "removed, the old segments stay"))
+            for swap in cleaned_paths(path, base, SWAP_SUFFIX):
+                disk.remove(swap)
+            continue
+        what = f"a compacted segment for {base} to {end}"
+        findings.append(Finding(f"{path}/{name}", what, "put in its place"))
+        for old in logs:
+            if base <= old < end:
+                for doomed in cleaned_paths(path, old, ""):
+                    disk.remove(doomed)
+                if old != base:
+                    disk.remove(f"{path}/{old:020d}{SNAPSHOT_SUFFIX}")
+        ready.append(base)
+    disk.sync_directory(path)
+    for base in ready:
+        for swap in cleaned_paths(path, base, SWAP_SUFFIX):
+            if disk.exists(swap):
+                disk.rename(swap, swap.removesuffix(SWAP_SUFFIX))
+    for name in disk.list(path):
+        if name.endswith(SWAP_SUFFIX):  # an index whose log file has its name already
+            disk.remove(f"{path}/{name}")
+    disk.sync_directory(path)
+
+
+def _end(disk: Disk, path: str, base: int) -> tuple[int, str]:
+    """The offset behind the last whole batch, and what is wrong with the one after it."""
+    file = disk.open(path)
+    end = base
+    try:
+        for _, header, problem in checked_batches(file, file.size()):
+            if header is None:
+                return end, problem
+            end = header.last_offset + 1
+    finally:
+        file.close()
+    return end, ""
