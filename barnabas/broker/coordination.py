@@ -66,10 +66,11 @@ class PartitionJournal:
         return self._partition.log.high_watermark
 
     def append(self, batch: bytearray) -> int:
-        if not self._partition.online:
-            raise Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self._partition.name} is gone")
-        appended = self._partition.append(memoryview(batch), ACKS_ALL, self._clock.wall_ms())
-        return appended.last_offset
+        partition = self._partition
+        if not partition.online:
+            raise Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{partition.name} is gone")
+        wall_ms = self._clock.wall_ms()
+        return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
 
 
 class TopicsSeen:
@@ -256,9 +257,9 @@ class Coordination:
         later: Later[Message] = Later()
         caller = caller_of(call, later)
         now = self.now()
-        answers = self.runtime.run(partition, lambda shard: verb(shard, caller, now), now)
-        self._deliver(answers)
-        self._arm(self.runtime.shard(partition).next_deadline())
+        shard = self.runtime.shard(partition)
+        self._deliver(self.runtime.carry_out(partition, verb(shard, caller, now), now))
+        self._arm(shard.next_deadline())
         if self.chronicle.untold:
             self._tell()
         return _now_or_later(later)
@@ -357,8 +358,4 @@ def caller_of(call: Call, token: object) -> Caller:
 
 def _now_or_later(later: Later[Message]) -> Reply:
     """An answer that is there goes at once."""
-    if not later.done:
-        return later
-    found: list[Message] = []
-    later.then(found.append)
-    return found[0]
+    return later.take() if later.done else later

@@ -29,6 +29,12 @@ class Later(Generic[T]):
         else:
             then(value)
 
+    def take(self) -> T:
+        """The value, once it is there: for the one who asked and need not wait."""
+        assert self.done
+        value, self._value = self._value, None
+        return value  # type: ignore[return-value]
+
     def abandon(self) -> None:
         """Nobody waits any more."""
         cancelled, self._then, self.cancelled = self.cancelled, None, None
@@ -37,7 +43,6 @@ class Later(Generic[T]):
 
     def then(self, callback: Callable[[T], None]) -> None:
         if self.done:
-            value, self._value = self._value, None
-            callback(value)  # type: ignore[arg-type]
+            callback(self.take())
         else:
             self._then = callback

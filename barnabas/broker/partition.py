@@ -46,8 +46,8 @@ class Partition:
         self.waiters: dict[Waiter, None] = {}  # in the order they came
         self.online = True
 
-    def append(self, batch: memoryview, acks: int, wall_ms: int) -> Appended:
-        """One batch from a producer. The view is written to: see Log.append."""
+    def append(self, batch: memoryview, acks: int, wall_ms: int, *, ours: bool = False) -> Appended:
+        """One batch from a producer. The view is written to: see Log.append, also for `ours`."""
         if acks == ACKS_ALL:
             # As in Kafka: more than there are replicas is never asked for.
             needed = min(self.min_insync_replicas, len(self.replicas))
@@ -57,7 +57,7 @@ class Partition:
                     f"{self.name} has {len(self.in_sync)} replicas in sync, {needed} are needed"
                     f" (min.insync.replicas = {self.min_insync_replicas})",
                 )
-        appended = self.log.append(batch, self.leader_epoch, wall_ms)
+        appended = self.log.append(batch, self.leader_epoch, wall_ms, ours=ours)
         if not appended.duplicate:
             self.log.advance_high_watermark(appended.last_offset + 1)
             if self.waiters:

@@ -167,8 +167,11 @@ class Runtime(Generic[S]):
 
     def run(self, partition: int, verb: Callable[[S], Outcome[R]], now: Now) -> list[Answer]:
         """Run a verb; the answers that may leave now, not only the caller's."""
-        seat = self._seat(partition)
-        return self._carry_out(seat, verb(seat.shard), now)
+        return self.carry_out(partition, verb(self.shard(partition)), now)
+
+    def carry_out(self, partition: int, outcome: Outcome[R], now: Now) -> list[Answer]:
+        """Write and replay what a verb on the partition's shard has just come to."""
+        return self._carry_out(self._seats[partition], outcome, now)
 
     def expire(self, now: Now) -> list[Answer]:
         """Everything that has come due."""

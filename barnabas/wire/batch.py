@@ -109,15 +109,20 @@ def check_crc(view: Buffer, header: BatchHeader, position: int = 0) -> None:
 
 def write_header(batch: bytearray, header: BatchHeader) -> None:
     """Fill in the first 61 bytes of a whole batch; its length and checksum are worked out here."""
+    seal(batch, header[5:], header.base_offset, header.leader_epoch)
+
+
+def seal(
+    batch: bytearray, fields: tuple[int, ...], base_offset: int = 0, leader_epoch: int = -1
+) -> None:
+    """`write_header`, from the fields of BatchHeader that follow the checksum."""
     length = len(batch) - LENGTH_OVERHEAD
     if length > LENGTH_MAX:
         raise InvalidRequest(
             Code.MESSAGE_TOO_LARGE,
             f"batch of {len(batch)} bytes: no batch can be larger than {LENGTH_MAX}; split it",
         )
-    HEADER.pack_into(
-        batch, 0, header.base_offset, length, header.leader_epoch, MAGIC, 0, *header[5:]
-    )
+    HEADER.pack_into(batch, 0, base_offset, length, leader_epoch, MAGIC, 0, *fields)
     _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
 
 

@@ -21,7 +21,7 @@ from barnabas.wire.batch import (
     BatchHeader,
     check_crc,
     read_header,
-    write_header,
+    seal,
 )
 from barnabas.wire.compression import Codec, compress, decompress
 from barnabas.wire.record_loops import COMPILED, RECORD_SIZE_MIN, Headers, Record, RecordWriter
@@ -90,23 +90,20 @@ class BatchBuilder(RecordWriter):
             | (TRANSACTIONAL if transactional else 0)
             | (CONTROL if control else 0)
         )
-        write_header(
+        seal(
             batch,
-            BatchHeader(
-                base_offset=base_offset,
-                length=0,
-                leader_epoch=leader_epoch,
-                magic=0,
-                crc=0,
-                attributes=attributes,
-                last_offset_delta=last_offset_delta,
-                base_timestamp=self.base_timestamp,
-                max_timestamp=self.max_timestamp if log_append_time is None else log_append_time,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                base_sequence=base_sequence,
-                record_count=self.count,
+            (
+                attributes,
+                last_offset_delta,
+                self.base_timestamp,
+                self.max_timestamp if log_append_time is None else log_append_time,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                self.count,
             ),
+            base_offset,
+            leader_epoch,
         )
         return batch
 
