@@ -7,14 +7,15 @@ import click
 
 from barnabas.cli.formats import Formatter, compile_format, to_json
 from barnabas.cli.offsets import BEGINNING, resolve
-from barnabas.cli.options import client_config, cluster_options, open_cluster
+from barnabas.cli.options import cluster_options, open_cluster
 from barnabas.cli.topic import find_topic, offsets_range, select_partitions
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer import PartitionReader
-    from barnabas.client.positions import Positions
+    from barnabas.client.blocking.partition_consumer import PartitionConsumer
+    from barnabas.client.message import Raw
 
 _BUFFER_SIZE = 1 << 16
+_BATCH = 1_000
 
 
 @click.command(context_settings={"max_content_width": 100})
@@ -57,45 +58,38 @@ def command(
 ) -> None:
     """Read records from a topic."""
     from barnabas.client.blocking.admin import Admin
-    from barnabas.client.consumer import PartitionReader
-    from barnabas.client.positions import Limits, Positions
+    from barnabas.client.blocking.partition_consumer import PartitionConsumer
 
     if as_json and format_ is not None:
         raise click.UsageError("-f and -J exclude each other")
     range_ = offsets_range(words)
     formatter = _formatter(format_, as_json, null)
-    config = client_config(ctx)
-    with open_cluster(ctx) as cluster:
+    # What retention takes while it is read is left out, not all that is there.
+    with open_cluster(ctx, {"auto.offset.reset": "earliest"}) as cluster:
         admin = Admin(cluster=cluster)
         partitions = select_partitions(find_topic(admin, topic), numbers)
         starts, stops = resolve(admin, partitions, range_, to_end=to_end)
-        positions = Positions(
-            starts, stops, committed_only=config.isolation_level == "read_committed"
-        )
-        limits = Limits(
-            wait_ms_max=config.fetch_max_wait_ms,
-            bytes_min=config.fetch_min_bytes,
-            bytes_max=config.fetch_max_bytes,
-            partition_bytes_max=config.max_partition_fetch_bytes,
-        )
-        reader = PartitionReader(cluster, positions, limits)
-        given = _print_all(reader, positions, formatter, count)
+        with PartitionConsumer(partitions, cluster=cluster) as consumer:
+            for at, offset in starts.items():
+                consumer.seek(at, offset)
+            consumer.stop_at(stops)
+            given = _print_all(consumer, formatter, count)
     if sys.stderr.isatty():
         click.echo(f"{given} records", err=True)
 
 
 def _print_all(
-    reader: "PartitionReader", positions: "Positions", formatter: Formatter, count: int | None
+    consumer: "PartitionConsumer[Raw, Raw]", formatter: Formatter, count: int | None
 ) -> int:
     given = 0
     # A buffer of its own: that of sys.stdout depends on the environment.
     with open(sys.stdout.fileno(), "wb", buffering=_BUFFER_SIZE, closefd=False) as out:
-        while positions.reading():
-            for message in reader.poll():
+        while messages := consumer.getmany(_BATCH if count is None else min(count - given, _BATCH)):
+            for message in messages:
                 out.write(formatter(message))
-                given += 1
-                if given == count:
-                    return given
+            given += len(messages)
+            if given == count:
+                break
             out.flush()  # so that what has come is seen while waiting for more
     return given
 

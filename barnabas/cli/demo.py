@@ -9,14 +9,13 @@ from contextlib import contextmanager
 import click
 
 from barnabas.cli import exits
-from barnabas.client.admin import EARLIEST, LATEST
+from barnabas.client.accumulator import RecordMetadata
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
+from barnabas.client.blocking.partition_consumer import PartitionConsumer
+from barnabas.client.blocking.producer import Producer
 from barnabas.client.cluster import Cluster
-from barnabas.client.consumer import PartitionReader
-from barnabas.client.positions import Positions
-from barnabas.client.producer import Delivery, Producer
-from barnabas.model.errors import Code, Failed
+from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.model.ids import TopicPartition
 
 _TOPIC = "orders"
@@ -35,7 +34,7 @@ def command(records: int) -> int:
             Admin(cluster=cluster).create_topic(_TOPIC, partitions=_PARTITIONS)
             click.echo(f"✔ topic     {_TOPIC}, {_PARTITIONS} partitions")
             started = time.monotonic()
-            produced = _produce(cluster, records)
+            produced = _produce(address, records)
             click.echo(f"✔ produced  {produced} records in {time.monotonic() - started:.2f} s")
             started = time.monotonic()
             consumed = _consume(cluster)
@@ -86,36 +85,34 @@ def _broker() -> Iterator[tuple[str, str]]:
             process.communicate()
 
 
-def _produce(cluster: Cluster, records: int) -> int:
+def _produce(address: str, records: int) -> int:
     written = 0
 
-    def delivered(delivery: Delivery) -> None:
+    def delivered(metadata: RecordMetadata | None, problem: KafkaError | None) -> None:
         nonlocal written
-        if delivery.error is not None:
-            raise delivery.error
-        written += 1
+        written += metadata is not None
 
-    producer = Producer(cluster, delivered=delivered, buffer_size_max=1_000_000)
-    for number in range(records):
-        key = f"customer-{number % 100}".encode()
-        producer.send(_TOPIC, b'{"order": %d, "amount": %d}' % (number, number % 997), key=key)
-        if number % 1000 == 0:
-            _progress("producing", number, records)
-    producer.flush()
+    with Producer({"bootstrap.servers": address, "client.id": "demo"}) as producer:
+        for number in range(records):
+            producer.drain()
+            producer.send_nowait(
+                _TOPIC,
+                b'{"order": %d, "amount": %d}' % (number, number % 997),
+                key=f"customer-{number % 100}",
+                callback=delivered,
+            )
+            if number % 1000 == 0:
+                _progress("producing", number, records)
     _progress("producing", records, records)
     return written
 
 
 def _consume(cluster: Cluster) -> int:
-    admin = Admin(cluster=cluster)
     partitions = [TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)]
-    starts = admin.offsets(dict.fromkeys(partitions, EARLIEST))
-    stops = admin.offsets(dict.fromkeys(partitions, LATEST))
-    positions = Positions(
-        {at: found.offset for at, found in starts.items()},
-        {at: found.offset for at, found in stops.items()},
-    )
-    return sum(1 for _ in PartitionReader(cluster, positions))
+    with PartitionConsumer(partitions, cluster=cluster) as consumer:
+        consumer.seek_to_beginning()
+        consumer.stop_at(consumer.end_offsets())
+        return sum(1 for _ in consumer)
 
 
 def _progress(what: str, done: int, total: int) -> None:

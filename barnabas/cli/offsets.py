@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -85,6 +86,12 @@ def resolve(
         starts = {at: at_time[at] if at_time[at] >= 0 else latest[at] for at in partitions}
     else:
         starts = {at: _start(range_.start, earliest[at], latest.get(at, 0)) for at in partitions}
+        for at, start in starts.items():
+            if start > max(latest.get(at, start), earliest[at]):
+                raise InvalidRequest(
+                    Code.OFFSET_OUT_OF_RANGE,
+                    f"{at}: offset {start} is past the end, which is {latest[at]}",
+                )
     if range_.stop_ms is not None:
         at_time = _offsets(admin, partitions, range_.stop_ms)
         stops = {at: at_time[at] if at_time[at] >= 0 else latest[at] for at in partitions}

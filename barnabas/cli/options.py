@@ -4,7 +4,7 @@ They may stand before or after the name of the command; the later one wins.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,23 +57,28 @@ def cluster_options(command: F) -> F:
     return command
 
 
-def client_config(ctx: click.Context) -> ClientConfig:
-    """All that was given on the command line, checked."""
-    settings = dict(_settings(ctx))
+def client_settings(ctx: click.Context, defaults: Mapping[str, str] = {}) -> dict[str, str]:
+    """All that was given on the command line. `defaults`: of the command."""
+    settings = {**defaults, **_settings(ctx)}
     if servers := os.environ.get(SERVERS_VARIABLE):
         settings.setdefault("bootstrap.servers", servers)
+    return settings
+
+
+def client_config(ctx: click.Context, defaults: Mapping[str, str] = {}) -> ClientConfig:
+    """The same, checked."""
     try:
-        return ClientConfig(settings)
+        return ClientConfig(client_settings(ctx, defaults))
     except KafkaError as problem:
         raise click.UsageError(problem.detail) from None
 
 
-def open_cluster(ctx: click.Context) -> "Cluster":
+def open_cluster(ctx: click.Context, defaults: Mapping[str, str] = {}) -> "Cluster":
     from barnabas.client.blocking.net import BlockingNet
     from barnabas.client.cluster import Cluster
 
     try:
-        return Cluster(client_config(ctx), BlockingNet())
+        return Cluster(client_config(ctx, defaults), BlockingNet())
     except InvalidRequest as problem:  # it has asked nobody yet: -b is wrong
         raise click.UsageError(problem.detail) from None
 

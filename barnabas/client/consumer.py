@@ -1,110 +1,273 @@
-"""A blocking reader of given partitions, without a group.
+"""Reads topics as a member of a group.
 
-Always: what is Retriable is tried again, on fresh metadata, until `timeout_ms` passed
-without an answer; a partition whose offset is gone goes on at its start.
+Written once over `Net`: `barnabas.Consumer` awaits, `barnabas.sync.Consumer` blocks.
+Always: rebalances happen between two polls, heartbeats in the background; callbacks hear the
+cause; closing commits what was used, and leaves.
+Not here: the protocols (membership_*.py), carrying them out (member.py).
 """
 
-import random
-import time
-from collections.abc import Awaitable, Iterator
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+from uuid import uuid4
 
-from barnabas.client.admin import EARLIEST
-from barnabas.client.backoff import waits_ms
-from barnabas.client.blocking.admin import Admin
-from barnabas.client.blocking.net import run
+from barnabas.client.aio import open_cluster
+from barnabas.client.assignors import Assignor, chosen
 from barnabas.client.cluster import Cluster
-from barnabas.client.positions import Limits, Message, Positions
-from barnabas.model.errors import Code, KafkaError, Retriable
-from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
-from barnabas.wire.messages.fetch import FetchResponse
+from barnabas.client.member import GroupMember
+from barnabas.client.membership import (
+    Cause,
+    Give,
+    Lose,
+    Membership,
+    Revoke,
+    Standing,
+    Terms,
+)
+from barnabas.client.membership_classic import ClassicMembership
+from barnabas.client.membership_consumer import ConsumerMembership
+from barnabas.client.message import K, Raw, V
+from barnabas.client.messages import Interceptor, Messages, called
+from barnabas.client.net import Answer
+from barnabas.client.subscription import Subscription, Wanted, subscription
+from barnabas.config.client import Settings, Value
+from barnabas.config.option import invalid
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.codec import Message as WireMessage
 
-_BY_NAME_MAX = 12  # the last version of Fetch that names topics
+Callback = Callable[[Any, list[TopicPartition], Cause], Any]
+"""Of (consumer, partitions, cause); may be a coroutine function."""
 
 
-class PartitionReader:
-    """Reads on from `positions` until all have reached their stops, or for ever."""
+class Consumer(Messages[K, V]):
+    """`async with Consumer("orders", group_id="billing") as c: async for message in c: ...`
 
+    Topics by name, or a pattern (`re.compile(...)`, or a text that starts with ^); a mapping
+    among them holds options by their dotted names.
+    """
+
+    @overload
     def __init__(
-        self, cluster: Cluster, positions: Positions, limits: Limits | None = None
+        self: "Consumer[Raw, Raw]",
+        *what: Wanted | Settings,
+        on_assigned: Callback | None = ...,
+        on_revoked: Callback | None = ...,
+        on_lost: Callback | None = ...,
+        assignors: Sequence[str | Assignor] | None = ...,
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[Raw, V]",
+        *what: Wanted | Settings,
+        value_deserializer: Callable[[bytes], V],
+        on_assigned: Callback | None = ...,
+        on_revoked: Callback | None = ...,
+        on_lost: Callback | None = ...,
+        assignors: Sequence[str | Assignor] | None = ...,
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[K, Raw]",
+        *what: Wanted | Settings,
+        key_deserializer: Callable[[bytes], K],
+        on_assigned: Callback | None = ...,
+        on_revoked: Callback | None = ...,
+        on_lost: Callback | None = ...,
+        assignors: Sequence[str | Assignor] | None = ...,
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *what: Wanted | Settings,
+        key_deserializer: Callable[[bytes], K],
+        value_deserializer: Callable[[bytes], V],
+        on_assigned: Callback | None = ...,
+        on_revoked: Callback | None = ...,
+        on_lost: Callback | None = ...,
+        assignors: Sequence[str | Assignor] | None = ...,
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    def __init__(
+        self,
+        *what: Wanted | Settings,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+        assignors: Sequence[str | Assignor] | None = None,
+        interceptors: Sequence[Interceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Value,
     ) -> None:
-        self._cluster = cluster
-        self._positions = positions
-        self._limits = limits or Limits()
+        wanted, settings = sorted_out(what)
+        super().__init__(
+            cluster or open_cluster(settings, options),
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            interceptors=interceptors,
+            owns_cluster=cluster is None,
+        )
+        if not self._group_id:
+            raise invalid(
+                "a Consumer needs a group: set group.id, or read with a PartitionConsumer"
+            )
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._on_lost = on_lost
+        config = self._cluster.config
+        self._assignors = chosen(assignors or config.partition_assignment_strategy)
+        self._wanted = subscription(wanted)
+        self._member: GroupMember | None = None
+        if config.group_protocol == "classic" and (
+            config.session_timeout_ms <= config.heartbeat_interval_ms
+        ):
+            raise invalid(
+                f"heartbeat.interval.ms is {config.heartbeat_interval_ms}: it must be below"
+                f" session.timeout.ms, {config.session_timeout_ms}"
+            )
 
-    def __iter__(self) -> Iterator[Message]:
-        while self._positions.reading():
-            yield from self.poll()
+    # --- what is read ---
 
-    def poll(self) -> Iterator[Message]:
-        """What one round of fetches brings; nothing if there was nothing new."""
-        deadline = time.monotonic() + self._cluster.timeout_ms / 1000
-        waits = waits_ms(iter(random.random, None))
-        while True:
-            try:
-                fetched = self._round()
-                break
-            except Retriable as problem:
-                wait_s = next(waits) / 1000
-                if time.monotonic() + wait_s > deadline:
-                    raise
-                time.sleep(wait_s)
-                if problem.code in (Code.NETWORK_EXCEPTION, Code.REQUEST_TIMED_OUT):
-                    self._cluster.close()
-                try:
-                    run(self._cluster.refresh())
-                except Retriable:
-                    self._cluster.close()
-        for at, answer in fetched:
-            yield from self._positions.digest(at, answer)
+    def subscribe(self, *topics: Wanted) -> None:
+        """Want these topics from the next poll on, and no others."""
+        self._wanted = subscription(topics)
+        if self._member is None:
+            return
+        if self._served_pattern(self._wanted) is not None or self._pattern_served:
+            raise invalid(
+                "with group.protocol=consumer a pattern cannot be changed: open another consumer"
+            )
+        self._member.subscribe(self._wanted)
 
-    def _round(self) -> list[tuple[TopicPartition, Any]]:
-        """Ask every leader at once, then gather the answers."""
-        reading = self._positions.reading()
-        view = run(self._cluster.view({at.topic: None for at in reading}))
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for at in reading:
-            by_leader.setdefault(view.leader(at), []).append(at)
-        timeout_ms = self._cluster.timeout_ms + self._limits.wait_ms_max
-        ids = {at.topic: view.topic(at.topic).id for at in reading}
-        version_max = _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
+    def subscription(self) -> Subscription:
+        return self._wanted
+
+    @property
+    def member_id(self) -> str:
+        """Empty while not a member."""
+        standing = self._standing()
+        return standing.member_id if standing else ""
+
+    @property
+    def generation(self) -> int:
+        """Of the group, or the epoch of this member; -1 while not a member."""
+        standing = self._standing()
+        return standing.generation if standing else -1
+
+    # --- the group between polls ---
+
+    async def _between_polls(self) -> None:
+        if self._member is None:
+            self._member = await self._new_member()
+        await self._member.advance()
+
+    def _until(self, deadline: int | None) -> int | None:
+        wait_until = self._member.wait_until if self._member is not None else 0
+        if not wait_until:
+            return deadline
+        return wait_until if deadline is None else min(deadline, wait_until)
+
+    def _others(self) -> Callable[[], Sequence[Answer[WireMessage]]] | None:
+        member = self._member
+        return None if member is None else lambda: member.answers
+
+    def _standing(self) -> Standing | None:
+        return self._member.standing if self._member is not None else None
+
+    def _may_commit(self) -> bool:
+        return self._standing() is not None
+
+    async def _new_member(self) -> GroupMember:
+        if not self._wanted:
+            raise invalid("nothing to read: name topics, or subscribe to some")
+        await self._cluster.retrying(self._cluster.view)  # says at once if nobody is there
+        pattern = self._served_pattern(self._wanted)
+        self._pattern_served = pattern is not None
+        return GroupMember(
+            self._cluster,
+            self._group_id,
+            self._machine(pattern),
+            Subscription() if pattern is not None else self._wanted,
+            self._told,
+            self._reader.bell,
+        )
+
+    _pattern_served = False
+
+    def _served_pattern(self, wanted: Subscription) -> str | None:
+        """A pattern that the coordinator matches; one with flags only Python understands."""
+        if self._cluster.config.group_protocol == "classic" or wanted.pattern is None:
+            return None
+        plain = wanted.pattern.flags == _PLAIN_FLAGS
+        return wanted.pattern.pattern if plain else None
+
+    def _machine(self, pattern: str | None) -> Membership:
+        config = self._cluster.config
+        now = self._cluster.net.now_ms()
+        terms = Terms(
+            self._group_id,
+            config.group_instance_id or None,
+            config.client_rack or None,
+            config.session_timeout_ms,
+            config.heartbeat_interval_ms,
+            config.max_poll_interval_ms,
+            config.retry_backoff_ms,
+        )
+        if config.group_protocol == "classic":
+            return ClassicMembership(terms, self._assignors, now)
+        assignor = config.group_remote_assignor or None
+        return ConsumerMembership(terms, str(uuid4()), now, assignor=assignor, pattern=pattern)
+
+    async def _told(self, step: Revoke | Lose | Give) -> None:
+        partitions = sorted(step.partitions)
+        if isinstance(step, Give):
+            self._reader.add(partitions)
+            await called(self._on_assigned, self._owner, partitions, step.cause)
+            return
         try:
-            waiting = []
-            for leader, partitions in by_leader.items():
-                epochs = {at: view.partition(at).leader_epoch for at in partitions}
-                connection = run(self._cluster.broker(leader))
-                waiting.append(
-                    connection.send(
-                        self._positions.request(partitions, ids, epochs, self._limits),
-                        FetchResponse,
-                        timeout_ms=timeout_ms,
-                        version_max=version_max,
-                    )
-                )
-            responses = [run(_awaited(each)) for each in waiting]
-        except KafkaError:
-            self._cluster.close()  # answers still under way must not be taken for later ones
-            raise
-        fetched = []
-        for response in responses:
-            for topic in response.responses:
-                name = topic.topic or view.name_of(topic.topic_id)
-                for answer in topic.partitions:
-                    at = TopicPartition(name, answer.partition_index)
-                    if problem := self._positions.problem(at, answer):
-                        self._recover(at, problem)
-                    else:
-                        fetched.append((at, answer))
-        return fetched
+            if isinstance(step, Revoke):
+                if self._auto_commit:
+                    await self._commit_last(partitions)
+                await called(self._on_revoked, self._owner, partitions, step.cause)
+            else:
+                on_lost = self._on_lost or self._on_revoked
+                await called(on_lost, self._owner, partitions, step.cause)
+        finally:
+            self._reader.remove(partitions)
+            for at in partitions:
+                self._kept.pop(at, None)
 
-    def _recover(self, at: TopicPartition, problem: KafkaError) -> None:
-        if problem.code is not Code.OFFSET_OUT_OF_RANGE:
-            raise problem
-        start = Admin(cluster=self._cluster).offsets({at: EARLIEST})[at].offset
-        if self._positions[at] >= start:
-            raise problem  # ahead of the end: the caller asked for what is not there
-        self._positions.seek(at, start)
+    async def _leave(self) -> None:
+        if self._member is None:
+            return
+        partitions = self.assignment()
+        if partitions and self._on_revoked is not None:
+            cause = Cause("closed", "this consumer is being closed", self.generation)
+            await called(self._on_revoked, self._owner, partitions, cause)
+        await self._member.leave("the consumer was closed")
 
 
-async def _awaited(waiting: Awaitable[FetchResponse]) -> FetchResponse:
-    return await waiting
+def sorted_out(what: Sequence[Wanted | Settings]) -> tuple[list[Wanted], Settings]:
+    """Topics, and options by their dotted names."""
+    wanted: list[Wanted] = []
+    settings: dict[str, Value] = {}
+    for one in what:
+        if isinstance(one, Mapping):
+            settings.update(one)
+        else:
+            wanted.append(one)
+    return wanted, settings
+
+
+_PLAIN_FLAGS = 32  # re.UNICODE, which every pattern of text has

@@ -1,7 +1,7 @@
 """Takes one partition's part of a fetch answer apart, batch by batch.
 
 In: the bytes, as they came. Out: messages in the order of their offsets.
-Always: nothing is decoded before it is asked for; a checksum is looked at once per batch; control
+Always: nothing is decoded before it is asked for; control
 records and, when only committed ones are wanted, records of aborted transactions are left out.
 Not here: where reading stands (positions.py), what to fetch (fetching.py).
 """
@@ -12,7 +12,7 @@ from barnabas.client.message import Marks, RawMessage
 from barnabas.client.message_loops import decode_messages
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import FileSlice
-from barnabas.wire.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, check_crc
+from barnabas.wire.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
 from barnabas.wire.messages.fetch import PartitionData
 from barnabas.wire.records import decode_batch, iter_batches, records_of
 
@@ -46,19 +46,14 @@ class Chunk:
     def __bool__(self) -> bool:
         return bool(self._batches)
 
-    def take(self, first: int, stop: int, crc: bool) -> tuple[list[RawMessage], int]:
-        """The messages of the next batch from `first` on, and the offset behind that batch."""
+    def take(self, first: int) -> tuple[BatchHeader, memoryview | None]:
+        """The next batch; without its bytes if nothing of it is wanted from `first` on."""
         header, batch = self._batches.pop()
-        after = header.last_offset + 1
-        if after <= first:
-            return [], first
-        if crc:
-            check_crc(batch, header)
+        if header.last_offset < first:
+            return header, None
         if self._aborted is not None and self._aborted.covers(header, batch):
-            return [], after
-        if header.attributes & CONTROL:
-            return [], after
-        return messages_of(self.at, batch, header, self.marks, first, stop), after
+            return header, None
+        return header, None if header.attributes & CONTROL else batch
 
 
 def messages_of(
@@ -67,7 +62,7 @@ def messages_of(
     header: BatchHeader,
     marks: Marks,
     first: int,
-    stop: int = NEVER,
+    stop: int,
 ) -> list[RawMessage]:
     messages: list[Any] = decode_messages(
         (at.topic, at.partition, header, marks),

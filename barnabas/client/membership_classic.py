@@ -106,7 +106,7 @@ class ClassicMembership:
         self._gone: Cause | None = None  # why what is owned is lost
         self._protocol = ""
         self._led: JoinGroupResponse | None = None  # of a generation that we lead
-        self._seen: Topics | None = None  # topics as they were when we shared them out
+        self._shared: dict[str, int] = {}  # topics that we shared out, with their partitions
         self._members_before: dict[str, None] | None = None
         self._news = ""  # what a leader saw to have changed
         self._claim: tuple[Partitions, int] = ((), NO_GENERATION)  # the last share, and of when
@@ -127,7 +127,7 @@ class ClassicMembership:
     @property
     def group_topics(self) -> tuple[str, ...]:
         """All topics of a group that we lead, to be watched for new partitions."""
-        return tuple(self._seen or ())
+        return tuple(self._shared)
 
     def subscribe(self, topics: Sequence[str], now: int) -> None:
         wanted = tuple(dict.fromkeys(topics))
@@ -142,15 +142,13 @@ class ClassicMembership:
 
     def watched(self, topics: Topics) -> None:
         """As topics look now: a leader shares out anew when partitions came or went."""
-        if self._seen is None or self.state is not State.STABLE:
+        if self.state is not State.STABLE:
             return
-        for name, before in self._seen.items():
-            after = topics.get(name)
-            if after is not None and after.partitions != before.partitions:
-                self._want(
-                    "metadata",
-                    f"topic {name!r} has {after.partitions} partitions, it had {before.partitions}",
-                )
+        for name, before in self._shared.items():
+            after = topics[name].partitions if name in topics else 0
+            if after != before:
+                text = f"topic {name!r} has {after} partitions, it had {before}"
+                self._want("metadata", text)
                 return
 
     # --- the poll hand ---
@@ -249,7 +247,10 @@ class ClassicMembership:
         if self.state is not State.DESCRIBING or led is None:
             return
         self._led = None
-        self._seen = dict(topics)
+        self._shared = {
+            name: topics[name].partitions if name in topics else 0
+            for name in self._wanted_by_all(led)
+        }
         shares: dict[str, Partitions] = {}
         if not led.skip_assignment:
             members = [member_of(one) for one in led.members]
@@ -323,7 +324,7 @@ class ClassicMembership:
             self.member_id = response.member_id
             self.generation = response.generation_id
             self._protocol = response.protocol_name
-            self._seen = None
+            self._shared = {}
             self._news = ""
             if response.leader == response.member_id:
                 self._compare(response)

@@ -35,7 +35,10 @@ class Bell(Protocol):
         ...
 
     async def wait(self, answers: Sequence[Answer[Message]], ms: int) -> None:
-        """Until one of these has come, the bell rings, or the time is up."""
+        """Until one of these has come, the bell rings, or the time is up.
+
+        With no time at all: only take in what has come, and let others have their turn.
+        """
         ...
 
 
@@ -99,10 +102,6 @@ class Net(Protocol):
         ...
 
     async def sleep(self, ms: int) -> None: ...
-
-    async def breathe(self) -> None:
-        """Let other flows go on, and what has come be seen; without waiting for anything."""
-        ...
 
     def bell(self) -> Bell: ...
 

@@ -10,12 +10,16 @@ Not here: what to ask which broker (fetching.py), taking batches apart (decoding
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.decoding import NEVER, Chunk
+from barnabas.client.decoding import NEVER, Chunk, messages_of
 from barnabas.client.message import Marks, RawMessage
 from barnabas.model.errors import Code, Corrupt, InvalidRequest
 from barnabas.model.ids import TopicPartition
+from barnabas.wire.batch import BatchHeader, check_crc
+
+if TYPE_CHECKING:
+    from barnabas.client.arrow import ArrowRows
 
 UNKNOWN = -1
 
@@ -102,10 +106,6 @@ class Partition:
         self._chunks.append(chunk)
 
     @property
-    def reading(self) -> bool:
-        return self.offset < self.stop
-
-    @property
     def readable(self) -> bool:
         """Whether something may be given without fetching."""
         return not self.paused and (
@@ -121,11 +121,7 @@ class Partition:
                     failed, self.failed = self.failed, None
                     raise failed
                 return []
-            chunk = self._chunks[0]
-            ready, self._ready_after = chunk.take(self.offset, self.stop, crc)
-            if not chunk:
-                self._chunks.popleft()
-                self.buffered -= chunk.size
+            ready, self._ready_after = self._decoded(crc)
             self._ready, start = ready, 0
             if not ready:
                 self.offset = max(self.offset, min(self._ready_after, self.stop))
@@ -140,6 +136,44 @@ class Partition:
             self.offset = given[-1].offset + 1
         self.epoch = given[-1].leader_epoch
         return given
+
+    def _decoded(self, crc: bool) -> tuple[list[RawMessage], int]:
+        header, batch = self._next_batch()
+        if batch is None:
+            return [], header.last_offset + 1
+        if crc:
+            check_crc(batch, header)
+        assert self.marks is not None
+        messages = messages_of(self.at, batch, header, self.marks, self.offset, self.stop)
+        return messages, header.last_offset + 1
+
+    def _next_batch(self) -> tuple[BatchHeader, memoryview | None]:
+        chunk = self._chunks[0]
+        taken = chunk.take(self.offset)
+        if not chunk:
+            self._chunks.popleft()
+            self.buffered -= chunk.size
+        return taken
+
+    def take_rows(self, rows: "ArrowRows", crc: bool) -> int:
+        """Adds the next batch to `rows`; how many that were."""
+        if self._ready_from < len(self._ready):
+            # Messages that were made and not handed out: their batch is fetched again.
+            self.seek(Place(self.offset, self.epoch))
+            return 0
+        if not self._chunks:
+            if self.failed is not None:
+                failed, self.failed = self.failed, None
+                raise failed
+            return 0
+        header, batch = self._next_batch()
+        count = 0
+        if batch is not None:
+            topic, number = self.at
+            count = rows.add(topic, number, header, batch, self.offset, self.stop, crc=crc)
+            self.epoch = header.leader_epoch
+        self.offset = max(self.offset, min(header.last_offset + 1, self.stop))
+        return count
 
     def give_back(self, messages: list[RawMessage]) -> None:
         """The last that were taken were not used after all: they come next."""
@@ -199,6 +233,12 @@ class Progress:
     def readable(self) -> bool:
         return any(one.readable for one in self._partitions.values())
 
+    @property
+    def finished(self) -> bool:
+        """Whether every partition has a stop, and has reached it."""
+        partitions = self._partitions.values()
+        return bool(partitions) and all(one.offset >= one.stop for one in partitions)
+
     def take(self, count_max: int) -> list[RawMessage]:
         """Up to as many messages of partitions whose turn it is, in order within each.
 
@@ -218,6 +258,17 @@ class Progress:
             if given:
                 self._to_back(one)
         return given
+
+    def take_rows(self, rows: "ArrowRows", count_max: int) -> None:
+        """Whole batches, until `rows` has as many rows or nothing is left."""
+        for one in list(self._partitions.values()):
+            while one.readable and rows.rows < count_max:
+                if rows.rows and one.failed is not None and not one.buffered:
+                    break
+                one.take_rows(rows, self._crc)
+            if rows.rows >= count_max:
+                self._to_back(one)
+                return
 
     def _to_back(self, one: Partition) -> None:
         del self._partitions[one.at]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from barnabas.cli.formats import compile_format, from_json, to_json, unescape
 from barnabas.cli.offsets import Range, iso_time, parse_range, parse_time
 from barnabas.cli.render import table
-from barnabas.client.positions import Marks, Message
+from barnabas.client.message import Marks, Message, RawMessage
 from barnabas.wire.batch import LOG_APPEND_TIME, BatchHeader
 from barnabas.wire.records import Headers
 
@@ -36,10 +36,11 @@ def message(
     value: bytes | None = b"value",
     headers: Headers = (),
     attributes: int = 0,
-) -> Message:
+    timestamp: int = 1_700_000_000_123,
+) -> RawMessage:
     batch = BATCH._replace(attributes=attributes)
-    marks = Marks(1, 2, 3)
-    return Message("topic", 7, 42, 1_700_000_000_123, key, value, headers, batch, marks)
+    source = ("topic", 7, batch, Marks(1, 2, 3))
+    return Message(source, 42, timestamp, key, value, headers)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_a_table_is_as_wide_as_it_needs_to_be() -> None:
 
 @pytest.mark.parametrize("format_", ["%d", "%d{strftime[%H:%M]}"])
 def test_a_time_past_the_year_9999_is_a_bare_number(format_: str) -> None:
-    far = message()._replace(timestamp=2**62)
+    far = message(timestamp=2**62)
     assert compile_format(format_)(far) == b"%d" % 2**62
 
 

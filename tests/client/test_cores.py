@@ -1,4 +1,4 @@
-"""Partitioner, accumulator, positions, metadata, backoff: no socket in sight."""
+"""Partitioner, metadata, backoff: no socket in sight."""
 
 from itertools import repeat
 from uuid import UUID
@@ -8,25 +8,19 @@ from aiokafka.partitioner import murmur2 as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.client.accumulator import Accumulator, Identity
 from barnabas.client.backoff import waits_ms
 from barnabas.client.cluster import bootstrap_addresses
 from barnabas.client.errors import error_of
 from barnabas.client.metadata import View
-from barnabas.client.partitioner import murmur2, partition_of
-from barnabas.client.positions import Limits, Positions
+from barnabas.client.accumulator import murmur2
 from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.batch import read_header
-from barnabas.wire.compression import Codec
-from barnabas.wire.messages.fetch import AbortedTransaction, PartitionData
 from barnabas.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.wire.records import Record, decode_batch, encode_batch
 
 AT = TopicPartition("t", 0)
 ID = UUID(int=7)
@@ -45,157 +39,6 @@ def test_keys_hash_as_in_java() -> None:
     assert murmur2(b"21") == -973932308 & 0xFFFF_FFFF
     assert murmur2(b"foobar") == -790332482 & 0xFFFF_FFFF
     assert murmur2(b"a-little-bit-long-string") == -985981536 & 0xFFFF_FFFF
-    assert 0 <= partition_of(b"foobar", 7) < 7
-
-
-# --- accumulator ---
-
-
-def test_records_of_a_partition_leave_in_order_with_rising_sequences() -> None:
-    accumulator = Accumulator(codec=Codec.NONE, batch_size_max=200, identity=Identity(9, 1))
-    for number in range(20):
-        accumulator.add(AT, None, b"%d" % number * 10, (), 1000 + number, handle=number)
-    values: list[bytes | None] = []
-    sequence = 0
-    while accumulator.waiting():
-        batch = accumulator.take(AT)
-        header = read_header(batch.data)
-        assert (header.producer_id, header.producer_epoch) == (9, 1)
-        assert header.base_sequence == sequence
-        assert batch.handles == list(range(sequence, sequence + header.record_count))
-        sequence += header.record_count
-        values += [record.value for record in decode_batch(batch.data)]
-    assert values == [b"%d" % number * 10 for number in range(20)]
-    assert accumulator.size == 0
-
-
-def test_a_record_larger_than_a_batch_gets_its_own() -> None:
-    accumulator = Accumulator(codec=Codec.NONE, batch_size_max=100)
-    accumulator.add(AT, None, b"small", (), 0)
-    accumulator.add(AT, None, bytes(1000), (), 0)
-    assert len(decode_batch(accumulator.take(AT).data)) == 1
-    assert decode_batch(accumulator.take(AT).data)[0].value == bytes(1000)
-    assert accumulator.waiting() == []
-
-
-def test_a_record_that_cannot_be_encoded_leaves_nothing_behind() -> None:
-    accumulator = Accumulator(codec=Codec.NONE, batch_size_max=100)
-    with pytest.raises(TypeError):
-        accumulator.add(AT, None, "text", (), 0)  # type: ignore[arg-type]
-    assert accumulator.waiting() == []
-    assert accumulator.size == 0
-
-
-def test_another_identity_counts_from_zero() -> None:
-    accumulator = Accumulator(codec=Codec.GZIP, batch_size_max=1000, identity=Identity(1, 0))
-    accumulator.add(AT, None, b"a", (), 0)
-    accumulator.take(AT)
-    accumulator.identify(Identity(2, 0))
-    accumulator.add(AT, None, b"b", (), 0)
-    header = read_header(accumulator.take(AT).data)
-    assert (header.producer_id, header.base_sequence) == (2, 0)
-
-
-# --- positions ---
-
-
-def batch(
-    first: int,
-    count: int,
-    *,
-    producer_id: int = -1,
-    transactional: bool = False,
-    control_key: bytes | None = None,
-) -> bytes:
-    records = [Record(first + i, 0, control_key, b"%d" % (first + i)) for i in range(count)]
-    return bytes(
-        encode_batch(
-            records,
-            base_offset=first,
-            producer_id=producer_id,
-            producer_epoch=0,
-            base_sequence=0,
-            transactional=transactional,
-            control=control_key is not None,
-        )
-    )
-
-
-def fetched(*batches: bytes, error: int = 0, aborted: list[tuple[int, int]] = []) -> PartitionData:  # noqa: B006
-    return PartitionData(
-        partition_index=0,
-        error_code=error,
-        high_watermark=100,
-        aborted_transactions=[
-            AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted
-        ],
-        records=b"".join(batches),
-    )
-
-
-def offsets(positions: Positions, answer: PartitionData) -> list[int]:
-    return [message.offset for message in positions.digest(AT, answer)]
-
-
-def test_reading_starts_inside_a_batch_and_never_repeats() -> None:
-    positions = Positions({AT: 3})
-    assert offsets(positions, fetched(batch(0, 5), batch(5, 2))) == [3, 4, 5, 6]
-    assert positions[AT] == 7
-    assert offsets(positions, fetched(batch(5, 2), batch(7, 1))) == [7]
-
-
-def test_a_part_of_a_batch_at_the_end_is_left_for_the_next_fetch() -> None:
-    positions = Positions({AT: 0})
-    assert offsets(positions, fetched(batch(0, 2), batch(2, 2)[:-1])) == [0, 1]
-    assert positions[AT] == 2
-
-
-def test_reading_stops_before_its_stop() -> None:
-    positions = Positions({AT: 0, TopicPartition("t", 1): 9}, {AT: 3, TopicPartition("t", 1): 9})
-    assert positions.reading() == [AT]
-    assert offsets(positions, fetched(batch(0, 5))) == [0, 1, 2]
-    assert positions.reading() == []
-
-
-def test_aborted_transactions_are_left_out_until_their_marker() -> None:
-    abort, commit = b"\0\0\0\0", b"\0\0\0\1"
-    answer = fetched(
-        batch(0, 2, producer_id=7, transactional=True),  # aborted
-        batch(2, 1, producer_id=8, transactional=True),  # committed
-        batch(3, 1),  # no transaction
-        batch(4, 1, producer_id=7, transactional=True, control_key=abort),
-        batch(5, 1, producer_id=8, transactional=True, control_key=commit),
-        batch(6, 1, producer_id=7, transactional=True),  # its next one, committed
-        aborted=[(7, 0)],
-    )
-    positions = Positions({AT: 0})
-    assert offsets(positions, answer) == [2, 3, 6]
-    assert positions[AT] == 7
-    everything = Positions({AT: 0}, committed_only=False)
-    assert offsets(everything, answer) == [0, 1, 2, 3, 6]
-
-
-def test_markers_at_the_end_still_bring_a_reader_to_its_stop() -> None:
-    positions = Positions({AT: 0}, {AT: 2})
-    marker = batch(1, 1, producer_id=7, transactional=True, control_key=b"\0\0\0\1")
-    assert offsets(positions, fetched(batch(0, 1), marker)) == [0]
-    assert positions.reading() == []
-
-
-def test_an_error_of_a_partition_is_raised_with_its_offset() -> None:
-    positions = Positions({AT: 5})
-    with pytest.raises(InvalidRequest, match="t-0, offset 5"):
-        offsets(positions, fetched(error=Code.OFFSET_OUT_OF_RANGE))
-
-
-def test_a_fetch_asks_from_the_positions_on() -> None:
-    other = TopicPartition("u", 2)
-    positions = Positions({AT: 5, other: 6})
-    request = positions.request([AT, other], {"t": ID, "u": ID}, {AT: 3}, Limits())
-    asked = [(t.topic, p.partition, p.fetch_offset, p.current_leader_epoch)
-             for t in request.topics for p in t.partitions]  # fmt: skip
-    assert asked == [("t", 0, 5, 3), ("u", 2, 6, -1)]
-    assert request.isolation_level == 1
 
 
 # --- metadata, errors, backoff ---

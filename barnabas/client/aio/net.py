@@ -26,7 +26,7 @@ class Bell:
         self._wake()
 
     async def wait(self, answers: Sequence[Answer[Message]], ms: int) -> None:
-        if self._rung or any(answer.done() for answer in answers):
+        if ms <= 0 or self._rung or any(answer.done() for answer in answers):
             self._rung = False
             await asyncio.sleep(0)
             return
@@ -110,9 +110,6 @@ class AsyncioNet:
 
     async def sleep(self, ms: int) -> None:
         await asyncio.sleep(ms / 1000)
-
-    async def breathe(self) -> None:
-        await asyncio.sleep(0)
 
     def bell(self) -> Bell:
         return Bell()

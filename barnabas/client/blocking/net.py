@@ -46,10 +46,10 @@ class Bell:
         deadline = time.monotonic() + ms / 1000
         while not self._rung and not any(answer.done() for answer in ours):
             remaining = deadline - time.monotonic()
+            # Another thread may take answers in, or ring: no wait is a long one.
+            take_in(ours, max(0, min(remaining, _SLICE_S)))
             if remaining <= 0:
                 break
-            # Another thread may take answers in, or ring: no wait is a long one.
-            take_in(ours, min(remaining, _SLICE_S))
         self._rung = False
 
 
@@ -121,9 +121,6 @@ class BlockingNet:
 
     async def sleep(self, ms: int) -> None:
         time.sleep(ms / 1000)  # noqa: ASYNC251 - to block is the point
-
-    async def breathe(self) -> None:
-        """Nothing comes in by itself: whoever looks for answers takes them in."""
 
     def bell(self) -> Bell:
         return Bell()

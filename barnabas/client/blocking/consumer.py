@@ -1,0 +1,114 @@
+"""A group's consumer that blocks: the same flows, run by the calling thread.
+
+Heartbeats have a thread of their own: a member must live while its reader works, for longer than
+`session.timeout.ms` if need be. All else happens on the thread that asks for messages.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+from barnabas.client.assignors import Assignor
+from barnabas.client.blocking import open_cluster
+from barnabas.client.blocking.messages import Messages
+from barnabas.client.consumer import Callback, sorted_out
+from barnabas.client.consumer import Consumer as Flows
+from barnabas.client.message import K, Raw, V
+from barnabas.client.messages import Interceptor
+from barnabas.client.subscription import Subscription, Wanted
+from barnabas.config.client import Settings, Value
+
+
+class Consumer(Messages[K, V]):
+    """`with Consumer("orders", group_id="billing") as c: for message in c: ...`"""
+
+    @overload
+    def __init__(
+        self: "Consumer[Raw, Raw]",
+        *what: Wanted | Settings,
+        on_assigned: Callback | None = ...,
+        on_revoked: Callback | None = ...,
+        on_lost: Callback | None = ...,
+        assignors: Sequence[str | Assignor] | None = ...,
+        interceptors: Sequence[Interceptor] = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[Raw, V]",
+        *what: Wanted | Settings,
+        value_deserializer: Callable[[bytes], V],
+        on_assigned: Callback | None = ...,
+        on_revoked: Callback | None = ...,
+        on_lost: Callback | None = ...,
+        assignors: Sequence[str | Assignor] | None = ...,
+        interceptors: Sequence[Interceptor] = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[K, Raw]",
+        *what: Wanted | Settings,
+        key_deserializer: Callable[[bytes], K],
+        on_assigned: Callback | None = ...,
+        on_revoked: Callback | None = ...,
+        on_lost: Callback | None = ...,
+        assignors: Sequence[str | Assignor] | None = ...,
+        interceptors: Sequence[Interceptor] = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *what: Wanted | Settings,
+        key_deserializer: Callable[[bytes], K],
+        value_deserializer: Callable[[bytes], V],
+        on_assigned: Callback | None = ...,
+        on_revoked: Callback | None = ...,
+        on_lost: Callback | None = ...,
+        assignors: Sequence[str | Assignor] | None = ...,
+        interceptors: Sequence[Interceptor] = ...,
+        **options: Value,
+    ) -> None: ...
+    def __init__(
+        self,
+        *what: Wanted | Settings,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+        assignors: Sequence[str | Assignor] | None = None,
+        interceptors: Sequence[Interceptor] = (),
+        **options: Value,
+    ) -> None:
+        wanted, settings = sorted_out(what)
+        opened = open_cluster(settings, options)
+        self._body: Flows[Any, Any] = Flows(
+            *wanted,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+            on_lost=on_lost,
+            assignors=assignors,
+            interceptors=interceptors,
+            cluster=opened,
+        )
+        self._body.stands_for(self)
+
+    def subscribe(self, *topics: Wanted) -> None:
+        """Want these topics from the next poll on, and no others."""
+        self._body.subscribe(*topics)
+
+    def subscription(self) -> Subscription:
+        return self._body.subscription()
+
+    @property
+    def member_id(self) -> str:
+        """Empty while not a member."""
+        return self._body.member_id
+
+    @property
+    def generation(self) -> int:
+        """Of the group, or the epoch of this member; -1 while not a member."""
+        return self._body.generation

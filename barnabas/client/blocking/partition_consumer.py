@@ -1,0 +1,105 @@
+"""A reader of given partitions that blocks: the same flows, run by the calling thread."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, overload
+
+from barnabas.client.blocking import open_cluster
+from barnabas.client.blocking.messages import Messages
+from barnabas.client.blocking.net import mirrored
+from barnabas.client.cluster import Cluster
+from barnabas.client.message import K, Raw, V
+from barnabas.client.messages import At, Interceptor, Numbers
+from barnabas.client.partition_consumer import PartitionConsumer as Flows
+from barnabas.config.client import Settings, Value
+
+
+class PartitionConsumer(Messages[K, V]):
+    """`with PartitionConsumer([("orders", 0)]) as c: for message in c: ...`
+
+    `cluster`: one that is open already, and stays so.
+    """
+
+    @overload
+    def __init__(
+        self: "PartitionConsumer[Raw, Raw]",
+        partitions: Iterable[At] = ...,
+        settings: Settings | None = ...,
+        /,
+        *,
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "PartitionConsumer[Raw, V]",
+        partitions: Iterable[At] = ...,
+        settings: Settings | None = ...,
+        /,
+        *,
+        value_deserializer: Callable[[bytes], V],
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "PartitionConsumer[K, Raw]",
+        partitions: Iterable[At] = ...,
+        settings: Settings | None = ...,
+        /,
+        *,
+        key_deserializer: Callable[[bytes], K],
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        partitions: Iterable[At] = ...,
+        settings: Settings | None = ...,
+        /,
+        *,
+        key_deserializer: Callable[[bytes], K],
+        value_deserializer: Callable[[bytes], V],
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    def __init__(
+        self,
+        partitions: Iterable[At] = (),
+        settings: Settings | None = None,
+        /,
+        *,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        interceptors: Sequence[Interceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Value,
+    ) -> None:
+        opened = open_cluster(settings, options) if cluster is None else cluster
+        self._body: Flows[Any, Any] = Flows(
+            partitions,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            interceptors=interceptors,
+            cluster=opened,
+        )
+        self._body.stands_for(self, owns_cluster=cluster is None)
+
+    def assign(self, partitions: Iterable[At]) -> None:
+        """Read these from now on, and no others. Those that stay keep their positions."""
+        self._body.assign(partitions)
+
+    def stop_at(self, stops: Numbers) -> None:
+        """Hand out nothing at or past these offsets; the iteration ends at the last stop."""
+        self._body.stop_at(stops)
+
+    def finished(self) -> bool:
+        """Whether all partitions have a stop, and have reached it."""
+        return self._body.finished()
+
+    leader = mirrored(Flows[Any, Any].leader)
+    read_arrow = mirrored(Flows[Any, Any].read_arrow)

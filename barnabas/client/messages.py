@@ -1,0 +1,499 @@
+"""What both consumers do: hand messages out, know their places, commit them.
+
+Written once over `Net`. Consumer and PartitionConsumer say which partitions are read.
+Always: a message counts as used when the next one is asked for, or at a close without an
+exception; only what was used is committed by itself. Callbacks are called between messages.
+Not here: reading (reader.py), groups (member.py).
+"""
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.membership import Standing
+from barnabas.client.message import K, Message, RawMessage, V
+from barnabas.client.net import Answer
+from barnabas.client.places import (
+    COMMIT_VERSION_MAX,
+    EARLIEST,
+    LATEST,
+    Committed,
+    check_committed,
+    commit_request,
+    fetch_committed,
+    reset_of,
+)
+from barnabas.client.progress import UNKNOWN, Place
+from barnabas.client.reader import Reader
+from barnabas.config.option import invalid
+from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.codec import Message as WireMessage
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
+
+_log = logging.getLogger("barnabas.client")
+_LAST_COMMIT_MS = 5_000  # how long a close or a handover waits for its commit
+
+At = tuple[str, int]
+Numbers = Mapping[At, int] | Mapping[TopicPartition, int]
+Offsets = Numbers | Mapping[TopicPartition, Committed] | Mapping[At, Committed]
+T = TypeVar("T")
+
+
+class Interceptor(Protocol):
+    """Sees messages before they are handed out, and offsets after they were committed."""
+
+    def on_consume(self, messages: list[Message[Any, Any]]) -> list[Message[Any, Any]]: ...
+
+    def on_commit(self, offsets: Mapping[TopicPartition, Committed]) -> None: ...
+
+
+class Unreadable(Corrupt):
+    """A deserializer failed. The position stays at the message: seek past it to go on."""
+
+    def __init__(self, message: RawMessage, problem: Exception) -> None:
+        super().__init__(
+            f"{message.topic}-{message.partition}, offset {message.offset}: the deserializer"
+            f" failed: {problem!r}. Seek to {message.offset + 1} to leave it out"
+        )
+        self.message = message
+
+
+class Messages(Generic[K, V]):
+    """An asynchronous iterator of messages, and more."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        key_deserializer: Callable[[bytes], Any] | None,
+        value_deserializer: Callable[[bytes], Any] | None,
+        interceptors: Sequence[Interceptor],
+        owns_cluster: bool = True,
+    ) -> None:
+        config = cluster.config
+        self._cluster = cluster
+        self._owns_cluster = owns_cluster
+        self._owner: object = self  # who is named to callbacks
+        self._group_id = config.group_id
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        self._interceptors = list(interceptors)
+        self._plain = key_deserializer is None and value_deserializer is None and not interceptors
+        search = self._left_off if self._group_id else None
+        self._reader = Reader(cluster, reset_of(config.auto_offset_reset), search)
+        self._count_max = config.max_poll_records
+        self._batch: list[RawMessage] = []  # of the iteration
+        self._next = 0
+        self._in_hand: dict[TopicPartition, Place] = {}  # positions before the last batch
+        self._auto_commit = config.enable_auto_commit and bool(self._group_id)
+        self._commit_at = 0
+        self._kept: dict[TopicPartition, Committed] = {}  # as last committed by itself
+        self._commits: list[tuple[Answer[OffsetCommitResponse], dict[TopicPartition, Committed]]]
+        self._commits = []
+        self._closed = False
+
+    def stands_for(self, owner: object, *, owns_cluster: bool = True) -> None:
+        """Callbacks hear of `owner`, which blocks; its cluster is closed with it."""
+        self._owner = owner
+        self._owns_cluster = owns_cluster
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self._close(failed=kind is not None)
+
+    async def close(self) -> None:
+        """Commit what was used, leave the group, disconnect."""
+        await self._close(failed=False)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message[K, V]:
+        number = self._next
+        if number < len(self._batch):
+            self._next = number + 1
+            return cast("Message[K, V]", self._batch[number])
+        return await self._first_of_next()
+
+    async def _first_of_next(self) -> Message[K, V]:
+        self._batch = []
+        self._next = 0
+        batch = await self._poll(self._count_max, None)
+        if not batch:
+            raise StopAsyncIteration  # nothing is left to read, ever
+        self._batch = batch
+        self._next = 1
+        return cast("Message[K, V]", batch[0])
+
+    # --- messages ---
+
+    async def getmany(
+        self,
+        max_records: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  # no error, an empty list
+    ) -> list[Message[K, V]]:
+        """Up to `max_records` messages (max.poll.records), in order per partition.
+
+        Waits for the first of them: for ever, or `timeout` seconds, then the list is empty.
+        """
+        self._put_back()
+        deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
+        count = self._count_max if max_records is None else max(1, max_records)
+        batch = await self._poll(count, deadline)
+        return cast("list[Message[K, V]]", batch)
+
+    async def getone(self, timeout: float | None = None) -> Message[K, V]:  # noqa: ASYNC109
+        """The next message; TimeoutError if none comes in `timeout` seconds."""
+        if self._next >= len(self._batch):
+            deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
+            self._batch, self._next = [], 0
+            batch = await self._poll(self._count_max, deadline)
+            if not batch:
+                raise TimeoutError(f"no message came in {timeout} seconds")
+            self._batch = batch
+        self._next += 1
+        return cast("Message[K, V]", self._batch[self._next - 1])
+
+    async def _poll(self, count_max: int, deadline: int | None) -> list[RawMessage]:
+        if self._closed:
+            raise InvalidRequest(Code.INVALID_REQUEST, "the consumer is closed")
+        while True:
+            self._in_hand = {}
+            if self._commits:
+                await self._gather_commits()
+            if self._auto_commit:
+                await self._commit_by_itself()
+            await self._between_polls()
+            before = self._reader.positions() if self._auto_commit else {}
+            taken = await self._reader.poll(count_max, self._until(deadline), self._others())
+            if taken:
+                self._in_hand = before
+                return taken if self._plain else self._opened(taken)
+            if deadline is not None and self._cluster.net.now_ms() >= deadline:
+                return []
+            if self._reader.progress.finished:
+                return []
+
+    async def _between_polls(self) -> None:
+        """What a group does between two polls."""
+
+    def _until(self, deadline: int | None) -> int | None:
+        return deadline
+
+    def _others(self) -> Callable[[], Sequence[Answer[WireMessage]]] | None:
+        return None
+
+    def _opened(self, taken: list[RawMessage]) -> list[RawMessage]:
+        """Deserialized, and seen by the interceptors."""
+        key_of, value_of = self._key_deserializer, self._value_deserializer
+        messages = cast("list[Message[Any, Any]]", taken)
+        for number, message in enumerate(messages):
+            key, value = message.key, message.value
+            try:
+                if key_of is not None and key is not None:
+                    message.key = key_of(key)
+                if value_of is not None and value is not None:
+                    message.value = value_of(value)
+            except Exception as problem:
+                message.key, message.value = key, value
+                self._reader.give_back(taken[number:])
+                if number == 0:
+                    raise Unreadable(message, problem) from problem
+                messages = messages[:number]
+                break
+        for one in self._interceptors:
+            messages = one.on_consume(messages)
+        return messages
+
+    def _put_back(self) -> None:
+        """What the iteration has not handed out yet is not used."""
+        if self._next < len(self._batch):
+            rest = self._batch[self._next :]
+            self._batch, self._next = [], 0
+            if not self._plain:
+                rest = self._closed_again(rest)
+            self._reader.give_back(rest)
+
+    def _closed_again(self, rest: list[RawMessage]) -> list[RawMessage]:
+        """Deserialized messages are fetched anew, so that none is deserialized twice."""
+        for message in rest:
+            at = TopicPartition(message.topic, message.partition)
+            one = self._reader.progress.get(at)
+            if one is not None and message.offset < one.offset:
+                one.seek(Place(message.offset, message.leader_epoch))
+        return []
+
+    # --- places ---
+
+    def assignment(self) -> list[TopicPartition]:
+        """What is read at the moment."""
+        return sorted(one.at for one in self._reader.progress)
+
+    async def position(self, at: At) -> int:
+        """The offset of the next message that will be handed out."""
+        self._put_back()
+        one = self._reader.progress[TopicPartition(*at)]
+        if one.offset == UNKNOWN:
+            await self._cluster.retrying(lambda: self._reader.find([one.at]))
+        return one.offset
+
+    async def seek(self, at: At, offset: int, leader_epoch: int = -1) -> None:
+        """Go on there; -1 is the end, -2 the beginning."""
+        self._put_back()
+        at = TopicPartition(*at)
+        self._reader.progress[at]  # that it is assigned
+        if offset in (EARLIEST, LATEST):
+            await self._seek_all({at: offset})
+        elif offset < 0:
+            raise invalid(f"{at}: cannot seek to offset {offset}")
+        else:
+            self._reader.seek(at, Place(offset, leader_epoch))
+
+    async def seek_to_time(self, at: At, timestamp_ms: int) -> int:
+        """Go on at the first record of this time or later, else at the end; its offset."""
+        self._put_back()
+        at = TopicPartition(*at)
+        self._reader.progress[at]
+        if timestamp_ms < 0:
+            raise invalid(f"{at}: cannot seek to time {timestamp_ms}")
+        return (await self._seek_all({at: timestamp_ms}))[at].offset
+
+    async def seek_to_beginning(self, *partitions: At) -> None:
+        """Of these partitions, or all that are assigned."""
+        self._put_back()
+        await self._seek_all(dict.fromkeys(self._those(partitions), EARLIEST))
+
+    async def seek_to_end(self, *partitions: At) -> None:
+        """Of these partitions, or all that are assigned."""
+        self._put_back()
+        await self._seek_all(dict.fromkeys(self._those(partitions), LATEST))
+
+    async def _seek_all(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, Place]:
+        async def all_of_them() -> dict[TopicPartition, Place]:
+            found = await self._reader.places(times)
+            if missing := [at for at in times if at not in found]:
+                raise Retriable(Code.LEADER_NOT_AVAILABLE, f"{missing[0]} has no leader")
+            return found
+
+        found = await self._cluster.retrying(all_of_them)
+        for at, place in found.items():
+            if at in self._reader.progress:
+                self._reader.seek(at, place)
+        return found
+
+    async def beginning_offsets(self, *partitions: At) -> dict[TopicPartition, int]:
+        return await self._offsets(self._those(partitions), EARLIEST)
+
+    async def end_offsets(self, *partitions: At) -> dict[TopicPartition, int]:
+        """The offsets that the next records will have; for committed ones, of those."""
+        return await self._offsets(self._those(partitions), LATEST)
+
+    async def offsets_for_times(self, times: Numbers) -> dict[TopicPartition, int]:
+        """The first offset at or after each time, in ms; the end if there is none."""
+        wanted = {TopicPartition(*at): time for at, time in times.items()}
+        found = await self._cluster.retrying(lambda: self._reader.places(wanted))
+        return {at: place.offset for at, place in found.items()}
+
+    async def _offsets(
+        self, partitions: Iterable[TopicPartition], mark: int
+    ) -> dict[TopicPartition, int]:
+        return await self.offsets_for_times(dict.fromkeys(partitions, mark))
+
+    def pause(self, *partitions: At) -> None:
+        """Hand nothing of these out until they are resumed; the membership goes on."""
+        self._put_back()
+        for at in self._those(partitions):
+            self._reader.progress[at].paused = True
+
+    def resume(self, *partitions: At) -> None:
+        for at in self._those(partitions):
+            self._reader.progress[at].paused = False
+        self._reader.bell.ring()
+
+    def paused(self) -> list[TopicPartition]:
+        return sorted(one.at for one in self._reader.progress if one.paused)
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Records between our position and the end, as far as fetches have told."""
+        self._put_back()
+        return {
+            one.at: max(0, one.marks.high_watermark - one.offset)
+            for one in self._reader.progress
+            if one.marks is not None and one.offset != UNKNOWN
+        }
+
+    def _those(self, partitions: Iterable[At]) -> list[TopicPartition]:
+        return [TopicPartition(*at) for at in partitions] or self.assignment()
+
+    # --- commits ---
+
+    async def commit(self, what: Message[Any, Any] | Offsets | None = None) -> None:
+        """The message, these offsets (of the next to read), or all that was handed out.
+
+        Fenced: the partition belongs to another member by now. Rebalancing: ask for messages
+        first, so that the rebalance goes on.
+        """
+        offsets = self._committable(what)
+        if offsets:
+            await self._cluster.retrying(lambda: self._commit(offsets))
+
+    async def commit_nowait(self, what: Message[Any, Any] | Offsets | None = None) -> None:
+        """The same, but the answer is looked at by the next poll, which logs what failed."""
+        offsets = self._committable(what)
+        if offsets:
+            self._commits.append((await self._send_commit(offsets), offsets))
+
+    async def committed(self, *partitions: At) -> dict[TopicPartition, Committed]:
+        """What the group has committed for these, or for all assigned; where it has."""
+        self._group()
+        those = self._those(partitions)
+        return await self._cluster.retrying(
+            lambda: fetch_committed(self._cluster, self._group_id, those)
+        )
+
+    def _committable(
+        self, what: Message[Any, Any] | Offsets | None
+    ) -> dict[TopicPartition, Committed]:
+        self._group()
+        if what is None:
+            self._put_back()
+            return _as_commits(self._reader.positions())
+        if isinstance(what, Mapping):
+            return {
+                TopicPartition(*at): place if isinstance(place, Committed) else Committed(place)
+                for at, place in what.items()
+            }
+        at = TopicPartition(what.topic, what.partition)
+        return {at: Committed(what.offset + 1, what.leader_epoch)}
+
+    def _group(self) -> None:
+        if not self._group_id:
+            raise invalid("commits need a group: set group.id")
+
+    def _standing(self) -> Standing | None:
+        return None
+
+    async def _commit(self, offsets: dict[TopicPartition, Committed]) -> None:
+        answer = await self._send_commit(offsets)
+        check_committed(self._group_id, await answer)
+        self._told_commit(offsets)
+
+    async def _send_commit(
+        self, offsets: dict[TopicPartition, Committed]
+    ) -> Answer[OffsetCommitResponse]:
+        connection = await self._cluster.coordinator(self._group_id)
+        return connection.send(
+            commit_request(self._group_id, self._standing(), offsets),
+            OffsetCommitResponse,
+            timeout_ms=self._cluster.timeout_ms,
+            version_max=COMMIT_VERSION_MAX,
+        )
+
+    def _told_commit(self, offsets: dict[TopicPartition, Committed]) -> None:
+        for one in self._interceptors:
+            one.on_commit(offsets)
+
+    async def _gather_commits(self) -> None:
+        for answer, offsets in self._commits[:]:
+            if not answer.done():
+                return
+            self._commits.pop(0)
+            try:
+                check_committed(self._group_id, await answer)
+            except KafkaError as problem:
+                self._kept.clear()
+                if isinstance(problem, Retriable):
+                    self._cluster.forget_coordinator(self._group_id)
+                    self._cluster.drop_closed()
+                _log.warning("a commit failed: %s", problem)
+            else:
+                self._told_commit(offsets)
+
+    async def _commit_by_itself(self) -> None:
+        """All that was handed out has been used: its user has come back for more."""
+        now = self._cluster.net.now_ms()
+        if now < self._commit_at:
+            return
+        self._commit_at = now + self._cluster.config.auto_commit_interval_ms
+        offsets = self._news()
+        if not offsets or not self._may_commit():
+            return
+        try:
+            self._commits.append((await self._send_commit(offsets), offsets))
+        except Retriable as problem:
+            self._kept.clear()
+            _log.warning("a commit failed: %s", problem)
+
+    def _may_commit(self) -> bool:
+        return True
+
+    def _news(self) -> dict[TopicPartition, Committed]:
+        places = _as_commits(self._reader.positions())
+        news = {at: place for at, place in places.items() if self._kept.get(at) != place}
+        self._kept.update(news)
+        return news
+
+    async def _commit_last(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Before partitions go: what was used of them."""
+        offsets = _as_commits({**self._reader.positions(), **self._in_hand})
+        if partitions is not None:
+            gone = set(partitions)
+            offsets = {at: place for at, place in offsets.items() if at in gone}
+        if not offsets or not self._may_commit():
+            return
+        try:
+            limit_ms = min(_LAST_COMMIT_MS, self._cluster.config.default_api_timeout_ms)
+            await self._cluster.retrying(lambda: self._commit(offsets), timeout_ms=limit_ms)
+        except KafkaError as problem:
+            _log.warning("the last commit failed: %s", problem)
+
+    async def _left_off(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Place]:
+        """Where the group left off."""
+        try:
+            found = await fetch_committed(self._cluster, self._group_id, partitions)
+        except Retriable:
+            self._cluster.forget_coordinator(self._group_id)
+            raise
+        return {at: Place(place.offset, place.leader_epoch) for at, place in found.items()}
+
+    # --- the end ---
+
+    async def _close(self, *, failed: bool) -> None:
+        if self._closed:
+            return
+        if failed and self._next > 0:
+            self._next -= 1  # the message in hand was not used
+        iterating = bool(self._batch)
+        self._put_back()
+        if iterating or not failed:
+            self._in_hand = {}
+        self._closed = True
+        try:
+            if self._auto_commit and self._cluster.known is not None:
+                await self._commit_last()
+            await self._leave()
+            if self._cluster.known is not None:
+                await self._reader.close()
+        finally:
+            if self._owns_cluster:
+                self._cluster.close()
+
+    async def _leave(self) -> None:
+        """What a group does at the end."""
+
+
+async def called(callback: Callable[..., Any] | None, *arguments: object) -> None:
+    """A function of the user's, which may be a coroutine function."""
+    if callback is not None:
+        result = callback(*arguments)
+        if inspect.isawaitable(result):
+            await result
+
+
+def _as_commits(places: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Committed]:
+    return {at: Committed(place.offset, place.leader_epoch) for at, place in places.items()}

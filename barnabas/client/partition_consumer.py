@@ -1,0 +1,154 @@
+"""Reads given partitions, without a group to share them.
+
+Written once over `Net`: `barnabas.PartitionConsumer` awaits, `barnabas.sync` blocks.
+Always: it follows leaders; positions are the user's to set, and with a group.id to commit.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from barnabas.client.aio import open_cluster
+from barnabas.client.cluster import Cluster
+from barnabas.client.message import K, Raw, V
+from barnabas.client.messages import At, Interceptor, Messages, Numbers
+from barnabas.config.client import Settings, Value
+from barnabas.config.option import invalid
+from barnabas.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from barnabas.client.arrow import ArrowRows
+
+
+class PartitionConsumer(Messages[K, V]):
+    """`async with PartitionConsumer([("orders", 0)]) as c: async for message in c: ...`
+
+    Begins where `auto.offset.reset` says, or where the group of `group.id` left off; seek to
+    begin elsewhere. Commits nothing by itself.
+    """
+
+    @overload
+    def __init__(
+        self: "PartitionConsumer[Raw, Raw]",
+        partitions: Iterable[At] = ...,
+        settings: Settings | None = ...,
+        /,
+        *,
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "PartitionConsumer[Raw, V]",
+        partitions: Iterable[At] = ...,
+        settings: Settings | None = ...,
+        /,
+        *,
+        value_deserializer: Callable[[bytes], V],
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "PartitionConsumer[K, Raw]",
+        partitions: Iterable[At] = ...,
+        settings: Settings | None = ...,
+        /,
+        *,
+        key_deserializer: Callable[[bytes], K],
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        partitions: Iterable[At] = ...,
+        settings: Settings | None = ...,
+        /,
+        *,
+        key_deserializer: Callable[[bytes], K],
+        value_deserializer: Callable[[bytes], V],
+        interceptors: Sequence[Interceptor] = ...,
+        cluster: Cluster | None = ...,
+        **options: Value,
+    ) -> None: ...
+    def __init__(
+        self,
+        partitions: Iterable[At] = (),
+        settings: Settings | None = None,
+        /,
+        *,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        interceptors: Sequence[Interceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Value,
+    ) -> None:
+        super().__init__(
+            cluster or open_cluster(settings, options),
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            interceptors=interceptors,
+            owns_cluster=cluster is None,
+        )
+        self._auto_commit = False
+        self._rows: dict[bool, ArrowRows] = {}  # with headers, and without
+        self.assign(partitions)
+
+    def assign(self, partitions: Iterable[At]) -> None:
+        """Read these from now on, and no others. Those that stay keep their positions."""
+        self._put_back()
+        wanted = dict.fromkeys(TopicPartition(*at) for at in partitions)
+        for at in wanted:
+            if at.partition < 0:
+                raise invalid(f"{at}: there are no partitions below 0")
+        progress = self._reader.progress
+        self._reader.remove([one.at for one in progress if one.at not in wanted])
+        self._reader.add(wanted)
+        self._reader.bell.ring()
+
+    async def leader(self, at: At) -> int:
+        """The broker that leads a partition at the moment."""
+        at = TopicPartition(*at)
+
+        async def look() -> int:
+            return (await self._cluster.refresh()).leader(at)
+
+        await self._cluster.retrying(lambda: self._cluster.view([at.topic]))
+        return await self._cluster.retrying(look)
+
+    def stop_at(self, stops: Numbers) -> None:
+        """Hand out nothing at or past these offsets; the iteration ends at the last stop."""
+        self._put_back()
+        for at, offset in stops.items():
+            self._reader.progress[TopicPartition(*at)].stop = offset
+
+    def finished(self) -> bool:
+        """Whether all partitions have a stop, and have reached it."""
+        return self._reader.progress.finished
+
+    async def read_arrow(
+        self,
+        max_rows: int = 100_000,
+        timeout: float | None = None,  # noqa: ASYNC109  # no error, no rows
+        *,
+        headers: bool = False,
+    ) -> "pyarrow.RecordBatch":
+        """The next records as Arrow, with the columns of Spark's Kafka source.
+
+        No object is made per record. Whole batches are taken until there are `max_rows`; it
+        waits for the first: for ever, or `timeout` seconds, then there are no rows.
+        """
+        from barnabas.client.arrow import ArrowRows
+
+        self._put_back()
+        rows = self._rows.get(headers)
+        if rows is None:
+            rows = self._rows[headers] = ArrowRows(headers=headers)
+        deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
+        await self._reader.poll_rows(rows, max_rows, deadline)
+        return rows.take()

@@ -1,0 +1,287 @@
+"""Reads partitions: finds places, fetches ahead, hands messages out.
+
+Written once over `Net`. Consumer and PartitionConsumer stand on it.
+Always: messages are handed out without waiting after they were taken, so that a caller who gives
+up waiting loses none; what may pass is tried again, on a fresh picture of the cluster.
+Not here: groups (member.py), what is fetched when (fetching.py).
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.fetching import Ask, Fetching, Limits, Outcome, no_place
+from barnabas.client.message import RawMessage
+from barnabas.client.net import Answer
+from barnabas.client.places import LATEST, Reset, places_at
+from barnabas.client.progress import UNKNOWN, Place, Progress
+from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from barnabas.client.arrow import ArrowRows
+
+_log = logging.getLogger("barnabas.client")
+_WAIT_MS_MAX = 60_000
+_GLANCE_MS = 2  # how often others have their turn while messages are there
+_LATE_MS = 1_000
+
+Search = Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, Place]]]
+
+
+class Reader:
+    """Reads on in all partitions of `progress`."""
+
+    def __init__(self, cluster: Cluster, reset: Reset, search: Search | None = None) -> None:
+        config = cluster.config
+        self.cluster = cluster
+        self.committed_only = config.isolation_level == "read_committed"
+        self.progress = Progress(crc=config.check_crcs)
+        self.bell = cluster.net.bell()
+        self._reset = reset
+        self._search = search  # where a group left off
+        self._limits = Limits(
+            wait_ms_max=config.fetch_max_wait_ms,
+            bytes_min=config.fetch_min_bytes,
+            bytes_max=config.fetch_max_bytes,
+            partition_bytes_max=config.max_partition_fetch_bytes,
+            backoff_ms=config.retry_backoff_ms,
+            replica_ms_max=config.metadata_max_age_ms,
+        )
+        self._fetching = Fetching(
+            self.progress,
+            self._limits,
+            committed_only=self.committed_only,
+            rack=config.client_rack,
+        )
+        self._answers: dict[int, Answer[FetchResponse]] = {}
+        self._gone: dict[TopicPartition, None] = {}  # whose offset is not in the log any more
+        self._stale = False
+        self._picture_at = cluster.net.now_ms()
+        self._retry_at = 0
+        self._glanced_at = 0
+        self._silent = False  # trouble that has been said
+
+    # --- partitions ---
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        self.progress.add(partitions)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        self.progress.remove(partitions)
+
+    def seek(self, at: TopicPartition, place: Place) -> None:
+        self.progress[at].seek(place)
+
+    def give_back(self, messages: Sequence[RawMessage]) -> None:
+        """The last that were handed out were not used: they come again."""
+        by_partition: dict[TopicPartition, list[RawMessage]] = {}
+        for message in messages:
+            at = TopicPartition(message.topic, message.partition)
+            by_partition.setdefault(at, []).append(message)
+        for at, rest in by_partition.items():
+            if (one := self.progress.get(at)) is not None:
+                one.give_back(rest)
+
+    def positions(self) -> dict[TopicPartition, Place]:
+        """Of the next message to hand out, where it is known."""
+        return {
+            one.at: Place(one.offset, one.epoch) for one in self.progress if one.offset != UNKNOWN
+        }
+
+    # --- reading ---
+
+    async def poll(
+        self,
+        count_max: int,
+        deadline: int | None,
+        others: Callable[[], Sequence[Answer[Message]]] | None = None,
+    ) -> list[RawMessage]:
+        """Messages, if there are any or one comes before the deadline.
+
+        `others`: answers that end the wait as well; then it gives nothing.
+        """
+        net = self.cluster.net
+        while True:
+            await self._advance(net.now_ms())
+            if self.progress.readable:
+                if taken := self.progress.take(count_max):
+                    return taken
+                continue
+            now = net.now_ms()
+            if self.progress.finished or (deadline is not None and now >= deadline):
+                return []
+            await self._wait(now, deadline, others() if others is not None else ())
+            if others is not None:
+                await self._gather(net.now_ms())
+                if not self.progress.readable:
+                    return []
+
+    async def poll_rows(self, rows: "ArrowRows", count_max: int, deadline: int | None) -> None:
+        """Rows, if there are any or one comes before the deadline; to the end of what is there."""
+        net = self.cluster.net
+        while True:
+            await self._advance(net.now_ms())
+            if self.progress.readable:
+                self.progress.take_rows(rows, count_max)
+                if rows.rows:
+                    return
+                continue
+            now = net.now_ms()
+            if self.progress.finished or (deadline is not None and now >= deadline):
+                return
+            await self._wait(now, deadline, ())
+
+    async def _advance(self, now: int) -> None:
+        """Take in what has come, and ask for more; only now and then let others have a turn."""
+        if now - self._glanced_at >= _GLANCE_MS:
+            self._glanced_at = now
+            await self.bell.wait(list(self._answers.values()), 0)
+        await self._gather(now)
+        await self._prepare(now)
+
+    async def _wait(
+        self, now: int, deadline: int | None, others: Sequence[Answer[Message]]
+    ) -> None:
+        await self.bell.wait([*others, *self._answers.values()], self._wait_ms(now, deadline))
+        self._glanced_at = self.cluster.net.now_ms()
+
+    def _wait_ms(self, now: int, deadline: int | None) -> int:
+        until = now + _WAIT_MS_MAX
+        if deadline is not None:
+            until = min(until, deadline)
+        if self._retry_at > now:
+            until = min(until, self._retry_at)
+        again = self._fetching.next_deadline()
+        if again is not None and again > now:
+            until = min(until, again)
+        return max(1, until - now)
+
+    async def _prepare(self, now: int) -> None:
+        """All that must be known and under way before messages can come."""
+        if now < self._retry_at:
+            return
+        try:
+            age_ms = now - self._picture_at
+            if self._stale or age_ms > self.cluster.config.metadata_max_age_ms:
+                self._picture_at = now
+                await self.cluster.refresh()
+                self._stale = False
+            if lost := self.progress.lost_place():
+                await self.find(lost)
+            await self._fetch(now)
+            self._silent = False
+        except Retriable as problem:
+            if self.cluster.known is None:
+                raise  # nobody was ever there: say so at once
+            self._stale = True
+            self._retry_at = now + self._limits.backoff_ms
+            self.cluster.drop_closed()
+            if not self._silent:
+                self._silent = True
+                _log.warning("reading waits: %s", problem)
+
+    async def find(self, lost: list[TopicPartition]) -> None:
+        """Where to begin in partitions that have no place."""
+        found: dict[TopicPartition, Place] = {}
+        left_off = [at for at in lost if at not in self._gone]
+        if self._search is not None and left_off:
+            found = await self._search(left_off)
+        missing = [at for at in lost if at not in found]
+        if missing:
+            found |= await self._find_by_reset(missing)
+        for at, place in found.items():
+            one = self.progress.get(at)
+            if one is not None and one.offset == UNKNOWN:  # nobody sought meanwhile
+                one.seek(place)
+                self._gone.pop(at, None)
+
+    async def _find_by_reset(self, missing: list[TopicPartition]) -> dict[TopicPartition, Place]:
+        time = self._reset.time(self.cluster.net.wall_ms())
+        if time is None:
+            raise no_place(missing[0], -1)
+        return await self.places(dict.fromkeys(missing, time))
+
+    async def places(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Place]:
+        """Where records of these times begin; after the last one, the end."""
+        found = await places_at(self.cluster, times, committed_only=self.committed_only)
+        ended = [at for at, place in found.items() if place.offset < 0]
+        if ended:
+            found |= await places_at(
+                self.cluster, dict.fromkeys(ended, LATEST), committed_only=self.committed_only
+            )
+        return found
+
+    async def _fetch(self, now: int) -> None:
+        view = await self.cluster.view({one.at.topic: None for one in self.progress})
+        asks, stale = self._fetching.plan(view, now)
+        self._stale = self._stale or stale
+        for ask in asks:
+            await self._send(ask, now)
+
+    async def _send(self, ask: Ask, now: int) -> None:
+        try:
+            connection = await self.cluster.broker(ask.broker, apart="fetch")
+            self._answers[ask.broker] = connection.send(
+                ask.request,
+                FetchResponse,
+                timeout_ms=self.cluster.timeout_ms + ask.request.max_wait_ms,
+                version_max=ask.version_max,
+            )
+        except BaseException as problem:
+            self._fetching.lost(ask.broker, now)
+            self._stale = True
+            if not isinstance(problem, Retriable):
+                raise
+
+    async def _gather(self, now: int) -> None:
+        for broker, answer in list(self._answers.items()):
+            if not answer.done():
+                continue
+            del self._answers[broker]
+            try:
+                response = await answer
+            except KafkaError as problem:
+                self._fetching.lost(broker, now)
+                self._stale = True
+                self.cluster.drop_closed()
+                if not isinstance(problem, Retriable):
+                    raise
+                continue
+            view = await self.cluster.view()
+            self._settle(self._fetching.answered(broker, response, view, now))
+
+    def _settle(self, outcome: Outcome) -> None:
+        self._stale = self._stale or outcome.stale
+        for at in outcome.out_of_range:
+            one = self.progress[at]
+            if self._reset.time(0) is None:
+                one.failed = no_place(at, one.fetch_offset)
+                continue
+            _log.warning("%s: offset %d is not in the log, reading on elsewhere", at, one.offset)
+            # Not where the group left off: that is what is gone.
+            self._gone[at] = None
+            one.seek(Place(UNKNOWN))
+        for at, place in outcome.truncated.items():
+            one = self.progress[at]
+            if self._reset.time(0) is None:
+                one.failed = Retriable(
+                    Code.OFFSET_OUT_OF_RANGE,
+                    f"{at}: records before offset {one.fetch_offset} were lost in a change of"
+                    f" leaders, the log as it was read ends at {place.offset}: seek there",
+                )
+            else:
+                _log.warning("%s: the log was cut to %d, reading on there", at, place.offset)
+                one.seek(place)
+
+    async def close(self) -> None:
+        """End what is under way; the cluster stays open."""
+        for ask in self._fetching.farewells():
+            try:
+                connection = await self.cluster.broker(ask.broker, apart="fetch")
+                await connection.call(ask.request, FetchResponse, timeout_ms=_LATE_MS)
+            except KafkaError:
+                pass  # the broker forgets the session by itself
