@@ -22,6 +22,7 @@ COMMANDS = {
     "topic": "List, create, describe, configure and delete topics.",
     "produce": "Write records to a topic, from lines on standard input.",
     "consume": "Read records from a topic.",
+    "group": "List, describe, watch and explain consumer groups; move their offsets.",
 }
 
 _TEXT_SHOWN_MAX = 100

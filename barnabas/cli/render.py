@@ -35,10 +35,21 @@ def _choose_jsonl(ctx: click.Context, value: bool) -> None:
         ctx.meta["barnabas.jsonl"] = True
 
 
+def chosen_output(output: str) -> str:
+    """--output, unless there was a -J."""
+    return "jsonl" if click.get_current_context().meta.get("barnabas.jsonl") else output
+
+
+def write_document(document: Row, output: str) -> None:
+    """One JSON document, over several lines or on one."""
+    import json
+
+    click.echo(json.dumps(document, indent=2 if output == "json" else None))
+
+
 def render(rows: Sequence[Row], columns: Sequence[str], output: str) -> None:
     """`columns` are what a table and CSV show; JSON has all."""
-    if click.get_current_context().meta.get("barnabas.jsonl"):
-        output = "jsonl"
+    output = chosen_output(output)
     if output == "json":
         import json
 

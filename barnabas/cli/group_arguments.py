@@ -1,0 +1,62 @@
+"""Consumer groups as arguments: found, completed by the shell, asked about before they change."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from barnabas.config.option import nearest
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.client.blocking.admin import Admin
+    from barnabas.client.groups.report import GroupReport
+
+F = TypeVar("F", bound=Callable[..., Any])
+COMPLETION_MS = 1_000  # a shell waits for it
+
+
+def complete_group(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Groups that are there, for the shell; none if that takes too long."""
+    from barnabas.cli.options import client_config
+    from barnabas.client.blocking.admin import Admin
+
+    try:
+        settings = {
+            "bootstrap.servers": client_config(ctx).bootstrap_servers,
+            "request.timeout.ms": str(COMPLETION_MS),
+            "default.api.timeout.ms": str(COMPLETION_MS),
+        }
+        with Admin(settings) as admin:
+            return [each.group for each in admin.groups() if each.group.startswith(begun)]
+    except (click.ClickException, KafkaError, OSError):
+        return []
+
+
+def group_argument(command: F) -> F:
+    """GROUP, one that has a name."""
+    return click.argument("group", shell_complete=complete_group, callback=_check_name)(command)
+
+
+def _check_name(ctx: click.Context, parameter: click.Parameter, group: str) -> str:
+    if not group:
+        raise click.UsageError("a group needs a name", ctx)
+    return group
+
+
+def find_group(admin: "Admin", group: str) -> "GroupReport":
+    """The group, or an error with the nearest name there is."""
+    try:
+        return admin.group_report(group)
+    except InvalidRequest as problem:
+        if problem.code is not Code.GROUP_ID_NOT_FOUND:
+            raise
+        hint = nearest(group, {each.group: None for each in admin.groups()})
+        raise InvalidRequest(problem.code, f"there is no group {group!r}{hint}") from None
+
+
+def confirm(what: str, yes: bool) -> None:
+    # A script has said what it wants; a person may have slipped.
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"{what}?", abort=True, err=True)

@@ -1,0 +1,266 @@
+"""The command against a broker: groups looked at, moved, moved back, deleted."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from barnabas.cli.app import run
+from barnabas.client.blocking.admin import Admin
+from barnabas.client.groups.report import Committed
+from barnabas.model.ids import TopicPartition
+from tests.cli.command import Ended
+from tests.cli.test_topics import Shell
+from tests.clients.groups.team import until
+from tests.process import BrokerProcess
+
+RECORDS = 10
+
+
+class Here(Shell):
+    """The command within this process: the same but for the time a process takes to start."""
+
+    def __call__(self, *arguments: str, stdin: str | bytes = "") -> Ended:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        out, err = StringIO(), StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setenv("BARNABAS_BOOTSTRAP_SERVERS", self.servers)
+            patch.setattr("sys.stdin", TextIOWrapper(BytesIO(data)))
+            code = run(arguments)
+        return Ended(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def shell(broker: BrokerProcess) -> Shell:
+    return Here(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def group(shell: Shell, topic: str) -> str:
+    """Ten records in each of two partitions; committed are 4 and 10."""
+    name = f"group-of-{topic}"
+    shell.out("topic", "create", topic, "-p", "2")
+    produce(shell, topic, RECORDS, 0, 1)
+    commit(shell, name, topic, {0: 4, 1: 10})
+    return name
+
+
+def produce(shell: Shell, topic: str, count: int, *partitions: int) -> None:
+    producer = Producer({"bootstrap.servers": shell.servers})
+    for partition in partitions:
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=partition)
+    assert producer.flush(30) == 0
+
+
+def commit(shell: Shell, group: str, topic: str, offsets: dict[int, int]) -> None:
+    with Admin({"bootstrap.servers": shell.servers}) as admin:
+        places = {TopicPartition(topic, number): offset for number, offset in offsets.items()}
+        admin.alter_group_offsets(group, {at: Committed(place) for at, place in places.items()})
+
+
+@contextmanager
+def reading(shell: Shell, group: str, topic: str) -> Iterator[Consumer]:
+    """A member that has its share."""
+    options = {"bootstrap.servers": shell.servers, "group.id": group, "client.id": "reader"}
+    member = Consumer({**options, "enable.auto.commit": False})
+    member.subscribe([topic])
+    until(lambda: member.poll(0.1) is None and len(member.assignment()) == 2, member.assignment)
+    yield member
+    member.close()
+
+
+def offsets(shell: Shell, group: str) -> dict[int, int | None]:
+    found = json.loads(shell.out("group", "describe", group, "-J"))
+    return {each["partition"]: each["committed"] for each in found["partitions"]}
+
+
+def test_groups_are_listed_with_their_lag(shell: Shell, group: str) -> None:
+    rows = {row["group"]: row for row in json.loads(shell.out("group", "ls", "--output", "json"))}
+    assert (rows[group]["state"], rows[group]["members"], rows[group]["lag"]) == ("Empty", 0, 6)
+    assert shell.out("group", "ls").startswith("GROUP")
+
+
+def test_a_group_is_described(shell: Shell, group: str, topic: str) -> None:
+    with reading(shell, group, topic):
+        found = json.loads(shell.out("group", "describe", group, "--output", "json"))
+        assert (found["state"], found["assignor"], found["type"]) == ("Stable", "range", "classic")
+        (member,) = found["members"]
+        assert (member["client"], member["host"], member["topics"]) == (
+            "reader",
+            "127.0.0.1",
+            [topic],
+        )
+        assert member["partitions"] == [[topic, 0], [topic, 1]]
+        first, second = found["partitions"]
+        assert (first["committed"], first["end"], first["lag"]) == (4, 10, 6)
+        assert 0 < first["lag_ms"] < 120_000
+        assert (second["lag"], second["lag_ms"], second["catch_up_ms"]) == (0, 0, 0)
+        assert first["member"] == member["member"]
+        text = shell.out("group", "describe", group)
+    assert "Stable" in text
+    assert "6 records, the oldest unread for" in text
+    csv = shell.out("group", "describe", group, "--output", "csv").splitlines()
+    assert csv[0] == "topic,partition,committed,end,lag,lag_ms,catch_up_ms"
+    assert csv[1].startswith(f"{topic},0,4,10,6,")
+
+
+def test_too_much_lag_is_an_exit_code(shell: Shell, group: str) -> None:
+    assert shell("group", "describe", group, "--max-lag", "6").code == 0
+    ended = shell("group", "describe", group, "--max-lag", "5")
+    assert ended.code == 6
+    assert "has 6 unread records, more than 5" in ended.err
+
+
+def test_a_group_that_is_not_there_is_not_found(shell: Shell, group: str) -> None:
+    for verb in ("describe", "explain", "watch", "undo", "delete"):
+        ended = shell("group", verb, group[:-1] + "x")
+        assert ended.code == 3, ended
+        if verb in ("describe", "explain", "watch"):
+            assert f"did you mean {group[:-1]}" in ended.err
+
+
+def test_a_group_moves_and_moves_back(shell: Shell, group: str, topic: str) -> None:
+    ended = shell("group", "seek", group, "--to", "earliest", "--output", "json", "--yes")
+    assert json.loads(ended.out) == [
+        {"topic": topic, "partition": 0, "from": 4, "to": 0, "change": -4, "note": ""},
+        {"topic": topic, "partition": 1, "from": 10, "to": 0, "change": -10, "note": ""},
+    ]
+    assert f"barnabas group undo {group}" in ended.err
+    assert offsets(shell, group) == {0: 0, 1: 0}
+    shell.out("group", "undo", group)
+    assert offsets(shell, group) == {0: 4, 1: 10}
+    shell.out("group", "undo", group)
+    assert offsets(shell, group) == {0: 0, 1: 0}
+    listed = shell.out("group", "ls")
+    assert f"{group}.before-seek" not in listed
+    assert f"{group}.before-seek" in shell.out("group", "ls", "--all")
+
+
+def test_a_dry_run_moves_nothing(shell: Shell, group: str) -> None:
+    assert "-4" in shell.out("group", "seek", group, "--to", "earliest", "--dry-run")
+    assert offsets(shell, group) == {0: 4, 1: 10}
+    assert shell("group", "undo", group).code == 3
+
+
+def test_a_group_moves_to_an_offset_within_what_is_there(shell: Shell, group: str) -> None:
+    shell.out("group", "seek", group, "--to", "7")
+    assert offsets(shell, group) == {0: 7, 1: 7}
+    ended = shell("group", "seek", group, "--to", "99")
+    assert "99 is not there yet: the end is 10" in ended.out
+    assert offsets(shell, group) == {0: 10, 1: 10}
+    assert "nothing to change" in shell("group", "seek", group, "--to", "latest").err
+
+
+def test_a_group_moves_to_a_time(shell: Shell, group: str, topic: str) -> None:
+    between_ms = round(time.time() * 1000) + 1
+    until(lambda: time.time() * 1000 > between_ms + 1, time.time)
+    produce(shell, topic, 1, 0)
+    shell.out("group", "seek", group, "--to", f"@{between_ms}")
+    assert offsets(shell, group) == {0: 10, 1: 10}
+    shell.out("group", "seek", group, "--to", "2020-01-01T00:00:00")
+    assert offsets(shell, group) == {0: 0, 1: 0}
+
+
+def test_a_group_moves_to_where_another_was(
+    shell: Shell, group: str, topic: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text(shell.out("group", "describe", group, "--output", "csv"))
+    copy = f"{group}-copy"
+    shell.out("group", "seek", copy, "--to", str(file))
+    assert offsets(shell, copy) == {0: 4, 1: 10}
+    shell.out("group", "seek", copy, "--to", "-", stdin=f"{topic},1,3\n")
+    assert offsets(shell, copy) == {0: 4, 1: 3}
+
+
+def test_undo_forgets_what_was_not_there_before(shell: Shell, group: str, topic: str) -> None:
+    fresh = f"{group}-fresh"
+    assert shell("group", "seek", fresh, "--to", "latest").code == 3
+    shell.out("group", "seek", fresh, "--to", "latest", "-t", f"{topic}:1")
+    assert offsets(shell, fresh) == {1: 10}
+    shell.out("group", "seek", fresh, "--to", "5", "-t", topic)
+    assert offsets(shell, fresh) == {0: 5, 1: 5}
+    shell.out("group", "undo", fresh)
+    assert offsets(shell, fresh) == {1: 10}
+
+
+def test_a_group_with_members_stays_where_it_is(shell: Shell, group: str, topic: str) -> None:
+    with reading(shell, group, topic):
+        for arguments in (("seek", group, "--to", "earliest"), ("delete", group, "--yes")):
+            ended = shell("group", *arguments)
+            assert ended.code == 1, ended
+            assert "stop them first" in ended.err
+    assert offsets(shell, group) == {0: 4, 1: 10}
+
+
+def test_a_deleted_group_is_gone_with_what_was_kept_for_undo(shell: Shell, group: str) -> None:
+    shell.out("group", "seek", group, "--to", "latest")
+    shell.out("group", "delete", group, "--yes")
+    assert group not in shell.out("group", "ls", "--all")
+    shell.out("group", "delete", group, "--if-exists")
+
+
+def test_a_group_that_nobody_reads_is_explained(shell: Shell, group: str) -> None:
+    text = shell.out("group", "explain", group)
+    assert "nobody reads: the group has no members, and 6 records wait" in text
+    assert "remedy: start its consumers" in text
+    shell.out("group", "seek", group, "--to", "latest")
+    assert f"nothing is wrong with {group}" in shell.out("group", "explain", group)
+
+
+def test_watch_says_each_change_on_a_line(shell: Shell, group: str, topic: str) -> None:
+    command = [sys.executable, "-m", "barnabas", "-b", shell.servers]
+    watching = subprocess.Popen(
+        [*command, "group", "watch", group, "-i", "0.1", "-J"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert watching.stdout is not None
+        first = json.loads(watching.stdout.readline())
+        assert (first["state"], first["lag"]) == ("Empty", 6)
+        commit(shell, group, topic, {0: 10})
+        second = json.loads(watching.stdout.readline())
+        assert (second["state"], second["lag"]) == ("Empty", 0)
+    finally:
+        watching.send_signal(signal.SIGINT)
+        _, err = watching.communicate(timeout=20)
+    assert (watching.returncode, err) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("seek", "g"), "--to"),
+        (("seek", "g", "--to", "somewhere"), "expected earliest, latest"),
+        (("seek", "g", "--to", "-"), "no offsets for group 'g'"),
+        (("describe", ""), "a group needs a name"),
+        (("describe", "g", "--max-lag", "-1"), "--max-lag"),
+        (("watch", "g", "-i", "0"), "-i"),
+        (("delete",), "GROUP"),
+        (("descibe", "g"), "did you mean describe"),
+    ],
+)
+def test_wrong_usage_is_said_in_one_line(
+    shell: Shell, arguments: tuple[str, ...], says: str
+) -> None:
+    ended = shell("group", *arguments)
+    assert ended.code == 2, ended
+    assert says in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_topic_that_is_not_there_is_no_place_to_seek(shell: Shell, group: str) -> None:
+    assert shell("group", "seek", group, "--to", "latest", "-t", "no-such-topic").code == 3
+    ended = shell("group", "seek", group, "--to", "latest", "-t", "t:x")
+    assert (ended.code, "expected TOPIC or TOPIC:0,1,2" in ended.err) == (2, True)

@@ -1,0 +1,17 @@
+"""`barnabas group`, and so the client's calls under it, against Apache Kafka: the same tests."""
+
+import pytest
+
+from tests.cli.test_groups import *  # noqa: F403
+from tests.cli.test_groups import Here, Shell
+from tests.peers.kafka import KafkaBroker
+
+
+@pytest.fixture  # type: ignore[no-redef]
+def shell(kafka: KafkaBroker) -> Shell:
+    return Here(kafka.bootstrap_servers)
+
+
+def test_without_a_story_the_commands_say_so(shell: Shell, group: str) -> None:
+    for verb in ("describe", "explain"):
+        assert "keeps no story" in shell.out("group", verb, group)
