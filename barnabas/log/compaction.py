@@ -3,8 +3,8 @@
 In: sealed segments and what is known of them (Job). Out: `.cleaned` files, synced, one segment
 for each group of old ones; what it did (Cleaned). The log itself is not touched.
 Always: offsets, order and the bytes of surviving records stay; a batch of which all survives is
-copied as it is. The last batch of an active producer and the last of each new segment stay,
-empty if need be: sequences and the end of the segment would be lost with them.
+copied as it is. The last batch of an active producer and the last of all stay, empty if need be:
+sequences, and how far a reader has come, would be lost with them.
 Always: a tombstone is kept until its batch's delete horizon, which is set when it is first met.
 Always: memory is bounded by the table of keys and the largest batch.
 Not here: which log (cleanable.py), putting the files in place (swapping.py), the loops over
@@ -14,7 +14,7 @@ records (key_loops.py). Records of transactions are kept and take no other's pla
 from collections.abc import Callable, Iterator
 
 from barnabas.log.index import RELATIVE_OFFSET_MAX
-from barnabas.log.jobs import Cleaned, Job, Source, cleaned_paths
+from barnabas.log.jobs import Cleaned, Job, Source, bases_path, cleaned_paths, encode_bases
 from barnabas.log.key_loops import OffsetMap, rebased
 from barnabas.log.rebuild import IndexBuilder
 from barnabas.log.scan import whole_batches
@@ -148,22 +148,22 @@ class Compaction:
         try:
             return self._clean(group, paths)
         except BaseException:
-            for path in paths:
+            for path in (*paths, bases_path(self._job.path, base)):
                 self._disk.remove(path)
             raise
 
     def _clean(self, group: list[Source], paths: tuple[str, str, str]) -> Cleaned:
         job = self._job
-        last_offset = group[-1].next_offset - 1
+        bases = [source.base_offset for source in group]
+        self._write(bases_path(job.path, bases[0]), encode_bases(bases))
         builder = IndexBuilder(group[0].base_offset, job.index_interval_bytes)
         writer = _Writer(self._disk, paths[2], builder, self._pause)
         read = kept = keyless = bytes_read = 0
         try:
             for source in group:
-                final = source is group[-1]
+                final = source is job.sources[-1]
                 for position, header, chunk, at in self._batches(source):
                     ends = final and position + header.size == source.size
-                    assert not ends or header.last_offset <= last_offset
                     survivors, without_key = self._keep(writer, header, chunk, at, ends)
                     read += header.record_count
                     kept += survivors
@@ -177,7 +177,7 @@ class Compaction:
         self._write(paths[1], builder.time_entries)
         newest = self._disk.modified_ms(self._path(group[-1].base_offset, LOG_SUFFIX))
         self._disk.set_modified_ms(paths[2], newest)
-        bases = [source.base_offset for source in group]
+        self._disk.sync_directory(job.path)  # a name that is known is not lost by a rename
         return Cleaned(bases, writer.size, bytes_read, read, kept, keyless)
 
     def _keep(
@@ -247,7 +247,7 @@ class Compaction:
         )
         return batch
 
-    def _write(self, path: str, data: bytearray) -> None:
+    def _write(self, path: str, data: bytes | bytearray) -> None:
         file = self._disk.open(path, create=True)
         try:
             file.truncate(0)

@@ -6,6 +6,7 @@ from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 CLEANED_SUFFIX = ".cleaned"  # being written: a start removes it
 SWAP_SUFFIX = ".swap"  # whole and synced: a start puts it in its place
+BASES_SUFFIX = ".bases"
 DELETED_SUFFIX = ".deleted"  # not needed any more: a start removes it
 
 
@@ -54,3 +55,17 @@ def cleaned_paths(
         stem + TIME_INDEX_SUFFIX + suffix,
         stem + LOG_SUFFIX + suffix,
     )
+
+
+def bases_path(directory: str, base_offset: int, suffix: str = CLEANED_SUFFIX) -> str:
+    """The file beside a new segment that names the old ones, for a start after a crash."""
+    return f"{directory}/{base_offset:020d}{BASES_SUFFIX}{suffix}"
+
+
+def encode_bases(bases: list[int]) -> bytes:
+    return "".join(f"{base}\n" for base in bases).encode()
+
+
+def decode_bases(data: bytes) -> list[int]:
+    """ValueError if it is not what was written."""
+    return [int(line) for line in data.decode("ascii").splitlines()]

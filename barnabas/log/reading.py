@@ -3,6 +3,8 @@
 In: an offset, a limit, how many bytes. Out: whole batches of one segment, still in their file.
 Always: a reader that goes on where it left off, or has caught up, pays no scan: the places
 where recent reads ended are remembered.
+Always: where compaction has left batches without records, a slice begins with one that has some,
+if there is any: some clients take a reply without records for a batch too large for them.
 Not here: which offsets may be asked for (log.py), who asks.
 """
 
@@ -10,6 +12,7 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import NamedTuple
 
+from barnabas.log.scan import headers
 from barnabas.log.segment import Segment
 from barnabas.model.ports import FileSlice
 
@@ -27,16 +30,19 @@ class Slice(NamedTuple):
 class Reader:
     """Reads over the log's own list of segments; the last one is being appended to."""
 
-    __slots__ = ("_places", "_segments")
+    __slots__ = ("_places", "_segments", "sparse")
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
         self._places: dict[int, tuple[Segment, int]] = {}
+        self.sparse = False  # there may be batches without records, and segments without batches
 
     def read(self, offset: int, bytes_max: int, limit: int, min_one: bool) -> Slice:
         """From the batch that holds `offset`, below `limit`, which must be in the log."""
         places = self._places
         place = places.get(offset)
+        if self.sparse and (place is None or place[0] is not self._segments[-1]):
+            place = self._locate_records(offset, limit)
         segment, position = self._locate(offset) if place is None else place
         stop_offset = segment.next_offset
         if limit >= stop_offset:
@@ -71,6 +77,8 @@ class Reader:
             segment, position = self._segments[self.segment_at(offset)], 0
             if segment.base_offset != offset:
                 return  # a hole: the next read looks it up
+            if not segment.size and segment is not self._segments[-1]:
+                return  # compaction left nothing of it
         places[offset] = (segment, position)
 
     def _locate(self, offset: int) -> tuple[Segment, int]:
@@ -79,6 +87,25 @@ class Reader:
             if found is not None:
                 return segment, found[0]
         return self._segments[-1], self._segments[-1].size
+
+    def _locate_records(self, offset: int, limit: int) -> tuple[Segment, int]:
+        """The first batch with records; if there is none below `limit`, the last without."""
+        last: tuple[Segment, int] | None = None
+        for segment in self._segments[self.segment_at(offset) :]:
+            if segment.base_offset >= limit:
+                break
+            found = segment.locate(offset) if segment.size else None
+            if found is None:
+                continue
+            if found[1].record_count:
+                return segment, found[0]
+            for position, header in headers(segment.file(), found[0], segment.size):
+                if header.last_offset >= limit:
+                    break
+                last = segment, position
+                if header.record_count:
+                    return last
+        return last or self._locate(offset)
 
     def _stop(self, segment: Segment, limit: int) -> tuple[int, int]:
         """Where a slice must end so that it holds nothing at or above `limit`."""

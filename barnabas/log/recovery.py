@@ -244,7 +244,7 @@ class _Opening:
         last = len(names.logs) - 1
         for number, base in enumerate(names.logs):
             size = disk.size(f"{path}/{base:020d}{LOG_SUFFIX}")
-            if not size and number < last:
+            if not size and number < last and not self._holes:
                 # Rolled and then cut by a crash, or never written: it holds nothing.
                 self._find(f"{path}/{base:020d}{LOG_SUFFIX}", "an empty segment", "removed")
                 self._segment(base, 0).remove_files()

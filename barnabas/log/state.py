@@ -84,6 +84,7 @@ class LogState:
         self._snapshots = parts.snapshots
         self._active = parts.segments[-1]
         self._reader = Reader(parts.segments)
+        self._reader.sparse = parts.cleaned_to > 0
         self._durability = Durability(
             disk, path, parts.snapshots, parts.epochs, parts.recovery_point, parts.new
         )

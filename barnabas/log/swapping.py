@@ -11,7 +11,14 @@ Always: nothing waits here: renames only. Whoever carries the steps out syncs be
 from contextlib import suppress
 
 from barnabas.log.cutting import Cutting
-from barnabas.log.jobs import DELETED_SUFFIX, SWAP_SUFFIX, Cleaned, cleaned_paths
+from barnabas.log.jobs import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SWAP_SUFFIX,
+    Cleaned,
+    bases_path,
+    cleaned_paths,
+)
 from barnabas.log.segment import Segment
 
 
@@ -25,13 +32,19 @@ class Swapping(Cutting):
         """
         base = cleaned.bases[0]
         if self._place(cleaned) < 0:
-            for path in cleaned_paths(self.path, base):
-                self._disk.remove(path)
+            self._remove_new(base, CLEANED_SUFFIX)
             return False
-        names = cleaned_paths(self.path, base), cleaned_paths(self.path, base, SWAP_SUFFIX)
+        names = (
+            _new_paths(self.path, base, CLEANED_SUFFIX),
+            _new_paths(self.path, base, SWAP_SUFFIX),
+        )
         for old, new in zip(*names, strict=True):
             self._disk.rename(old, new)
         return True
+
+    def _remove_new(self, base: int, suffix: str) -> None:
+        for path in _new_paths(self.path, base, suffix):
+            self._disk.remove(path)
 
     def switch(self, cleaned: Cleaned) -> list[str] | None:
         """Readers get the new segment from here on. The paths of the old files, renamed.
@@ -40,8 +53,7 @@ class Swapping(Cutting):
         """
         place = self._place(cleaned)
         if place < 0:
-            for path in cleaned_paths(self.path, cleaned.bases[0], SWAP_SUFFIX):
-                self._disk.remove(path)
+            self._remove_new(cleaned.bases[0], SWAP_SUFFIX)
             return None
         old = self.segments[place : place + len(cleaned.bases)]
         segment = Segment(
@@ -66,6 +78,7 @@ class Swapping(Cutting):
         self.segments[place : place + len(old)] = [segment]
         self.size += segment.size - sum(each.size for each in old)
         self._reader.forget()
+        self._reader.sparse = True
         return [path + DELETED_SUFFIX for path in doomed]
 
     def settle_swap(self, cleaned: Cleaned) -> None:
@@ -77,6 +90,7 @@ class Swapping(Cutting):
                 with suppress(FileNotFoundError):
                     self._disk.rename(path, path.removesuffix(SWAP_SUFFIX))
             segment.set_suffix("")
+        self._disk.remove(bases_path(self.path, cleaned.bases[0], SWAP_SUFFIX))
 
     def _place(self, cleaned: Cleaned) -> int:
         """Where the old segments are, if they are all still there and nothing else is between."""
@@ -85,3 +99,8 @@ class Swapping(Cutting):
         if [segment.base_offset for segment in found] != cleaned.bases or self._active in found:
             return -1
         return place
+
+
+def _new_paths(directory: str, base: int, suffix: str) -> tuple[str, ...]:
+    """The log file last: it is what counts."""
+    return (bases_path(directory, base, suffix), *cleaned_paths(directory, base, suffix))

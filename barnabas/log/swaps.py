@@ -1,13 +1,20 @@
 """Finishes the swaps of compacted segments that a crash has cut off.
 
 In: a partition's directory with `.swap` files. Out: the same without them.
-Always: a `.swap` log file is whole, as it had another name until it was synced; the segments that
-it replaces begin within its offsets, and go before it gets its own name.
+Always: a `.swap` log file is whole, as it had another name until it was synced. The file beside it
+names the segments that it replaces; where Kafka wrote it and there is none, they are those that
+begin within its offsets. They go before it gets its own name.
 Not here: the steps of a swap (swapping.py).
 """
 
 from barnabas.log.findings import Finding
-from barnabas.log.jobs import SWAP_SUFFIX, cleaned_paths
+from barnabas.log.jobs import (
+    CLEANED_SUFFIX,
+    SWAP_SUFFIX,
+    bases_path,
+    cleaned_paths,
+    decode_bases,
+)
 from barnabas.log.scan import checked_batches
 from barnabas.log.segment import LOG_SUFFIX
 from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
@@ -34,10 +41,11 @@ def finish_swaps(
             for swap in cleaned_paths(path, base, SWAP_SUFFIX):
                 disk.remove(swap)
             continue
-        what = f"a compacted segment for {base} to {end}"
-        findings.append(Finding(f"{path}/{name}", what, "put in its place"))
+        replaced = _bases(disk, path, base) or [each for each in logs if base <= each < end]
+        what = f"a compacted segment in the place of {len(replaced)}"
+        findings.append(Finding(f"{path}/{name}", what, "put there"))
         for old in logs:
-            if base <= old < end:
+            if old in replaced:
                 for doomed in cleaned_paths(path, old, ""):
                     disk.remove(doomed)
                 if old != base:
@@ -49,9 +57,18 @@ def finish_swaps(
             if disk.exists(swap):
                 disk.rename(swap, swap.removesuffix(SWAP_SUFFIX))
     for name in disk.list(path):
-        if name.endswith(SWAP_SUFFIX):  # an index whose log file has its name already
+        if name.endswith(SWAP_SUFFIX):  # what came with a log file that has its name already
             disk.remove(f"{path}/{name}")
     disk.sync_directory(path)
+
+
+def _bases(disk: Disk, path: str, base: int) -> list[int]:
+    for suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):
+        try:
+            return decode_bases(disk.read_file(bases_path(path, base, suffix)))
+        except (FileNotFoundError, ValueError):
+            continue
+    return []
 
 
 def _end(disk: Disk, path: str, base: int) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
 from barnabas.log.jobs import Cleaned
 from barnabas.log.log import Log
+from barnabas.log.scan import headers
 from barnabas.model.ports import Disk
 from barnabas.wire.batch import BatchHeader
 from barnabas.wire.compression import Codec
@@ -62,6 +63,11 @@ def stored(log: Log) -> Iterator[tuple[BatchHeader, bytes]]:
             yield header, bytes(batch)
         assert found.next_offset > offset
         offset = found.next_offset
+
+
+def on_disk(log: Log) -> list[BatchHeader]:
+    """Every batch, those without records too."""
+    return [header for each in log.segments for _, header in headers(each.file(), 0, each.size)]
 
 
 def contents(log: Log) -> list[Kept]:

@@ -14,7 +14,7 @@ from barnabas.wire.batch import DELETE_HORIZON, check_crc, read_header
 from barnabas.wire.compression import Codec
 from barnabas.wire.records import Record, encode_batch
 from tests.log.batches import NOW, PARTITION, new_log, open_directory, reopened
-from tests.log.compacting import compact, compacted, contents, keyed, put, stored
+from tests.log.compacting import compact, compacted, contents, keyed, on_disk, put, stored
 from tests.simulator.disk import Died, SimulatedDisk
 
 
@@ -84,7 +84,7 @@ def test_the_last_batch_of_an_active_producer_stays_without_its_records() -> Non
     put(log, ("b", "4"))
     seal(log)
     compact(disk, directory, log)
-    empty = [header for header, _ in stored(log) if not header.record_count]
+    empty = [header for header in on_disk(log) if not header.record_count]
     assert [(each.producer_id, each.base_sequence, each.base_offset) for each in empty] == [
         (7, 1, 1)
     ]
@@ -95,7 +95,7 @@ def test_the_last_batch_of_an_active_producer_stays_without_its_records() -> Non
     put(log, ("c", "5"))
     seal(log)
     compact(disk, directory, log)
-    assert not [header for header, _ in stored(log) if header.producer_id == 7]
+    assert not [header for header in on_disk(log) if header.producer_id == 7]
 
 
 def test_a_tombstone_stays_until_its_delete_horizon() -> None:
@@ -146,7 +146,7 @@ def test_small_segments_become_one_and_the_active_one_is_untouched() -> None:
     # What is left of one pass is merged in the next.
     seal(log)
     compact(disk, directory, log)
-    assert [segment.base_offset for segment in log.segments] == [0, 18, 21]
+    assert [segment.base_offset for segment in log.segments] == [0, 21]
     assert log.size == sum(segment.size for segment in log.segments)
 
 
@@ -174,6 +174,44 @@ def test_a_batch_with_more_keys_than_the_table_takes_is_refused_with_the_remedy(
     seal(log)
     with pytest.raises(Failed, match=r"raise log\.cleaner\.dedupe\.buffer\.size"):
         compact(disk, directory, log, keys_bytes=8 * 24)
+
+
+def test_readers_meet_no_reply_without_records_and_still_come_to_the_end() -> None:
+    """librdkafka takes ten such replies in a row for a record too large for it."""
+    disk, directory, log = made(segment_bytes=200)
+    for number in range(20):
+        put(log, ("a", "x" * 60), producer_id=number, producer_epoch=0, base_sequence=0)
+        seal(log)
+    put(log, ("b", "1"))
+    put(log, ("b", "2"))
+    seal(log)
+    compact(disk, directory, log)
+    assert len([header for header in on_disk(log) if not header.record_count]) == 19
+    assert [header.record_count for header, _ in stored(log)] == [1, 1]
+    put(log, ("b", "3"))
+    put(log, ("c", "4"), producer_id=77, producer_epoch=0, base_sequence=0)
+    put(log, ("c", "5"))
+    seal(log)
+    compact(disk, directory, log)
+    log.delete_before(24)
+    put(log, ("c", "6"))
+    seal(log)
+    compact(disk, directory, log)
+    assert values(log) == [(25, "c", "6")]
+    again = reopened(disk.kill(), log.config)
+    assert values(again) == [(25, "c", "6")]
+    # Nothing but batches without records is left before the end: the last of them leads there.
+    log.config.delete_retention_ms = 0
+    put(log, ("c", None))
+    seal(log)
+    compact(disk, directory, log)
+    put(log, ("d", None))
+    seal(log)
+    compact(disk, directory, log)
+    log.delete_before(26)
+    found = log.read(26, 1 << 20, log.end_offset)
+    assert found.next_offset == log.end_offset
+    assert found.file_slice is not None
 
 
 def test_records_too_young_are_left_alone() -> None:
