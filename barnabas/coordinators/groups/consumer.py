@@ -81,6 +81,7 @@ class ConsumerGroup:
         self._timers = timers
         self._seats: dict[str, Seat] = {}
         self._unsettled: dict[str, None] = {}
+        self._contested: dict[str, Cause] = {}  # by member: who else has its instance id
 
     # To look at
 
@@ -137,6 +138,8 @@ class ConsumerGroup:
         if member is None or not self._has_nothing_new(member, request):
             return None
         self._heard(member, now)
+        if self._contested:
+            self._note_twin(member.id, now)
         return ConsumerGroupHeartbeatResponse(
             error_code=0,
             member_id=member.id,
@@ -149,7 +152,13 @@ class ConsumerGroup:
     ) -> tuple[list[ConsumerRecord], ConsumerGroupHeartbeatResponse]:
         """`new_id`: the id for a member that has none. A KafkaError when it may not speak."""
         owned = owned_by(request)
-        turn = self._admit(request, request.member_id or new_id, owned)
+        try:
+            turn = self._admit(request, request.member_id or new_id, owned)
+        except Fenced as refused:
+            self._contest(request, refused.code, caller, now)
+            raise
+        if self._contested:
+            self._note_twin(turn.member.id, now)
         turn.describe(_described(turn.member, request, caller), look_again=self.stale, now=now)
         self._go_on(turn, owned, caller, now)
         return turn.records, self._told(turn, request, owned, now)
@@ -333,7 +342,8 @@ class ConsumerGroup:
     def check_commit(
         self, member_id: str, epoch: int, version: int, topics: Iterable[tuple[str, int]]
     ) -> Code:
-        """May these offsets be committed? An older epoch may, where it had the partition."""
+        """May these offsets be committed? An older epoch may, where it had the partition; an
+        older generation never, for with it a member has given everything up."""
         kept = self.kept
         if epoch < 0 and not kept.members:
             return Code.NONE
@@ -345,7 +355,7 @@ class ConsumerGroup:
         if epoch == member.epoch:
             return Code.NONE
         stale = _stale(member)
-        if epoch > member.epoch:
+        if epoch > member.epoch or member.classic is not None:
             return stale
         for name, partition in topics:
             topic = self._topics.find(name)
@@ -407,7 +417,36 @@ class ConsumerGroup:
         timer = self._seats[member_id].timers.get(kind)
         return timer is not None and timer.at is not None
 
+    def _contest(
+        self, request: ConsumerGroupHeartbeatRequest, code: Code, caller: Caller, now: Now
+    ) -> None:
+        """A member that died may come back under its instance id before its session ends: only
+        when the holder speaks again are there two of them."""
+        holder = self.kept.by_instance(request.instance_id)
+        if holder is None or code not in (
+            Code.UNRELEASED_INSTANCE_ID,
+            Code.FENCED_INSTANCE_ID,
+        ):
+            return
+        twin = Cause(
+            Kind.FENCED,
+            request.member_id,
+            caller.client_id,
+            caller.client_host,
+            instance=request.instance_id or "",
+        )
+        if code is Code.FENCED_INSTANCE_ID:
+            self.story.noted(twin, now)
+        else:
+            self._contested[holder.id] = twin
+
+    def _note_twin(self, member_id: str, now: Now) -> None:
+        twin = self._contested.pop(member_id, None)
+        if twin is not None:
+            self.story.noted(twin, now)
+
     def _unseat(self, member_id: str) -> None:
+        self._contested.pop(member_id, None)
         seat = self._seats.pop(member_id, None)
         if seat is not None:
             for timer in seat.timers.values():
