@@ -4,24 +4,28 @@ Always: all frames in progress together hold at most `bytes_max`, but for one th
 grow, or frames that each need a little more would wait for each other for ever; for a frame
 that has only announced its size, no more than FIRST_SIZE is made, though a large one may start
 in a kept buffer of LARGE_SIZE, of which there are few.
+Why mapped and not byte arrays, which start 16 bytes into a page: the kernel copies into and out
+of aligned memory with a fifth less of the broker's CPU per record (docs/adr/0012).
 """
 
+import mmap
 from collections.abc import Callable
 
 FIRST_SIZE = 1 << 17
 LARGE_SIZE = 1 << 20
+HUGE_PAGE = 2 << 20
 KEPT_MAX = {FIRST_SIZE: 32, LARGE_SIZE: 8}
 
 
 class Buffers:
-    """Byte arrays of the two usual sizes are kept for the next frame; others are let go."""
+    """Buffers of the two usual sizes are kept for the next frame; others are let go."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes_out = 0
-        self._kept: dict[int, list[bytearray]] = {size: [] for size in KEPT_MAX}
+        self._kept: dict[int, list[memoryview]] = {size: [] for size in KEPT_MAX}
         self._waiting: list[Callable[[], None]] = []
-        self._favoured: bytearray | None = None  # the one frame that may exceed the bound
+        self._favoured: memoryview | None = None  # the one frame that may exceed the bound
 
     @property
     def crowded(self) -> bool:
@@ -32,18 +36,18 @@ class Buffers:
     def bytes_out(self) -> int:
         return self._bytes_out
 
-    def take(self, frame_size: int) -> bytearray | None:
+    def take(self, frame_size: int) -> memoryview | None:
         """A buffer to start a frame with; None when there is no room, see `when_room`."""
         if self._bytes_out + FIRST_SIZE > self._bytes_max and self._bytes_out:
             return None
         kept = self._kept[FIRST_SIZE]
         if frame_size > FIRST_SIZE and self._bytes_out + LARGE_SIZE <= self._bytes_max:
             kept = self._kept[LARGE_SIZE] or kept
-        buffer = kept.pop() if kept else bytearray(FIRST_SIZE)
+        buffer = kept.pop() if kept else mapped(FIRST_SIZE)
         self._bytes_out += len(buffer)
         return buffer
 
-    def grow(self, buffer: bytearray, frame_size: int) -> bytearray | None:
+    def grow(self, buffer: memoryview, frame_size: int) -> memoryview | None:
         """A larger buffer with the same beginning; None when there is no room."""
         size = LARGE_SIZE if len(buffer) < LARGE_SIZE else min(len(buffer) * 2, frame_size)
         if self._bytes_out + size - len(buffer) > self._bytes_max:
@@ -51,7 +55,12 @@ class Buffers:
                 self._favoured = buffer
             if self._favoured is not buffer:
                 return None
-        larger = bytearray(size)
+        if size == LARGE_SIZE:
+            page = mapped(HUGE_PAGE)
+            larger = page[:LARGE_SIZE]
+            self._keep(page[LARGE_SIZE:])
+        else:
+            larger = mapped(size)
         larger[: len(buffer)] = buffer
         self._bytes_out += size - len(buffer)
         if self._favoured is buffer:
@@ -59,7 +68,7 @@ class Buffers:
         self._keep(buffer)
         return larger
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: memoryview) -> None:
         self._bytes_out -= len(buffer)
         if self._favoured is buffer:
             self._favoured = None
@@ -69,7 +78,7 @@ class Buffers:
             for resume in waiting:
                 resume()
 
-    def _keep(self, buffer: bytearray) -> None:
+    def _keep(self, buffer: memoryview) -> None:
         kept = self._kept.get(len(buffer))
         if kept is not None and len(kept) < KEPT_MAX[len(buffer)]:
             kept.append(buffer)
@@ -77,3 +86,14 @@ class Buffers:
     def when_room(self, resume: Callable[[], None]) -> None:
         """Call once, after a buffer has come back."""
         self._waiting.append(resume)
+
+
+def mapped(size: int) -> memoryview:
+    """Zeros that begin with a page; given back to the system when nobody refers to them."""
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size == HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:  # a kernel built without them
+            pass
+    return memoryview(memory)

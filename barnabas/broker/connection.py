@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from struct import Struct
 
-from barnabas.broker.buffers import Buffers
+from barnabas.broker.buffers import Buffers, mapped
 from barnabas.broker.lanes import Lane, Lanes
 from barnabas.broker.later import Later
 from barnabas.model.errors import KafkaError
@@ -65,7 +65,7 @@ class Door:
         self.lanes = lanes
         self.buffers = buffers
         self.frame_size_max = frame_size_max
-        self.receive = memoryview(bytearray(RECEIVE_SIZE))
+        self.receive = mapped(RECEIVE_SIZE)
         self.now_ms = 0  # coarse: housekeeping moves it
 
 
@@ -81,7 +81,7 @@ class Connection:
     def __init__(self, stream: Stream, door: Door) -> None:
         self._stream = stream
         self._door = door
-        self._frame: bytearray | None = None  # a frame larger than one read, as far as it came
+        self._frame: memoryview | None = None  # a frame larger than one read, as far as it came
         self._frame_size = 0
         self._frame_started_ms = 0
         self._filled = 0
@@ -219,8 +219,7 @@ class Connection:
                 self._wait_for_room()
                 return
             self._frame = buffer = larger
-        view = memoryview(buffer)
-        count = self._stream.receive_into(view[self._filled : self._frame_size])
+        count = self._stream.receive_into(buffer[self._filled : self._frame_size])
         if count < 0:
             return
         if count == 0:
@@ -230,9 +229,8 @@ class Connection:
         if self._filled == self._frame_size:
             self._frame = None
             try:
-                self._handle(view[: self._frame_size])
+                self._handle(buffer[: self._frame_size])
             finally:
-                view.release()
                 self._door.buffers.give_back(buffer)
 
     def _wait_for_room(self) -> None:
