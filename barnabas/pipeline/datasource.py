@@ -7,6 +7,7 @@ from pyspark.sql.datasource import DataSource
 from barnabas.pipeline.errors import OptionError, one_line
 
 if TYPE_CHECKING:
+    from barnabas.pipeline.sink import BatchWriter, StreamWriter
     from barnabas.pipeline.source import BatchReader, StreamReader
 
 COLUMNS = (
@@ -41,3 +42,15 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
         from barnabas.pipeline.source import StreamReader
 
         return StreamReader(self.options)
+
+    @one_line
+    def writer(self, schema: Any, overwrite: bool) -> "BatchWriter":
+        from barnabas.pipeline.sink import BatchWriter
+
+        return BatchWriter(self.options, schema, overwrite)
+
+    @one_line
+    def streamWriter(self, schema: Any, overwrite: bool) -> "StreamWriter":
+        from barnabas.pipeline.sink import StreamWriter
+
+        return StreamWriter(self.options, schema)

@@ -1,0 +1,239 @@
+"""Sends batches that are built already, some rounds ahead of their answers.
+
+In: batches of records, by partition. Out: where they were written, or one line that says why not.
+Always: the batches of a partition are written once and in order, however often they were sent
+(with acks=all); memory is bounded by the rounds under way.
+Not here: how rows become records (wire/column_writer.py, writing.py).
+"""
+
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+from barnabas.client.blocking.net import run
+from barnabas.client.cluster import Cluster
+from barnabas.client.errors import check, partition_error
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import NO_PRODUCER_ID, NO_TOPIC_ID, TopicPartition
+from barnabas.wire.batch import HEADER_SIZE, BatchHeader, write_header
+from barnabas.wire.compression import Codec, compress
+from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+_BY_NAME_MAX = 12  # the last version of Produce that names topics
+_ROUNDS_MAX = 3  # under way; brokers keep the last five batches of a producer to know them again
+_SEQUENCES = 2**31
+_ACKS_ALL = -1
+
+
+class Packed(NamedTuple):
+    """A batch as it is sent."""
+
+    at: TopicPartition
+    data: bytearray
+    rows: int
+
+
+class _Round:
+    def __init__(self, batches: list[Packed]) -> None:
+        self.batches = batches
+        self.answers: list[tuple[list[Packed], Any]] = []
+
+
+class BatchSender:
+    """Of one task. `written` has the lowest and highest offset of each partition so far."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        config = cluster.config
+        self._cluster = cluster
+        self._codec = Codec.named(config.compression_type)
+        self._acks = _ACKS_ALL if config.acks in ("all", "-1") else int(config.acks)
+        self._sequences: dict[TopicPartition, int] = {}
+        self._under_way: deque[_Round] = deque()
+        self.producer_id: int = NO_PRODUCER_ID
+        self.epoch = -1
+        self.written: dict[TopicPartition, tuple[int, int]] = {}
+        self.records = 0
+
+    def identify(self) -> None:
+        """Become a producer whose repetitions the broker can see; only acks=all promises more."""
+        if self._acks != _ACKS_ALL:
+            return
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+
+        async def attempt() -> None:
+            connection = await self._cluster.anyone()
+            response = await connection.call(
+                request, InitProducerIdResponse, timeout_ms=self._cluster.timeout_ms
+            )
+            check(response.error_code, about="producer id")
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+
+        run(self._cluster.retrying(attempt))
+
+    def pack(
+        self, at: TopicPartition, records: bytearray, count: int, first_ms: int, latest_ms: int
+    ) -> Packed:
+        """Put a header in front of records, which leave room for it."""
+        data = records
+        if self._codec is not Codec.NONE:
+            with memoryview(records) as view:
+                packed = compress(self._codec, view[HEADER_SIZE:])
+            data = bytearray(HEADER_SIZE)
+            data += packed
+        sequence = -1
+        if self.producer_id != NO_PRODUCER_ID:
+            sequence = self._sequences.get(at, 0)
+            self._sequences[at] = (sequence + count) % _SEQUENCES
+        write_header(
+            data,
+            BatchHeader(
+                base_offset=0,
+                length=0,
+                leader_epoch=-1,
+                magic=0,
+                crc=0,
+                attributes=int(self._codec),
+                last_offset_delta=count - 1,
+                base_timestamp=first_ms,
+                max_timestamp=latest_ms,
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                base_sequence=sequence,
+                record_count=count,
+            ),
+        )
+        return Packed(at, data, count)
+
+    def send(self, batches: list[Packed]) -> None:
+        """One batch per partition at most. Waits for an earlier round if enough are under way."""
+        if len(self._under_way) >= _ROUNDS_MAX:
+            self._finish_oldest()
+        begun = _Round(batches)
+        self._under_way.append(begun)
+        try:
+            run(self._send(begun, batches))
+        except Retriable as problem:
+            self._again(problem)
+
+    def flush(self) -> None:
+        while self._under_way:
+            self._finish_oldest()
+
+    async def _send(self, begun: _Round, batches: list[Packed]) -> None:
+        view = await self._cluster.view({batch.at.topic: None for batch in batches})
+        by_leader: dict[int, list[Packed]] = {}
+        for batch in batches:
+            by_leader.setdefault(view.leader(batch.at), []).append(batch)
+        for leader, group in by_leader.items():
+            topics: dict[str, list[PartitionProduceData]] = {}
+            for batch in group:
+                data = PartitionProduceData(index=batch.at.partition, records=batch.data)
+                topics.setdefault(batch.at.topic, []).append(data)
+            ids = {name: view.topic(name).id for name in topics}
+            request = ProduceRequest(
+                acks=self._acks,
+                timeout_ms=self._cluster.timeout_ms,
+                topic_data=[
+                    TopicProduceData(name=name, topic_id=ids[name], partition_data=data)
+                    for name, data in topics.items()
+                ],
+            )
+            version_max = _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
+            connection = await self._cluster.broker(leader)
+            if self._acks == 0:
+                connection.tell(request, version_max=version_max)
+                continue
+            answer = connection.send(
+                request,
+                ProduceResponse,
+                timeout_ms=self._cluster.timeout_ms,
+                version_max=version_max,
+            )
+            begun.answers.append((group, answer))
+
+    def _finish_oldest(self) -> None:
+        oldest = self._under_way[0]
+        try:
+            failed = run(self._received(oldest))
+        except Retriable as problem:
+            self._again(problem)
+            return
+        if failed is not None:
+            self._again(failed)
+            return
+        self._under_way.popleft()
+        self.records += sum(batch.rows for batch in oldest.batches)
+
+    async def _received(self, begun: _Round) -> Retriable | None:
+        """Take the answers of a round in; what may work when it is tried again."""
+        problem: Retriable | None = None
+        for group, answer in begun.answers:
+            response: ProduceResponse = await answer
+            view = await self._cluster.view()
+            offsets: dict[TopicPartition, Any] = {}
+            for topic in response.responses:
+                name = topic.name or view.name_of(topic.topic_id)
+                for part in topic.partition_responses:
+                    offsets[TopicPartition(name, part.index)] = part
+            for batch in group:
+                why = self._judge(batch, offsets.get(batch.at))
+                problem = problem or why
+        return problem
+
+    def _judge(self, batch: Packed, part: Any) -> Retriable | None:
+        if part is None:
+            return Retriable(Code.UNKNOWN_SERVER_ERROR, f"{batch.at} is missing in the answer")
+        if part.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            # One before it is still to be sent again.
+            return Retriable(Code.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{batch.at}: sent out of order")
+        if part.error_code == Code.MESSAGE_TOO_LARGE:
+            raise InvalidRequest(
+                Code.MESSAGE_TOO_LARGE,
+                f"{batch.at}: a batch of {len(batch.data)} bytes, {batch.rows} rows, is over the"
+                " topic's max.message.bytes: raise that, or lower kafka.batch.size",
+            )
+        if part.error_code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+            problem = partition_error(part.error_code, part.error_message, about=str(batch.at))
+            if not isinstance(problem, Retriable):
+                raise problem
+            return problem
+        if part.base_offset >= 0:
+            first, _ = self.written.get(batch.at, (part.base_offset, 0))
+            self.written[batch.at] = first, part.base_offset + batch.rows - 1
+        return None
+
+    def _again(self, problem: KafkaError) -> None:
+        """Send everything that is under way anew, round by round, until it is written."""
+        deadline = time.monotonic() + self._cluster.config.delivery_timeout_ms / 1000
+        for wait_ms in self._cluster.waits_ms():
+            if time.monotonic() + wait_ms / 1000 > deadline:
+                raise problem
+            self._forget_answers()
+            time.sleep(wait_ms / 1000)
+            try:
+                run(self._cluster.refresh())
+                while self._under_way:
+                    oldest = self._under_way[0]
+                    oldest.answers.clear()
+                    run(self._send(oldest, oldest.batches))
+                    failed = run(self._received(oldest))
+                    if failed is not None:
+                        raise failed
+                    self._under_way.popleft()
+                    self.records += sum(batch.rows for batch in oldest.batches)
+            except Retriable as why:
+                problem = why
+                continue
+            return
+
+    def _forget_answers(self) -> None:
+        """Answers still to come belong to connections that are used no more."""
+        self._cluster.close()
+        for begun in self._under_way:
+            begun.answers.clear()
