@@ -1,6 +1,6 @@
 """OffsetCommit: how far a group has read, kept in its log before the answer goes.
 
-Always: a topic that does not exist fails alone; the others are committed.
+Always: a topic or partition that does not exist fails alone; the others are committed.
 """
 
 from typing import TYPE_CHECKING
@@ -13,8 +13,10 @@ from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+    OffsetCommitResponseTopic,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +33,13 @@ def handle(broker: "Broker", request: OffsetCommitRequest, call: Call) -> Reply:
         found = broker.topics.by_id(topic.topic_id) if by_id else broker.topics.get(topic.name)
         if found is None:
             unknown.append(topic)
-        else:
+            continue
+        count = len(found.partitions)
+        strangers = [p for p in topic.partitions if not 0 <= p.partition_index < count]
+        if strangers:
+            unknown.append(_only(topic, strangers))
+            topic = _only(topic, [p for p in topic.partitions if 0 <= p.partition_index < count])
+        if topic.partitions:
             known.append(_named(topic, found.name) if by_id else topic)
     if by_id or unknown:
         request = _with_topics(request, known)
@@ -43,8 +51,25 @@ def handle(broker: "Broker", request: OffsetCommitRequest, call: Call) -> Reply:
         reply = commit_refused(request.topics, error.code)
     if not unknown:
         return reply
-    code = Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
-    return _joined(reply, commit_refused(unknown, code))
+    return _joined(reply, _unknown(broker, unknown, by_id=by_id))
+
+
+def _unknown(
+    broker: "Broker", topics: list[OffsetCommitRequestTopic], *, by_id: bool
+) -> OffsetCommitResponse:
+    refused = []
+    for topic in topics:
+        code = Code.UNKNOWN_TOPIC_OR_PARTITION
+        if by_id and broker.topics.by_id(topic.topic_id) is None:
+            code = Code.UNKNOWN_TOPIC_ID
+        refused += commit_refused([topic], code).topics
+    return OffsetCommitResponse(topics=refused)
+
+
+def _only(
+    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition]
+) -> OffsetCommitRequestTopic:
+    return OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
 def _named(topic: OffsetCommitRequestTopic, name: str) -> OffsetCommitRequestTopic:
@@ -74,4 +99,9 @@ def _joined(reply: Reply, more: OffsetCommitResponse) -> Reply:
 
 def _both(response: Message, more: OffsetCommitResponse) -> OffsetCommitResponse:
     assert isinstance(response, OffsetCommitResponse)
-    return OffsetCommitResponse(topics=response.topics + more.topics)
+    topics: dict[str | int, OffsetCommitResponseTopic] = {}
+    for topic in (*response.topics, *more.topics):
+        answered = topics.setdefault(topic.topic_id.int or topic.name, topic)
+        if answered is not topic:  # one answer per topic, though not all its partitions are there
+            answered.partitions.extend(topic.partitions)
+    return OffsetCommitResponse(topics=list(topics.values()))

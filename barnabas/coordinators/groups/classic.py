@@ -38,6 +38,8 @@ class ClassicGroup(Rebalance):
             self._answer(caller, join_refused(Code.GROUP_MAX_SIZE_REACHED))
             if self.state is State.PREPARING:
                 self.rebalance(now)
+        elif member_id not in self.roster.members and self._brings_too_much(request):
+            self._answer(caller, join_refused(Code.COORDINATOR_NOT_AVAILABLE, member_id))
         elif not self._supports(request):
             self._answer(caller, join_refused(Code.INCONSISTENT_GROUP_PROTOCOL, member_id))
         elif not member_id:
@@ -147,6 +149,9 @@ class ClassicGroup(Rebalance):
             is_back = member is not None and member.joining is not None
             return is_back or self.roster.joining < limit
         return self.state is State.EMPTY or member is not None or len(self.roster) < limit
+
+    def _brings_too_much(self, request: JoinGroupRequest) -> bool:
+        return self.limits.room.lacks(sum(len(each.metadata) for each in request.protocols))
 
     def _supports(self, request: JoinGroupRequest) -> bool:
         if self.state is State.EMPTY:

@@ -1,6 +1,8 @@
 """What a broker's configuration says about groups."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from barnabas.coordinators.groups.room import Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,7 @@ class Limits:
     new_member_join_ms: int = 300_000
     # Of all protocols of a member together: more would never fit into one record of the log.
     member_metadata_bytes_max: int = 1_000_000
+    room: Room = field(default_factory=Room)  # for what members bring, all groups together
     offset_metadata_chars_max: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_ms: int = 600_000

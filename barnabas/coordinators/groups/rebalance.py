@@ -15,6 +15,7 @@ from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller, Member, TimerKey
 from barnabas.coordinators.groups.records import GroupMetadataValue, GroupRecord, Record
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
+from barnabas.coordinators.groups.room import MEMBER_BYTES
 from barnabas.coordinators.groups.roster import Roster
 from barnabas.coordinators.groups.states import State, check_move
 from barnabas.coordinators.groups.story import Cause, Kind, Ledger, Story
@@ -55,6 +56,7 @@ class Rebalance:
         self._sync_timer: Timer[TimerKey] = Timer(TimerKey("sync", id_))
         self._records: list[Record] = []
         self._answers: list[Answer] = []
+        self._weight = 0  # what it takes up of the room for all groups
 
     @classmethod
     def kept(
@@ -96,7 +98,13 @@ class Rebalance:
         outcome = Outcome(tuple(self._records), tuple(self._answers), self.id, at_once)
         self._records.clear()
         self._answers.clear()
+        self._weigh()
         return outcome
+
+    def _weigh(self) -> None:
+        weight = self.roster.bytes + MEMBER_BYTES * (len(self.roster) + len(self.pending))
+        self.limits.room.used += weight - self._weight
+        self._weight = weight
 
     def replayed(self, value: GroupMetadataValue) -> None:
         """The log has this generation: from now on it is in force."""
@@ -115,6 +123,7 @@ class Rebalance:
         self._join_timer.stop()
         self._sync_timer.stop()
         self._move(State.DEAD)
+        self._weigh()
 
     def subscribes_to(self, topic: str) -> bool:
         """A consumer whose subscription cannot be read may want any topic."""

@@ -5,8 +5,11 @@ Always: written in the versions that Kafka 4.3 writes, read in every version the
 Not here: what the records change (shard.py).
 """
 
+from array import array
 from functools import lru_cache
+from operator import mul
 from struct import Struct as Layout
+from sys import byteorder
 from typing import NamedTuple
 from uuid import UUID
 
@@ -24,7 +27,10 @@ GROUP_VALUE_VERSION = 3
 VALUE_VERSION_MAX = 4
 
 NO_EXPIRY = -1
+REMEMBERED_CHARS_MAX = 300  # of a group's name: longer ones are worked out each time
 
+_UTF_16 = "utf-16-le" if byteorder == "little" else "utf-16-be"
+_POWERS = [1]  # of 31, as many as the longest name of a group has needed
 _VERSION = Layout(">h")
 _PARTITION = Layout(">i")
 _PLAIN = Layout(">hqihq")  # the value of an offset without metadata, its version in front
@@ -114,7 +120,7 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
             _VERSION_BYTES[GROUP_KEY_VERSION] + key,
             None if value is None else _with_version(value, GROUP_VALUE_VERSION),
         )
-    key = _prefix(record.group, record.topic) + _PARTITION.pack(record.partition)
+    key = _prefix_of(record.group, record.topic) + _PARTITION.pack(record.partition)
     committed = record.value
     if committed is None:
         return key, None
@@ -137,6 +143,8 @@ def _decode_plain_offset(key: bytes, value: bytes | None) -> OffsetRecord | None
     of them takes a third of the time."""
     if value is None or len(value) != _PLAIN.size or key[:2] != _VERSION_BYTES[1]:
         return None
+    if len(key) > 2 * REMEMBERED_CHARS_MAX:
+        return None
     version, offset, epoch, metadata_length, timestamp = _PLAIN.unpack(value)
     if version != OFFSET_VALUE_VERSION or metadata_length:
         return None
@@ -158,6 +166,12 @@ def _group_and_topic(prefix: bytes) -> tuple[str, str] | None:
         return None
     exact = OffsetCommitKey(group=key.group, topic=key.topic, partition=0).encode(1)
     return (key.group, key.topic) if len(exact) + _VERSION.size == len(prefix) + 4 else None
+
+
+def _prefix_of(group: str, topic: str) -> bytes:
+    if len(group) > REMEMBERED_CHARS_MAX:
+        return _prefix.__wrapped__(group, topic)
+    return _prefix(group, topic)
 
 
 @lru_cache(maxsize=8_192)
@@ -191,13 +205,19 @@ def _decode(key: bytes, value: bytes | None) -> Record | None:
     return None
 
 
-@lru_cache(maxsize=8_192)
 def partition_of(group: str, partitions: int) -> int:
     """Which partition keeps a group: Java's hash of its name, without the sign."""
-    number = 0
-    encoded = group.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(encoded), 2):
-        number = (31 * number + (encoded[at] << 8 | encoded[at + 1])) & 0xFFFF_FFFF
+    if len(group) > REMEMBERED_CHARS_MAX:
+        return _partition_of.__wrapped__(group, partitions)
+    return _partition_of(group, partitions)
+
+
+@lru_cache(maxsize=8_192)
+def _partition_of(group: str, partitions: int) -> int:
+    units = array("H", group.encode(_UTF_16, "surrogatepass"))
+    while len(_POWERS) < len(units):
+        _POWERS.append(_POWERS[-1] * 31 & 0xFFFF_FFFF)
+    number = sum(map(mul, reversed(units), _POWERS)) & 0xFFFF_FFFF
     if number >= 0x8000_0000:
         number = 0x1_0000_0000 - number
     # Java has no positive counterpart of its smallest integer: Kafka takes 0 for it.

@@ -20,6 +20,7 @@ class Roster:
         self.protocol_type: str | None = None
         self.leader: str | None = None
         self.joining = 0  # members that wait for the join phase to end
+        self.bytes = 0  # of all members' metadata
         self._instances: dict[str, str] = {}
         self._support: dict[str, int] = {}  # by protocol: how many members know it
 
@@ -134,6 +135,7 @@ class Roster:
         return frozenset(topics)
 
     def _count(self, member: Member, step: int) -> None:
+        self.bytes += step * sum(map(len, member.protocols.values()))
         for name in member.protocols:
             count = self._support.get(name, 0) + step
             if count:

@@ -1,0 +1,356 @@
+"""People who mean groups harm: each is refused with a code, and the memory stays bounded.
+
+The broker runs in this process where what it holds is looked at, and as a process of its own where
+what the kernel says it holds is.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from struct import pack
+
+import pytest
+
+from barnabas.broker.coordination import Coordination
+from barnabas.coordinators.groups.room import MEMBER_BYTES
+from barnabas.model.errors import Code
+from barnabas.wire.apis import APIS
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from barnabas.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from barnabas.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from barnabas.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from tests.broker.running import Running, running_broker
+from tests.broker.test_hostile import memory
+from tests.process import BrokerProcess
+from tests.raw import RawClient
+
+AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
+MIB = 1 << 20
+DIRECT = 3  # the last version of JoinGroup that takes a member without a name at once
+NAMED = 9
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Running]:
+    async with running_broker(tmp_path, AT_ONCE) as broker:
+        await broker.create("t", 2)
+        await broker.ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse)
+        yield broker
+
+
+def coordination(running: Running) -> Coordination:
+    found = running.broker.coordination
+    assert found is not None
+    return found
+
+
+def join(
+    group: str = "g",
+    member: str = "",
+    *,
+    metadata: bytes = b"",
+    session_ms: int = 30_000,
+    rebalance_ms: int = 60_000,
+    kind: str = "consumer",
+    protocols: int = 1,
+) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms,
+        member_id=member,
+        protocol_type=kind,
+        protocols=[
+            JoinGroupRequestProtocol(name=f"range-{number}", metadata=metadata)
+            for number in range(protocols)
+        ],
+    )
+
+
+def commit(
+    group: str = "g",
+    *,
+    generation: int = -1,
+    member: str = "",
+    topic: str = "t",
+    partitions: tuple[int, ...] = (0,),
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=1, committed_metadata=None
+                    )
+                    for index in partitions
+                ],
+            )
+        ],
+    )
+
+
+async def joined(running: Running, metadata: bytes = b"", group: str = "g") -> JoinGroupResponse:
+    """A group of one, stable."""
+    answer = await running.ask(join(group, metadata=metadata), JoinGroupResponse, DIRECT)
+    assert answer.error_code == Code.NONE
+    share = SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"\xff" * 9)
+    request = SyncGroupRequest(
+        group_id=group,
+        generation_id=answer.generation_id,
+        member_id=answer.member_id,
+        assignments=[share],
+    )
+    synced = await running.ask(request, SyncGroupResponse, DIRECT)
+    assert (synced.error_code, bytes(synced.assignment)) == (Code.NONE, b"\xff" * 9)
+    return answer
+
+
+# --- nonsense -----------------------------------------------------------------------------------
+
+RUBBISH = {
+    "nothing": b"",
+    "half a version": b"\0",
+    "a version from the future": pack(">hi", 32_000, 2**31 - 1),
+    "a negative count of topics": pack(">hi", 0, -7),
+    "more topics than there are bytes": pack(">hi", 1, 2**31 - 1),
+    "a topic longer than the rest": pack(">hih", 0, 1, 32_767) + b"t",
+    "text that is no text": pack(">hih", 0, 1, 2) + b"\xff\xfe",
+    "zeros": bytes(1000),
+}
+
+
+@pytest.mark.parametrize("metadata", RUBBISH.values(), ids=RUBBISH)
+async def test_metadata_that_nobody_can_read_is_carried_as_it_is(
+    running: Running, metadata: bytes
+) -> None:
+    """It is between the members: the group works, can be looked at, and may be committed for."""
+    member = await joined(running, metadata)
+    described = await running.ask(DescribeGroupsRequest(groups=["g"]), DescribeGroupsResponse)
+    (group,) = described.groups
+    assert (group.group_state, bytes(group.members[0].member_metadata)) == ("Stable", metadata)
+    request = commit(generation=member.generation_id, member=member.member_id)
+    answer = await running.ask(request, OffsetCommitResponse, 9)
+    assert answer.topics[0].partitions[0].error_code == Code.NONE
+    running.log.seek(0)
+    assert "Traceback" not in running.log.read()
+
+
+async def test_words_from_nowhere_are_answered_with_codes(running: Running) -> None:
+    beat = HeartbeatRequest(group_id="nobody", generation_id=-(2**31), member_id="x" * 30_000)
+    assert (await running.ask(beat, HeartbeatResponse)).error_code == Code.UNKNOWN_MEMBER_ID
+    unnamed = HeartbeatRequest(group_id="", generation_id=0, member_id="")
+    assert (await running.ask(unnamed, HeartbeatResponse)).error_code == Code.INVALID_GROUP_ID
+    sync = SyncGroupRequest(group_id="nobody", generation_id=-1, member_id="", assignments=[])
+    assert (await running.ask(sync, SyncGroupResponse)).error_code == Code.UNKNOWN_MEMBER_ID
+    leave = LeaveGroupRequest(group_id="nobody", members=[MemberIdentity(member_id="x")] * 3)
+    left = await running.ask(leave, LeaveGroupResponse)
+    assert {member.error_code for member in left.members} == {Code.UNKNOWN_MEMBER_ID}
+    stranger = join(member="never-given-out")
+    answer = await running.ask(stranger, JoinGroupResponse, NAMED)
+    assert answer.error_code == Code.UNKNOWN_MEMBER_ID
+    epoch = ConsumerGroupHeartbeatRequest(
+        group_id="nobody", member_id="x", member_epoch=7, rebalance_timeout_ms=-1
+    )
+    new = await running.ask(epoch, ConsumerGroupHeartbeatResponse)
+    assert new.error_code == Code.GROUP_ID_NOT_FOUND
+    assert (await running.ask(ListGroupsRequest(), ListGroupsResponse)).groups == []
+
+
+@pytest.mark.parametrize("generation", [-(2**31), -2, 0, 2, 2**31 - 1])
+async def test_a_generation_that_is_not_the_groups_is_refused_everywhere(
+    running: Running, generation: int
+) -> None:
+    member = (await joined(running)).member_id
+    beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
+    assert (await running.ask(beat, HeartbeatResponse)).error_code == Code.ILLEGAL_GENERATION
+    sync = SyncGroupRequest(
+        group_id="g", generation_id=generation, member_id=member, assignments=[]
+    )
+    assert (await running.ask(sync, SyncGroupResponse)).error_code == Code.ILLEGAL_GENERATION
+    request = commit(generation=generation, member=member)
+    answer = await running.ask(request, OffsetCommitResponse, 9)
+    assert answer.topics[0].partitions[0].error_code == Code.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("session_ms", [-(2**31), -1, 0, 1, 5_999, 1_800_001, 2**31 - 1])
+async def test_an_absurd_session_timeout_is_refused(running: Running, session_ms: int) -> None:
+    answer = await running.ask(join(session_ms=session_ms), JoinGroupResponse, DIRECT)
+    assert answer.error_code == Code.INVALID_SESSION_TIMEOUT
+
+
+@pytest.mark.parametrize("rebalance_ms", [-(2**31), -1, 0, 2**31 - 1])
+async def test_an_absurd_rebalance_timeout_leaves_a_group_that_works(
+    running: Running, rebalance_ms: int
+) -> None:
+    first = await running.ask(join(rebalance_ms=rebalance_ms), JoinGroupResponse, DIRECT)
+    assert first.error_code == Code.NONE
+    leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=first.member_id)])
+    left = await running.ask(leave, LeaveGroupResponse)
+    # Who gives itself no time at all to sync may have been given up already.
+    assert left.members[0].error_code in (Code.NONE, Code.UNKNOWN_MEMBER_ID)
+    await joined(running)
+
+
+async def test_a_group_without_protocols_or_without_a_type_is_refused(running: Running) -> None:
+    for request in (join(protocols=0), join(kind="")):
+        answer = await running.ask(request, JoinGroupResponse, DIRECT)
+        assert answer.error_code == Code.INCONSISTENT_GROUP_PROTOCOL
+
+
+async def test_a_partition_that_does_not_exist_fails_alone(running: Running) -> None:
+    request = commit(partitions=(0, 2, -1, 2**31 - 1, 1))
+    answer = await running.ask(request, OffsetCommitResponse, 9)
+    (topic,) = answer.topics
+    assert {each.partition_index: each.error_code for each in topic.partitions} == {
+        0: Code.NONE,
+        1: Code.NONE,
+        2: Code.UNKNOWN_TOPIC_OR_PARTITION,
+        -1: Code.UNKNOWN_TOPIC_OR_PARTITION,
+        2**31 - 1: Code.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+
+
+# --- too much -----------------------------------------------------------------------------------
+
+
+async def test_ten_megabytes_of_metadata_are_refused(running: Running) -> None:
+    large = join(metadata=bytes(10 * MIB))
+    answer = await running.ask(large, JoinGroupResponse, DIRECT)
+    assert answer.error_code == Code.INVALID_REQUEST
+    many = join(metadata=bytes(100_000), protocols=100)
+    answer = await running.ask(many, JoinGroupResponse, DIRECT)
+    assert answer.error_code == Code.INVALID_REQUEST
+    assert (await running.ask(ListGroupsRequest(), ListGroupsResponse)).groups == []
+    await joined(running)
+
+
+async def test_all_members_together_may_bring_only_so_much(running: Running) -> None:
+    """Newcomers are sent away, those who are in stay in, and who leaves makes room."""
+    room = coordination(running).shards()[0].limits.room
+    room.bytes_max = 3_000_000
+    members = []
+    for number in range(4):
+        request = join(f"group-{number}", metadata=bytes(900_000))
+        members.append(await running.ask(request, JoinGroupResponse, DIRECT))
+    assert [member.error_code for member in members] == [0, 0, 0, Code.COORDINATOR_NOT_AVAILABLE]
+    assert room.used == 3 * (900_000 + MEMBER_BYTES)
+    again = join("group-0", members[0].member_id, metadata=bytes(900_000))
+    assert (await running.ask(again, JoinGroupResponse, DIRECT)).error_code == Code.NONE
+    gone = [MemberIdentity(member_id=members[1].member_id)]
+    await running.ask(LeaveGroupRequest(group_id="group-1", members=gone), LeaveGroupResponse)
+    assert room.used == 2 * (900_000 + MEMBER_BYTES)
+    await joined(running, bytes(900_000), "group-3")
+
+
+async def test_names_given_out_to_nobody_take_up_room_until_they_expire(running: Running) -> None:
+    room = coordination(running).shards()[0].limits.room
+    room.bytes_max = 50 * MEMBER_BYTES
+    codes = []
+    for number in range(60):
+        answer = await running.ask(join(f"group-{number}"), JoinGroupResponse, NAMED)
+        codes.append(answer.error_code)
+    assert codes == [Code.MEMBER_ID_REQUIRED] * 50 + [Code.COORDINATOR_NOT_AVAILABLE] * 10
+    now = coordination(running).now()
+    coordination(running).runtime.expire(now._replace(ms=now.ms + 30_001))
+    assert room.used == 0
+    assert [list(shard.groups()) for shard in coordination(running).shards()] == [[]] * 4
+
+
+async def test_a_clock_that_jumps_expires_sessions_and_nothing_else(running: Running) -> None:
+    member = await joined(running)
+    request = commit(generation=member.generation_id, member=member.member_id)
+    await running.ask(request, OffsetCommitResponse, 9)
+    now = coordination(running).now()
+    far = now._replace(ms=now.ms + 10**12, wall_ms=now.wall_ms - 10**12)
+    runtime = coordination(running).runtime
+    runtime.expire(far)
+    beat = HeartbeatRequest(
+        group_id="g", generation_id=member.generation_id, member_id=member.member_id
+    )
+    assert (await running.ask(beat, HeartbeatResponse)).error_code == Code.UNKNOWN_MEMBER_ID
+    assert coordination(running).shard_of("g").offsets.count("g") == 1
+    assert (await joined(running)).generation_id > member.generation_id
+
+
+def _ask(client: RawClient, request: Message, version: int) -> Message:
+    return client.call(request, version, APIS[request.api_key].response)
+
+
+@pytest.fixture
+def client(broker: BrokerProcess) -> Iterator[RawClient]:
+    with RawClient(broker.host, broker.port) as connected:
+        found = FindCoordinatorRequest(coordinator_keys=["g"])
+        _ask(connected, found, 4)
+        yield connected
+
+
+def test_thousands_of_groups_cost_little_each(
+    broker: BrokerProcess, client: RawClient, topic: str
+) -> None:
+    assert client.create_topic(topic) == 0
+    _ask(client, commit("group-of-one", topic=topic), 9)
+    before = memory(broker)
+    for first in range(0, 5_000, 100):
+        for number in range(first, first + 100):
+            client.begin(commit(f"group-{number}", topic=topic), 9)
+            client.begin(join(f"named-{number}", session_ms=6_000), NAMED)
+        for _ in range(200):
+            client.receive()
+    assert memory(broker) - before < 60 * MIB
+    listed = client.call(ListGroupsRequest(), 4, ListGroupsResponse)
+    assert len(listed.groups) >= 5_000
+
+
+def test_members_with_megabytes_of_metadata_do_not_fill_the_memory(
+    broker: BrokerProcess, client: RawClient
+) -> None:
+    """Half a gigabyte is brought along: what is not refused at once is bounded by the room."""
+    before = memory(broker)
+    codes = []
+    for number in range(50):
+        request = join(f"large-{number}", metadata=bytes(10 * MIB))
+        codes.append(client.call(request, DIRECT, JoinGroupResponse).error_code)
+    assert set(codes) == {Code.INVALID_REQUEST}
+    assert memory(broker) - before < 60 * MIB
+
+
+def test_group_names_as_long_as_can_be_are_not_kept(
+    broker: BrokerProcess, client: RawClient
+) -> None:
+    before = memory(broker)
+    for first in range(0, 2_000, 50):
+        for number in range(first, first + 50):
+            name = f"{number}-".ljust(32_000, "x")
+            client.begin(HeartbeatRequest(group_id=name, generation_id=1, member_id="m"), 4)
+        for _ in range(50):
+            client.receive()
+    assert memory(broker) - before < 30 * MIB
