@@ -7,13 +7,43 @@ The names of the client are here: `from barnabas import Admin`; the same, blocki
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from barnabas.client.accumulator import BufferFull, Delivery, RecordMetadata
     from barnabas.client.admin import Admin
+    from barnabas.client.aio.producer import Producer
+    from barnabas.model.errors import Corrupt, Failed, Fenced, InvalidRequest, KafkaError, Retriable
+    from barnabas.model.ids import TopicPartition
 
 __version__ = "0.1.0"
 
-__all__ = ["Admin"]
+__all__ = [
+    "Admin",
+    "BufferFull",
+    "Corrupt",
+    "Delivery",
+    "Failed",
+    "Fenced",
+    "InvalidRequest",
+    "KafkaError",
+    "Producer",
+    "RecordMetadata",
+    "Retriable",
+    "TopicPartition",
+]
 
-_WHERE = {"Admin": "barnabas.client.admin"}
+_WHERE = {
+    "Admin": "barnabas.client.admin",
+    "BufferFull": "barnabas.client.accumulator",
+    "Corrupt": "barnabas.model.errors",
+    "Delivery": "barnabas.client.accumulator",
+    "Failed": "barnabas.model.errors",
+    "Fenced": "barnabas.model.errors",
+    "InvalidRequest": "barnabas.model.errors",
+    "KafkaError": "barnabas.model.errors",
+    "Producer": "barnabas.client.aio.producer",
+    "RecordMetadata": "barnabas.client.accumulator",
+    "Retriable": "barnabas.model.errors",
+    "TopicPartition": "barnabas.model.ids",
+}
 
 
 def __getattr__(name: str) -> object:

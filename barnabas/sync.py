@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
+    from barnabas.client.blocking.producer import Producer
 
-__all__ = ["Admin"]
+__all__ = ["Admin", "Producer"]
 
-_WHERE = {"Admin": "barnabas.client.blocking.admin"}
+_WHERE = {
+    "Admin": "barnabas.client.blocking.admin",
+    "Producer": "barnabas.client.blocking.producer",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -1,24 +1,24 @@
 """`barnabas produce`: records from standard input."""
 
 import os
-import select
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from barnabas.cli import exits
 from barnabas.cli.formats import from_json, raw, unescape
-from barnabas.cli.options import client_config, cluster_options, open_cluster
+from barnabas.cli.options import client_settings, cluster_options
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import check_topic_name
 
 if TYPE_CHECKING:
-    from barnabas.client.producer import Delivery, Producer
+    from barnabas.client.accumulator import RecordMetadata
+    from barnabas.client.blocking.producer import Producer
     from barnabas.wire.records import Headers
 
-_ACKS_ALL = -1
 _CHUNK_SIZE = 1 << 20
 _RECORD_SIZE_MAX = 1 << 28
 _ERRORS_SHOWN_MAX = 10
@@ -71,8 +71,7 @@ def command(
 
     Exits with 1 if any record could not be written.
     """
-    from barnabas.client.producer import Producer
-    from barnabas.wire.compression import Codec
+    from barnabas.client.blocking.producer import Producer
 
     end = _delimiter(delimiter, "-D")
     shape = _Input(
@@ -88,22 +87,28 @@ def command(
         check_topic_name(topic)
     except KafkaError as problem:
         raise click.UsageError(problem.detail) from None
-    config = client_config(ctx)
+    settings = client_settings(ctx)
+    if acks is not None:
+        settings["acks"] = acks
+    if codec is not None:
+        settings["compression.type"] = codec
+    try:
+        opened = Producer(settings)
+    except InvalidRequest as problem:  # it has asked nobody yet: an option is wrong
+        raise click.UsageError(problem.detail) from None
     report = _Report()
-    with open_cluster(ctx) as cluster:
-        producer = Producer(
-            cluster,
-            acks=_acks(acks or config.acks),
-            codec=Codec[(codec or config.compression_type).upper()],
-            batch_size_max=config.batch_size,
-            delivered=report,
-        )
-        _send_all(producer, topic, partition, end, shape)
+    with opened as producer:
+        _send_all(producer, report, topic, partition, end, shape)
     return report.close()
 
 
 def _send_all(
-    producer: "Producer", topic: str, partition: int | None, end: bytes, shape: _Input
+    producer: "Producer",
+    report: "_Report",
+    topic: str,
+    partition: int | None,
+    end: bytes,
+    shape: _Input,
 ) -> None:
     number = 0
     try:
@@ -111,17 +116,16 @@ def _send_all(
             for piece in pieces:
                 number += 1
                 key, value, headers, timestamp = _record(piece, number, shape)
-                producer.send(
+                producer.drain()
+                producer.send_nowait(
                     topic,
                     value,
                     key=key,
                     headers=headers,
                     partition=partition,
-                    timestamp_ms=timestamp,
-                    handle=number,
+                    timestamp=timestamp,
+                    callback=partial(report, number),
                 )
-            if not _more_is_waiting():
-                producer.flush()
     finally:
         producer.flush()  # what came before an interrupt or a bad line is written all the same
 
@@ -133,13 +137,15 @@ class _Report:
         self.written = 0
         self.failed = 0
 
-    def __call__(self, delivery: "Delivery") -> None:
-        if delivery.error is None:
+    def __call__(
+        self, number: int, metadata: "RecordMetadata | None", problem: KafkaError | None
+    ) -> None:
+        if problem is None:
             self.written += 1
             return
         self.failed += 1
         if self.failed <= _ERRORS_SHOWN_MAX:
-            click.echo(f"barnabas: record {delivery.handle}: {delivery.error.detail}", err=True)
+            click.echo(f"barnabas: record {number}: {problem.detail}", err=True)
 
     def close(self) -> int:
         if self.failed:
@@ -189,10 +195,6 @@ def _pieces(end: bytes) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _more_is_waiting() -> bool:
-    return bool(select.select([sys.stdin.fileno()], [], [], 0)[0])
-
-
 def _delimiter(text: str, option: str) -> bytes:
     try:
         found = unescape(text)
@@ -212,7 +214,3 @@ def _headers(texts: tuple[str, ...]) -> "Headers":
             raise click.UsageError(f"-H {text!r}: the name is not UTF-8")
         found.append((name, raw(value) if equals else None))
     return tuple(found)
-
-
-def _acks(word: str) -> int:
-    return _ACKS_ALL if word == "all" else int(word)

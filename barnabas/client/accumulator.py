@@ -1,103 +1,547 @@
-"""Collects records into batches, a queue of them per partition.
+# cython: annotation_typing=False, infer_types=False
+"""Collects records into batches, a queue of them per partition: the path of every record.
 
-In: records with their partitions. Out: batches to send, each with its first sequence number.
-Always: the records of a partition leave in the order they came; a batch that was taken keeps
-its bytes and its sequence number however often it is sent; one batch per partition at a time.
-Not here: sending (producer.py), choosing a partition (partitioner.py).
+In: records. Out: batches to send, and for each record a `Delivery` that will know what became
+of it.
+Always: the records of a partition leave in the order they came; a record is encoded once, straight
+into its batch; bytes are counted from `add` until the batch is finished.
+Not here: when a batch leaves, and what its answer means (outbox.py), waiting (aio/, blocking/).
+
+This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+accumulator.pxd; `COMPILED` says which of the two is running.
 """
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
-from barnabas.model.ids import NO_PRODUCER_ID, TopicPartition
-from barnabas.wire.compression import Codec
-from barnabas.wire.records import BatchBuilder, Headers
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.wire.record_loops import Headers, RecordWriter
 
-_SEQUENCE_COUNT = 2**31
+COMPILED = not __file__.endswith(".py")
 
+HEADER_ROOM = 61  # in front of the records, for the header of the batch
+STICKY_SIZE = 16_384  # bytes of records without a key that go to one partition before the next
 
-class Identity(NamedTuple):
-    """Who produces, for the broker to see duplicates; the default is nobody."""
-
-    producer_id: int = NO_PRODUCER_ID
-    epoch: int = -1
-
-
-NOBODY = Identity()
-
-
-class Batch(NamedTuple):
-    """One batch on its way. `handles` are the caller's, one per record."""
-
-    at: TopicPartition
-    data: bytearray
-    handles: list[object]
+_MASK = 0xFFFF_FFFF
+_MULTIPLIER = 0x5BD1_E995
+_SEED = 0x9747_B28C
+_FAILED_MAX = 1_000  # batches remembered until they are asked about
+_RECORD_OVERHEAD_MAX = 36  # what a record has beside its key, value and headers
 
 
-class _Open:
-    __slots__ = ("builder", "handles")
+class RecordMetadata(NamedTuple):
+    """Where a record was written. Without acks there is no offset: -1."""
 
-    def __init__(self, size_max: int) -> None:
-        self.builder = BatchBuilder(size_max)
-        self.handles: list[object] = []
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class BufferFull(Retriable):
+    """`buffer.memory` is in use: wait (`drain`), and send again."""
+
+
+Callback = Callable[[RecordMetadata | None, KafkaError | None], None]
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit hash of Java's default partitioner."""
+    view = data
+    length = len(data)
+    hashed = _SEED ^ length
+    whole = length & ~3
+    for at in range(0, whole, 4):
+        word = view[at] | view[at + 1] << 8 | view[at + 2] << 16 | view[at + 3] << 24
+        word = word * _MULTIPLIER & _MASK
+        word ^= word >> 24
+        word = word * _MULTIPLIER & _MASK
+        hashed = (hashed * _MULTIPLIER & _MASK) ^ word
+    if length > whole:
+        for at in range(whole, length):
+            hashed ^= view[at] << 8 * (at - whole)
+        hashed = hashed * _MULTIPLIER & _MASK
+    hashed ^= hashed >> 13
+    hashed = hashed * _MULTIPLIER & _MASK
+    return hashed ^ (hashed >> 15)
+
+
+class Batch(RecordWriter):
+    """Records of one partition on their way, and what became of them."""
+
+    def __init__(self, queue: "Queue | None", size_max: int, now: int) -> None:
+        RecordWriter.__init__(self, HEADER_ROOM, size_max)
+        self.queue = queue
+        self.created_at = now
+        self.attempts = 0
+        self.sequence = -1
+        self.producer_id = -1
+        self.epoch = -1
+        self.data: bytearray | None = None  # encoded, once it was sent
+        self.counted = 0  # bytes of `Accumulator.used`
+        self.serial: tuple[int, ...] = ()  # its place among the batches of the partition
+        self.parts: list[Batch] | None = None  # of one that was too large
+        self.owner: Batch | None = None  # of which it is a part
+        self.done = False
+        self.problem: KafkaError | None = None
+        self.unseen = 0  # records that failed without anybody having been told
+        self.last_problem: KafkaError | None = None
+        self.base_offset = -1
+        self.append_time = -1
+        self.waiters: list[Any] | None = None
+        self.callbacks: list[tuple[Delivery, Callback]] | None = None
+
+    def succeed(self, base_offset: int, append_time: int) -> None:
+        self.base_offset = base_offset
+        self.append_time = append_time
+        self.done = True
+
+    def fail(self, problem: KafkaError, records: int) -> None:
+        self.problem = problem
+        self.unseen = records
+        self.done = True
+
+    def release(self) -> None:
+        """Forget the bytes: whoever keeps a delivery must not keep them."""
+        self.data = None
+        self.buffer = bytearray()
+
+    def announce(self) -> None:
+        """Tell whoever waits. Apart from the change itself: they may send more."""
+        waiters = self.waiters
+        self.waiters = None
+        callbacks = self.callbacks
+        self.callbacks = None
+        if callbacks is not None:
+            for delivery, callback in callbacks:
+                problem = delivery.exception()
+                callback(None if problem is not None else delivery.metadata(), problem)
+        if waiters is not None:
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+
+class Delivery:
+    """What will be known of one record: await it, or ask it once it is `done`."""
+
+    __slots__ = ("_batch", "_index", "_owner", "timestamp")
+
+    def __init__(self, owner: "Accumulator", batch: Batch, index: int, timestamp: int) -> None:
+        self._owner = owner
+        self._batch = batch
+        self._index = index
+        self.timestamp = timestamp
+
+    def follow(self, other: "Delivery") -> None:
+        """Be the delivery of the same record as another."""
+        self._batch = other._batch
+        self._index = other._index
+
+    def done(self) -> bool:
+        return self._batch.done
+
+    def exception(self) -> KafkaError | None:
+        """Why the record was not written; None if it was, or is not done."""
+        batch, _ = self._part()
+        if batch.problem is not None:
+            batch.unseen -= 1
+        return batch.problem
+
+    def metadata(self) -> RecordMetadata:
+        """Where the record was written; raises what hindered it."""
+        batch, index = self._part()
+        if not batch.done:
+            raise InvalidRequest(Code.INVALID_REQUEST, "the record has no answer yet: await it")
+        if batch.problem is not None:
+            batch.unseen -= 1
+            raise fresh(batch.problem)
+        queue = batch.queue
+        assert queue is not None
+        offset = batch.base_offset
+        if offset >= 0:
+            offset += index
+        time = self.timestamp if batch.append_time < 0 else batch.append_time
+        return RecordMetadata(queue.topic, queue.partition, offset, time)
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """The same; a blocking producer waits for it, `timeout` seconds at most."""
+        if not self._batch.done:
+            self._owner.wait(self, timeout)
+        return self.metadata()
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        while not self._batch.done:
+            batch = self._batch
+            if batch.waiters is None:
+                batch.waiters = []
+            waiter = self._owner.new_waiter()
+            batch.waiters.append(waiter)
+            yield from waiter
+        return self.metadata()
+
+    def _part(self) -> tuple[Batch, int]:
+        batch = self._batch
+        index = self._index
+        while batch.parts is not None:
+            for part in batch.parts:
+                if index < part.count:
+                    batch = part
+                    break
+                index -= part.count
+        return batch, index
+
+
+class Queue:
+    """The batches of one partition."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.waiting: deque[Batch] = deque()  # the oldest first; `open` is the last
+        self.open: Batch | None = None  # takes more records
+        self.flying: list[Batch] = []  # sent, not answered
+        self.serials = 0  # batches so far
+        self.leader = -1
+        self.sequence = 0  # of the next record that is sent for the first time
+        self.acknowledged = 0  # sequence after the last record known to be written
+        self.producer_id = -1
+        self.epoch = -1
+        self.gap = False  # a numbered batch was given up: number the rest anew
+        self.lost = False  # it may have been written: only another epoch is safe
+        self.retry_at = 0
+        self.retries = 0  # failures in a row
+
+
+class Slot:
+    """One topic: its partitions, once they are known, and the records that wait for that."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.count = 0
+        self.queues: list[Queue] = []
+        self.available: list[Queue] = []
+        self.sticky: Queue | None = None
+        self.sticky_left = 0
+        self.limbo: list[tuple[Any, ...]] = []
+        self.limbo_batch: Batch | None = None
 
 
 class Accumulator:
-    """`add` records, `take` batches."""
+    """`add` records; outbox.py takes the batches."""
 
-    def __init__(self, *, codec: Codec, batch_size_max: int, identity: Identity = NOBODY) -> None:
-        self._codec = codec
+    def __init__(
+        self,
+        *,
+        batch_size_max: int,
+        buffer_size_max: int,
+        record_size_max: int,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        chance: Callable[[], float],
+        wake: Callable[[], None],
+        partitioner: Partitioner | None = None,
+    ) -> None:
         self._batch_size_max = batch_size_max
-        self._identity = identity
-        self._queues: dict[TopicPartition, deque[_Open]] = {}
-        self._sequences: dict[TopicPartition, int] = {}
-        self.size = 0
+        self._record_size_max = record_size_max
+        self._clock = clock
+        self._wall = wall
+        self._chance = chance
+        self._wake = wake
+        self._partitioner = partitioner
+        self._slots: dict[str, Slot] = {}
+        self.buffer_size_max = buffer_size_max
+        self.used = 0
+        self.active: dict[Queue, None] = {}  # those with batches to send
+        self.unknown: dict[str, Slot] = {}  # topics with records in limbo
+        self.failed: deque[Batch] = deque(maxlen=_FAILED_MAX)
+        self.refreshing = False  # new partitions are wanted for a topic that is known
 
-    def identify(self, identity: Identity) -> None:
-        """Go on as another producer; sequence numbers start again."""
-        self._identity = identity
-        self._sequences.clear()
+    # --- for a driver to fill in ---
+
+    def new_waiter(self) -> Any:
+        raise InvalidRequest(
+            Code.INVALID_REQUEST, "a blocking producer's record is not awaited: use result()"
+        )
+
+    def wait(self, delivery: Delivery, timeout: float | None) -> None:
+        raise InvalidRequest(Code.INVALID_REQUEST, "the record has no answer yet: await it instead")
+
+    # --- records in ---
 
     def add(
         self,
-        at: TopicPartition,
-        key: bytes | None,
+        topic: str,
         value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        partition: int | None,
+        timestamp: int | None,
+        callback: Callback | None,
+    ) -> Delivery:
+        """BufferFull when there is no room; the rest is checked before anything is kept."""
+        if self.used >= self.buffer_size_max:
+            raise BufferFull(
+                Code.REQUEST_TIMED_OUT,
+                f"{self.used} bytes wait for their answers, buffer.memory is "
+                f"{self.buffer_size_max}: drain() waits for room",
+            )
+        size = _RECORD_OVERHEAD_MAX
+        if value is not None:
+            size += len(value)
+        if key is not None:
+            size += len(key)
+        if size > self._record_size_max:
+            raise InvalidRequest(
+                Code.MESSAGE_TOO_LARGE,
+                f"a record of {size} bytes for topic {topic!r}: max.request.size is "
+                f"{self._record_size_max}",
+            )
+        when: int = int(self._wall() * 1000.0) if timestamp is None else timestamp
+        slot = self._slots.get(topic)
+        if slot is None or slot.count == 0:
+            return self._into_limbo(topic, value, key, headers, partition, when, callback, size)
+        queue = None
+        if partition is not None:
+            if not 0 <= partition < slot.count:
+                return self._into_limbo(topic, value, key, headers, partition, when, callback, size)
+            queue = slot.queues[partition]
+        elif self._partitioner is not None:
+            queue = self._chosen(slot, key, value)
+        elif key is not None:
+            queue = slot.queues[(murmur2(key) & 0x7FFF_FFFF) % slot.count]
+        else:
+            queue = slot.sticky
+            if queue is None or slot.sticky_left <= 0:
+                queue = self._another(slot)
+            slot.sticky_left -= size
+        batch = self._append(queue, value, key, headers, when)
+        delivery = Delivery(self, batch, batch.count - 1, when)
+        if callback is not None:
+            if batch.callbacks is None:
+                batch.callbacks = []
+            batch.callbacks.append((delivery, callback))
+        return delivery
+
+    def _append(
+        self,
+        queue: Queue,
+        value: bytes | None,
+        key: bytes | None,
         headers: Headers,
         timestamp: int,
-        handle: object = None,
+    ) -> Batch:
+        batch = queue.open
+        if batch is not None:
+            before = len(batch.buffer)
+            if batch.append(key, value, headers, timestamp):
+                grown = len(batch.buffer) - before
+                batch.counted += grown
+                self.used += grown
+                return batch
+            queue.open = None
+        batch = Batch(queue, self._batch_size_max, int(self._clock() * 1000.0))
+        batch.append(key, value, headers, timestamp)
+        batch.counted = len(batch.buffer)
+        self.used += batch.counted
+        batch.serial = (queue.serials,)
+        queue.serials += 1
+        # Only now, so that a record that cannot be encoded leaves no empty batch behind.
+        queue.open = batch
+        queue.waiting.append(batch)
+        self.active[queue] = None
+        self._wake()
+        return batch
+
+    def _chosen(self, slot: Slot, key: bytes | None, value: bytes | None) -> Queue:
+        assert self._partitioner is not None
+        number = self._partitioner(slot.topic, key, value, slot.count)
+        if not 0 <= number < slot.count:
+            raise InvalidRequest(
+                Code.UNKNOWN_TOPIC_OR_PARTITION,
+                f"the partitioner chose partition {number} of topic {slot.topic!r}, which has "
+                f"{slot.count}",
+            )
+        return slot.queues[number]
+
+    def _another(self, slot: Slot) -> Queue:
+        """The next partition for records without keys, one with a leader if there is any."""
+        choices = slot.available or slot.queues
+        queue = choices[int(self._chance() * len(choices)) % len(choices)]
+        slot.sticky = queue
+        slot.sticky_left = STICKY_SIZE
+        return queue
+
+    # --- topics that are not known yet ---
+
+    def _into_limbo(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        partition: int | None,
+        timestamp: int,
+        callback: Callback | None,
+        size: int,
+    ) -> Delivery:
+        slot = self._slots.get(topic)
+        if slot is None:
+            slot = self._slots[topic] = Slot(topic)
+        if slot.limbo_batch is None:
+            slot.limbo_batch = Batch(None, 0, int(self._clock() * 1000.0))
+        delivery = Delivery(self, slot.limbo_batch, 0, timestamp)
+        slot.limbo.append((delivery, value, key, headers, partition, timestamp, callback, size))
+        self.used += size
+        if slot.count:
+            self.refreshing = True
+        if topic not in self.unknown:
+            self.unknown[topic] = slot
+            self._wake()
+        return delivery
+
+    def topic_known(self, topic: str, leaders: dict[int, int]) -> None:
+        """Its partitions are these, 0 to n-1, each with its leader or -1."""
+        slot = self._slots.get(topic)
+        if slot is None:
+            slot = self._slots[topic] = Slot(topic)
+        for number in range(slot.count, len(leaders)):
+            slot.queues.append(Queue(topic, number))
+        slot.count = max(slot.count, len(leaders))
+        for queue in slot.queues:
+            queue.leader = leaders.get(queue.partition, -1)
+        slot.available = [queue for queue in slot.queues if queue.leader >= 0]
+        if slot.count and topic in self.unknown:
+            self._out_of_limbo(slot)
+
+    def _out_of_limbo(self, slot: Slot) -> None:
+        del self.unknown[slot.topic]
+        limbo, slot.limbo = slot.limbo, []
+        before, slot.limbo_batch = slot.limbo_batch, None
+        limit, self.buffer_size_max = self.buffer_size_max, 2**62  # they have their room already
+        try:
+            for delivery, value, key, headers, partition, timestamp, callback, size in limbo:
+                self.used -= size
+                try:
+                    if partition is not None and partition >= slot.count:
+                        raise InvalidRequest(
+                            Code.UNKNOWN_TOPIC_OR_PARTITION,
+                            f"topic {slot.topic!r} has no partition {partition}: it has "
+                            f"{slot.count}",
+                        )
+                    placed = self.add(
+                        slot.topic, value, key, headers, partition, timestamp, callback
+                    )
+                    delivery.follow(placed)
+                except Exception as why:
+                    refused = Batch(None, 0, 0)
+                    refused.fail(why if isinstance(why, KafkaError) else _unsendable(why), 1)
+                    delivery.follow(Delivery(self, refused, 0, timestamp))
+                    self.failed.append(refused)
+                    if callback is not None:
+                        refused.callbacks = [(delivery, callback)]
+                        refused.announce()
+        finally:
+            self.buffer_size_max = limit
+        if before is not None:
+            before.done = True
+            before.announce()
+
+    def topic_failed(self, topic: str, problem: KafkaError) -> None:
+        """Give up the records that wait for it."""
+        slot = self.unknown.pop(topic)
+        limbo, slot.limbo = slot.limbo, []
+        batch, slot.limbo_batch = slot.limbo_batch, None
+        if batch is None:
+            return
+        batch.fail(problem, len(limbo))
+        self.failed.append(batch)
+        for delivery, _, _, _, _, _, callback, size in limbo:
+            self.used -= size
+            if callback is not None:
+                if batch.callbacks is None:
+                    batch.callbacks = []
+                batch.callbacks.append((delivery, callback))
+        batch.announce()
+
+    def take_failed(self) -> tuple[int, KafkaError | None]:
+        """How many records failed without anybody having been told, and the first reason."""
+        count = 0
+        first: KafkaError | None = None
+        while self.failed:
+            batch = self.failed.popleft()
+            if batch.unseen > 0:
+                count += batch.unseen
+                first = first or batch.problem
+        return count, first
+
+    def topics(self) -> list[str]:
+        return list(self._slots)
+
+    def queues(self) -> list[Queue]:
+        return [queue for slot in self._slots.values() for queue in slot.queues]
+
+    def limbo_since(self, topic: str) -> int:
+        """When the first record that waits for this topic came."""
+        batch = self.unknown[topic].limbo_batch
+        return 0 if batch is None else batch.created_at
+
+
+class Intake:
+    """Where the records of a producer come in; the base of both producers."""
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        prepare: Callable[..., tuple[Any, ...]] | None,
     ) -> None:
-        queue = self._queues.get(at)
-        opened = queue[-1] if queue else None
-        before = opened.builder.size if opened else 0
-        if opened is None or not opened.builder.append(key, value, headers, timestamp):
-            before = 0
-            opened = _Open(self._batch_size_max)
-            opened.builder.append(key, value, headers, timestamp)
-            # Only now, so that a record that cannot be encoded leaves no empty batch behind.
-            self._queues.setdefault(at, deque()).append(opened)
-        opened.handles.append(handle)
-        self.size += opened.builder.size - before
+        self._accumulator = accumulator
+        self._prepare = prepare
+        self._closed = False
 
-    def waiting(self) -> list[TopicPartition]:
-        """Partitions that have a batch to take."""
-        return [at for at, queue in self._queues.items() if queue]
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Any = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+        callback: Callback | None = None,
+    ) -> Delivery:
+        """Add a record and go on; BufferFull if there is no room for it.
 
-    def take(self, at: TopicPartition) -> Batch:
-        """The oldest batch of a partition."""
-        taken = self._queues[at].popleft()
-        if not self._queues[at]:
-            del self._queues[at]
-        self.size -= taken.builder.size
-        count = taken.builder.count
-        sequence = -1
-        if self._identity is not NOBODY:
-            sequence = self._sequences.get(at, 0)
-            self._sequences[at] = (sequence + count) % _SEQUENCE_COUNT
-        data = taken.builder.build(
-            codec=self._codec,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
-            base_sequence=sequence,
-        )
-        return Batch(at, data, taken.handles)
+        `callback(metadata, error)` is called once, with one of the two and None.
+        """
+        if self._closed:
+            raise closed()
+        if self._prepare is not None:
+            topic, value, key, headers, partition, timestamp, callback = self._prepare(
+                topic, value, key, headers, partition, timestamp, callback
+            )
+        if type(value) is str:
+            value = value.encode()
+        if type(key) is str:
+            key = key.encode()
+        if type(headers) is not tuple:
+            headers = tuple(headers.items() if hasattr(headers, "items") else headers)
+        return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
+
+
+def closed() -> KafkaError:
+    return InvalidRequest(Code.INVALID_REQUEST, "the producer is closed: make another")
+
+
+def fresh(problem: KafkaError) -> KafkaError:
+    """The same error to raise once more: each place that raises one has a trace of its own."""
+    again = problem.__class__.__new__(problem.__class__)
+    again.args = problem.args
+    again.__dict__.update(problem.__dict__)
+    return again
+
+
+def _unsendable(why: Exception) -> KafkaError:
+    return InvalidRequest(Code.INVALID_RECORD, f"{type(why).__name__}: {why}")

@@ -71,8 +71,13 @@ class Cluster:
 
     async def view(self, topics: Iterable[str] = ()) -> View:
         """A picture that holds these topics, or says why not; taken anew only if needed."""
-        missing = [name for name in topics if name not in self._topics]
         before = self._view
+        # Asked for by another flow, whose picture has not come yet: that is missing, too.
+        missing = [
+            name
+            for name in topics
+            if name not in self._topics or (before is not None and not before.shows(name))
+        ]
         if before is not None and not missing:
             return before
         self._topics.update(dict.fromkeys(missing))
@@ -136,6 +141,11 @@ class Cluster:
         if broker not in brokers:
             raise Retriable(Code.BROKER_NOT_AVAILABLE, f"broker {broker} is not there")
         return await self._open((broker, apart), brokers[broker].address)
+
+    def connected(self, broker: int, *, apart: str = "") -> Connection | None:
+        """The open connection, if there is one."""
+        connection = self._connections.get((broker, apart))
+        return connection if connection is not None and not connection.closed else None
 
     async def controller(self) -> Connection:
         return await self.broker((await self.view()).controller_id)

@@ -1,5 +1,6 @@
 """What both drivers do to a socket."""
 
+import os
 import socket
 from typing import Any
 
@@ -53,4 +54,5 @@ def lost(address: Address, problem: OSError) -> Retriable:
     """The error for what went wrong with a socket."""
     if isinstance(problem, TimeoutError):
         return Retriable(Code.REQUEST_TIMED_OUT, f"{address}: no answer in time")
-    return Retriable(Code.NETWORK_EXCEPTION, f"{address}: {problem.strerror or problem}")
+    reason = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else problem.strerror
+    return Retriable(Code.NETWORK_EXCEPTION, f"{address}: {reason}")

@@ -8,11 +8,11 @@ from aiokafka.partitioner import murmur2 as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.client.accumulator import murmur2
 from barnabas.client.backoff import waits_ms
 from barnabas.client.cluster import bootstrap_addresses
 from barnabas.client.errors import error_of
 from barnabas.client.metadata import View
-from barnabas.client.accumulator import murmur2
 from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.metadata import (

@@ -164,6 +164,17 @@ class Connection:
         finally:
             self._lock.release()
 
+    @property
+    def problem(self) -> KafkaError | None:
+        """Why it is closed."""
+        return self._problem
+
+    def take_in(self, wait_s: float) -> None:
+        """Read once: to be called when select() says so."""
+        with self._lock:
+            self._check_open()
+            self._read(time.monotonic() + wait_s)
+
     def read_until(self, answer: Answer[Any], deadline: float) -> None:
         """Take answers in until this one has come."""
         with self._lock:

@@ -1,0 +1,345 @@
+"""The asyncio producer: records in at once, requests out as the loop turns.
+
+Always: no task and no timer per record; one call back from the loop sends all that is due; what
+is awaited is woken by the answer itself.
+Not here: deciding what is sent (outbox.py), the path of a record (accumulator.py).
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Coroutine, Sequence
+from typing import Any, Self
+
+from barnabas.client.accumulator import (
+    Accumulator,
+    Batch,
+    BufferFull,
+    Callback,
+    Intake,
+    Partitioner,
+    RecordMetadata,
+    closed,
+)
+from barnabas.client.aio import open_cluster
+from barnabas.client.cluster import Cluster
+from barnabas.client.outbox import Outbox, Outgoing
+from barnabas.client.producing import (
+    Interceptor,
+    Request,
+    Serializer,
+    answers_of,
+    picture,
+    preparation,
+    producer_identity,
+    request_of,
+    rules_of,
+)
+from barnabas.config.client import Settings, Value
+from barnabas.model.errors import Code, Failed, KafkaError, Retriable
+from barnabas.wire.messages.produce import ProduceResponse
+
+_TURN_SIZE = 256 * 1024  # bytes taken in before `drain` lets the loop turn
+
+
+class _Accumulator(Accumulator):
+    def new_waiter(self) -> "asyncio.Future[None]":
+        return asyncio.get_running_loop().create_future()
+
+
+class Producer(Intake):
+    """Sends records; see docs/CLIENT.md."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        /,
+        *,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        partitioner: Partitioner | None = None,
+        interceptors: Sequence[Interceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Value,
+    ) -> None:
+        self._cluster = cluster or open_cluster(settings, options)
+        self._owns = cluster is None
+        config = self._cluster.config
+        rules = rules_of(config)
+        accumulator = _Accumulator(
+            batch_size_max=config.batch_size,
+            buffer_size_max=config.buffer_memory,
+            record_size_max=config.max_request_size,
+            clock=time.monotonic,
+            wall=time.time,
+            chance=random.random,
+            wake=self._wake,
+            partitioner=partitioner,
+        )
+        super().__init__(accumulator, preparation(key_serializer, value_serializer, interceptors))
+        self._outbox = Outbox(accumulator, rules, random.random)
+        self._request_timeout_ms = config.request_timeout_ms
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: dict[object, asyncio.Task[None]] = {}
+        self._down_until: dict[int, int] = {}
+        self._roomless: deque[asyncio.Future[None]] = deque()
+        self._turn_at = min(_TURN_SIZE, config.buffer_memory)
+
+    async def __aenter__(self) -> Self:
+        await self._cluster.view()
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        try:
+            await self.close()
+        except KafkaError:
+            if kind is None:  # else what went wrong first is the one to be seen
+                raise
+
+    # --- what users call ---
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Any = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+        callback: Callback | None = None,
+    ) -> Awaitable[RecordMetadata]:
+        """Add a record now, or as soon as there is room; await where it was written."""
+        try:
+            return self.send_nowait(
+                topic,
+                value,
+                key=key,
+                headers=headers,
+                partition=partition,
+                timestamp=timestamp,
+                callback=callback,
+            )
+        except BufferFull:
+            more = (key, headers, partition, timestamp, callback)
+            return self._send_later(topic, value, *more)
+
+    async def drain(self) -> None:
+        """Return when there is room for more: to be awaited between `send_nowait`s."""
+        accumulator = self._accumulator
+        if accumulator.used < self._turn_at:
+            return
+        await asyncio.sleep(0)
+        if accumulator.used >= accumulator.buffer_size_max:
+            await self._room()
+        self._turn_at = min(accumulator.used + _TURN_SIZE, accumulator.buffer_size_max)
+
+    async def flush(self) -> None:
+        """Return when all records sent so far are written; raises if some could not be."""
+        self._outbox.flushing += 1
+        try:
+            self._wake()
+            while limbo := [s.limbo_batch for s in self._accumulator.unknown.values()]:
+                for batch in limbo:
+                    await self._finished(batch)
+            under_way = [
+                batch
+                for queue in self._accumulator.queues()
+                for batch in (*queue.flying, *queue.waiting)
+            ]
+            for batch in under_way:
+                await self._finished(batch)
+        finally:
+            self._outbox.flushing -= 1
+        count, first = self._accumulator.take_failed()
+        if first is not None:
+            raise Failed(first.code, f"{count} records were not written, the first: {first.detail}")
+
+    async def close(self) -> None:
+        """Flush, and let go of all connections."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self.flush()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            for task in self._tasks.values():
+                task.cancel()
+            if self._owns:
+                self._cluster.close()
+
+    # --- waiting ---
+
+    async def _send_later(self, topic: str, value: Any, *more: Any) -> RecordMetadata:
+        key, headers, partition, timestamp, callback = more
+        while True:
+            await self._room()
+            try:
+                delivery = self.send_nowait(
+                    topic,
+                    value,
+                    key=key,
+                    headers=headers,
+                    partition=partition,
+                    timestamp=timestamp,
+                    callback=callback,
+                )
+            except BufferFull:
+                continue
+            return await delivery
+
+    async def _room(self) -> None:
+        accumulator = self._accumulator
+        limit_ms = self._outbox.rules.block_ms_max
+        self._wake()
+        while accumulator.used >= accumulator.buffer_size_max:
+            waiter = asyncio.get_running_loop().create_future()
+            self._roomless.append(waiter)
+            try:
+                async with asyncio.timeout(limit_ms / 1000):
+                    await waiter
+            except TimeoutError:
+                raise BufferFull(
+                    Code.REQUEST_TIMED_OUT,
+                    f"buffer.memory={accumulator.buffer_size_max} has been full for "
+                    f"max.block.ms={limit_ms}: is the broker there?",
+                ) from None
+            if self._closed:
+                raise closed()
+
+    async def _finished(self, batch: Batch | None) -> None:
+        while batch is not None and batch.owner is not None:
+            batch = batch.owner
+        if batch is None or batch.done:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        if batch.waiters is None:
+            batch.waiters = []
+        batch.waiters.append(waiter)
+        await waiter
+
+    # --- what the loop calls ---
+
+    def _wake(self) -> None:
+        if not self._scheduled:
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()
+            self._scheduled = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._scheduled = False
+        assert self._loop is not None
+        now = time.monotonic_ns() // 1_000_000
+        while requests := self._outbox.poll(now, self._ready):
+            for outgoing in requests:
+                self._send(outgoing, now)
+        if self._outbox.wants_metadata(now):
+            self._spawn("metadata", self._refresh())
+        if self._outbox.wants_identity():
+            self._spawn("identity", self._identify())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self._outbox.next_deadline(now)
+        if deadline is not None:
+            wait_s = max(deadline - now, 1) / 1000
+            self._timer = self._loop.call_later(wait_s, self._wake)
+        accumulator = self._accumulator
+        self._turn_at = min(accumulator.used + _TURN_SIZE, accumulator.buffer_size_max)
+        if self._roomless and accumulator.used < accumulator.buffer_size_max:
+            roomless, self._roomless = self._roomless, deque()
+            for waiter in roomless:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _ready(self, node: int) -> bool:
+        if self._cluster.connected(node) is not None:
+            return True
+        if time.monotonic_ns() // 1_000_000 >= self._down_until.get(node, 0):
+            self._spawn(node, self._connect(node))
+        return False
+
+    def _send(self, outgoing: Outgoing, now: int) -> None:
+        connection = self._cluster.connected(outgoing.node)
+        view = self._cluster.known
+        assert connection is not None
+        assert view is not None
+        rules = self._outbox.rules
+        request = request_of(outgoing, view, rules, self._request_timeout_ms)
+        try:
+            if rules.acks == 0:
+                connection.tell(request.message, version_max=request.version_max)
+                self._outbox.told(outgoing)
+                return
+            waiting = connection.send(
+                request.message,
+                ProduceResponse,
+                timeout_ms=self._request_timeout_ms,
+                version_max=request.version_max,
+            )
+        except KafkaError as problem:
+            self._outbox.unsent(outgoing, problem, now)
+            return
+        assert isinstance(waiting, asyncio.Future)
+        waiting.add_done_callback(lambda done: self._answered(outgoing, request, done))
+
+    def _answered(
+        self, outgoing: Outgoing, request: Request, done: "asyncio.Future[ProduceResponse]"
+    ) -> None:
+        now = time.monotonic_ns() // 1_000_000
+        problem = done.exception()
+        if problem is None:
+            self._outbox.answered(outgoing, answers_of(done.result(), request.names), now)
+        else:
+            assert isinstance(problem, KafkaError)
+            self._outbox.unanswered(outgoing, problem, now)
+        self._pump()
+
+    # --- flows beside ---
+
+    def _spawn(self, key: object, flow: Coroutine[Any, Any, None]) -> None:
+        if key in self._tasks:
+            flow.close()
+            return
+        task = asyncio.get_running_loop().create_task(flow)
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._ended(key))
+
+    def _ended(self, key: object) -> None:
+        del self._tasks[key]
+        self._wake()
+
+    async def _refresh(self) -> None:
+        try:
+            view = await picture(self._cluster, self._accumulator.topics())
+        except KafkaError as problem:
+            self._outbox.unlearned(problem, _now(), for_good=self._cluster.known is None)
+        else:
+            self._outbox.learned(view, _now())
+
+    async def _identify(self) -> None:
+        try:
+            self._outbox.identify(*await producer_identity(self._cluster))
+        except Retriable as problem:
+            self._outbox.unidentified(problem, for_good=False)
+            await asyncio.sleep(self._outbox.rules.backoff_ms / 1000)
+        except KafkaError as problem:
+            self._outbox.unidentified(problem, for_good=True)
+
+    async def _connect(self, node: int) -> None:
+        try:
+            await self._cluster.broker(node)
+        except KafkaError as problem:
+            self._down_until[node] = _now() + self._outbox.rules.backoff_ms
+            self._outbox.unreachable(node, problem)
+            await asyncio.sleep(self._outbox.rules.backoff_ms / 1000)
+
+
+def _now() -> int:
+    return time.monotonic_ns() // 1_000_000

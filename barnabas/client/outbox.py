@@ -1,0 +1,471 @@
+"""Decides which batches leave, in which request, and what their answers mean.
+
+In: time, leaders, a producer id, answers. Out: requests to send, batches finished, and what is
+wanted: metadata, a producer id.
+Always: the batches of a partition are written in the order of their records, each once, as long as
+the producer is idempotent; a batch that was sent keeps its bytes and sequence numbers until it is
+known not to be written; every batch is finished by `delivery_timeout_ms` after its first record,
+but for the request that may be under way.
+Not here: records (accumulator.py), sequence numbers (sequences.py), sockets (aio/, blocking/).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from barnabas.client import sequences
+from barnabas.client.accumulator import Accumulator, Batch, Queue
+from barnabas.client.errors import partition_error
+from barnabas.client.metadata import View
+from barnabas.client.sequences import Identity
+from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
+from barnabas.wire.batch import HEADER_SIZE, BatchHeader, write_header
+from barnabas.wire.compression import Codec, compress
+from barnabas.wire.messages.produce import PartitionProduceResponse
+from barnabas.wire.records import decode_batch
+
+_REQUEST_OVERHEAD = 512
+_STALE = frozenset(
+    {
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.LEADER_NOT_AVAILABLE,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.UNKNOWN_TOPIC_ID,
+        Code.INCONSISTENT_TOPIC_ID,
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+        Code.KAFKA_STORAGE_ERROR,
+        Code.REPLICA_NOT_AVAILABLE,
+        Code.BROKER_NOT_AVAILABLE,
+        Code.NETWORK_EXCEPTION,
+        Code.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class Rules(NamedTuple):
+    """What the options say."""
+
+    acks: int = -1
+    idempotent: bool = True
+    codec: Codec = Codec.NONE
+    linger_ms: int = 0
+    request_size_max: int = 1_048_576
+    in_flight_max: int = 5
+    retries_max: int = 2**31 - 1
+    delivery_timeout_ms: int = 120_000
+    block_ms_max: int = 60_000
+    backoff_ms: int = 100
+    backoff_ms_max: int = 1_000
+    metadata_age_ms_max: int = 300_000
+
+
+class Outgoing(NamedTuple):
+    """One request: a batch each of some partitions that a broker leads."""
+
+    node: int
+    batches: list[Batch]
+
+
+class Outbox:
+    """`poll` for requests; say what was answered."""
+
+    def __init__(self, accumulator: Accumulator, rules: Rules, chance: Callable[[], float]) -> None:
+        self.accumulator = accumulator
+        self.rules = rules
+        self._chance = chance
+        self._identity: Identity | None = None
+        self._in_flight: dict[int, int] = {}
+        self._seen_at: int | None = None
+        self._stale = False
+        self._metadata_retry_at = 0
+        self._metadata_retries = 0
+        self.flushing = 0  # flows that want all to leave at once
+        self._finished: list[Batch] = []
+
+    # --- requests ---
+
+    def poll(self, now: int, ready: Callable[[int], bool]) -> list[Outgoing]:
+        """Requests to send now. `ready`: can this broker be sent to?"""
+        pressed = self.flushing > 0 or self.accumulator.used >= self.accumulator.buffer_size_max
+        requests: dict[int, Outgoing] = {}
+        sizes: dict[int, int] = {}
+        full: set[int] = set()
+        for queue in list(self.accumulator.active):
+            self._expire(queue, now)
+            if not queue.waiting:
+                self.accumulator.active.pop(queue, None)
+                continue
+            node = queue.leader
+            if node in full or not self._may_send(queue, now, pressed):
+                continue
+            if self._in_flight.get(node, 0) >= self.rules.in_flight_max or not ready(node):
+                full.add(node)
+                continue
+            batch = queue.waiting[0]
+            size = sizes.get(node, _REQUEST_OVERHEAD) + len(batch.data or batch.buffer)
+            if node in requests and size > self.rules.request_size_max:
+                full.add(node)
+                continue
+            sizes[node] = size
+            requests.setdefault(node, Outgoing(node, [])).batches.append(self._take(queue))
+            # To the end: whoever was left out for want of room is first in the next request.
+            self.accumulator.active.pop(queue, None)
+            if queue.waiting:
+                self.accumulator.active[queue] = None
+        if self.rules.acks != 0:
+            for node in requests:
+                self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        self.announce()
+        return list(requests.values())
+
+    def _may_send(self, queue: Queue, now: int, pressed: bool) -> bool:
+        if queue.leader < 0:
+            self._stale = True
+            return False
+        if now < queue.retry_at:
+            return False
+        batch = queue.waiting[0]
+        if not (
+            pressed
+            or batch is not queue.open
+            or batch.attempts
+            or now >= batch.created_at + self.rules.linger_ms
+        ):
+            return False
+        if not self.rules.idempotent:
+            return True
+        if self._identity is None or self._identity.spent:
+            return False
+        if not sequences.renumber(queue, self._identity):
+            return False
+        return sequences.follows(queue, batch)
+
+    def _take(self, queue: Queue) -> Batch:
+        batch = queue.waiting.popleft()
+        if batch is queue.open:
+            queue.open = None
+        if self.rules.idempotent and batch.sequence < 0:
+            sequences.number(queue, batch)
+        if batch.data is None:
+            batch.data = _encoded(batch, self.rules.codec)
+        batch.attempts += 1
+        queue.flying.append(batch)
+        return batch
+
+    def _expire(self, queue: Queue, now: int) -> None:
+        limit = self.rules.delivery_timeout_ms
+        while queue.waiting and now >= queue.waiting[0].created_at + limit:
+            batch = queue.waiting.popleft()
+            if batch is queue.open:
+                queue.open = None
+            why = batch.last_problem
+            said = f": {why.detail}" if why is not None else ""
+            self._give_up(
+                batch,
+                Retriable(
+                    Code.REQUEST_TIMED_OUT,
+                    f"{_name(queue)}: not written within delivery.timeout.ms={limit}{said}",
+                ),
+                written=batch.attempts > 0,
+            )
+
+    # --- answers ---
+
+    def answered(
+        self,
+        outgoing: Outgoing,
+        answers: Mapping[tuple[str, int], PartitionProduceResponse],
+        now: int,
+    ) -> None:
+        """The broker said something of each batch."""
+        self._landed(outgoing)
+        for batch in outgoing.batches:
+            queue = _queue_of(batch)
+            answer = answers.get((queue.topic, queue.partition))
+            queue.flying.remove(batch)
+            if answer is None:
+                why = Corrupt(f"{_name(queue)} is missing in the answer")
+                self._again(batch, why, now)
+            elif answer.error_code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+                self._written(batch, answer.base_offset, answer.log_append_time_ms)
+            else:
+                self._refused(batch, answer, now)
+        self.announce()
+
+    def unanswered(self, outgoing: Outgoing, problem: KafkaError, now: int) -> None:
+        """It may have been written, or not."""
+        self._landed(outgoing)
+        for batch in outgoing.batches:
+            queue = _queue_of(batch)
+            queue.flying.remove(batch)
+            if isinstance(problem, Retriable | Corrupt):
+                self._again(batch, problem, now)
+            else:
+                self._give_up(batch, problem, written=True)
+        self._stale = True
+        self.announce()
+
+    def told(self, outgoing: Outgoing) -> None:
+        """Sent without acks: nothing more will be known."""
+        for batch in outgoing.batches:
+            _queue_of(batch).flying.remove(batch)
+            self._written(batch, -1, -1)
+        self.announce()
+
+    def unsent(self, outgoing: Outgoing, problem: KafkaError, now: int) -> None:
+        """It did not leave: the connection is gone, or the request cannot be made."""
+        if self.rules.acks == 0:
+            self._in_flight[outgoing.node] = self._in_flight.get(outgoing.node, 0) + 1
+        self.unanswered(outgoing, problem, now)
+
+    def _landed(self, outgoing: Outgoing) -> None:
+        self._in_flight[outgoing.node] -= 1
+
+    def _written(self, batch: Batch, base_offset: int, append_time: int) -> None:
+        queue = _queue_of(batch)
+        queue.retries = 0
+        sequences.acknowledged(queue, batch)
+        batch.succeed(base_offset, append_time)
+        self._finish(batch)
+
+    def _refused(self, batch: Batch, answer: PartitionProduceResponse, now: int) -> None:
+        queue = _queue_of(batch)
+        code = answer.error_code
+        if code == Code.MESSAGE_TOO_LARGE and batch.count > 1:
+            self._split(batch)
+            return
+        why = partition_error(code, answer.error_message, about=_name(queue))
+        if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
+            why = Retriable(why.code, why.detail)
+            if self.rules.idempotent and sequences.is_next(queue, batch):
+                queue.lost = True
+        elif code == Code.MESSAGE_TOO_LARGE:
+            detail = f"{_name(queue)}: a record of {batch.counted - HEADER_SIZE} bytes is over"
+            why = InvalidRequest(why.code, f"{detail} the topic's max.message.bytes")
+        if isinstance(why, Retriable):
+            self._again(batch, why, now)
+        else:
+            self._give_up(batch, why, written=False)
+
+    def _again(self, batch: Batch, why: KafkaError, now: int) -> None:
+        queue = _queue_of(batch)
+        batch.last_problem = why
+        if why.code in _STALE:
+            self._stale = True
+        if batch.attempts > self.rules.retries_max:
+            self._give_up(batch, why, written=True)
+            return
+        bound = min(self.rules.backoff_ms << min(queue.retries, 20), self.rules.backoff_ms_max)
+        queue.retries += 1
+        queue.retry_at = now + int(bound * (0.5 + self._chance() / 2))
+        sequences.requeue(queue, batch)
+        self.accumulator.active[queue] = None
+
+    def _give_up(self, batch: Batch, why: KafkaError, *, written: bool) -> None:
+        """`written`: it may have been, so that its sequence numbers are spent."""
+        queue = _queue_of(batch)
+        if batch.sequence >= 0:
+            if written:
+                queue.lost = True
+            else:
+                queue.gap = True
+        batch.fail(why, batch.count)
+        self.accumulator.failed.append(batch)
+        self._finish(batch)
+
+    def _split(self, batch: Batch) -> None:
+        """Two batches of half its records each, in its place."""
+        queue = _queue_of(batch)
+        assert batch.data is not None
+        records = decode_batch(batch.data, crc=False)
+        middle = len(records) // 2
+        parts = []
+        for place, half in enumerate((records[:middle], records[middle:])):
+            part = Batch(queue, 2**31 - 1, batch.created_at)
+            for record in half:
+                part.append(record.key, record.value, record.headers, record.timestamp)
+            part.serial = (*batch.serial, place)
+            part.attempts = batch.attempts
+            part.producer_id, part.epoch = batch.producer_id, batch.epoch
+            if batch.sequence >= 0:
+                part.sequence = sequences.after(batch.sequence, place * middle)
+            part.counted = len(part.buffer)
+            self.accumulator.used += part.counted
+            part.owner = batch
+            parts.append(part)
+        self.accumulator.used -= batch.counted
+        batch.parts = parts
+        batch.release()
+        for part in parts:
+            sequences.requeue(queue, part)
+        self.accumulator.active[queue] = None
+
+    def _finish(self, batch: Batch) -> None:
+        self.accumulator.used -= batch.counted
+        batch.release()
+        whole = batch
+        while whole.owner is not None:
+            whole = whole.owner
+            assert whole.parts is not None
+            if not all(part.done for part in whole.parts):
+                return
+            whole.done = True
+        self._finished.append(whole)
+
+    def announce(self) -> None:
+        """Tell those who wait, once all is in order: they may send more."""
+        finished, self._finished = self._finished, []
+        for batch in finished:
+            batch.announce()
+
+    # --- what is known of the cluster ---
+
+    def wants_metadata(self, now: int) -> bool:
+        if now < self._metadata_retry_at:
+            return False
+        accumulator = self.accumulator
+        old = (
+            self._seen_at is not None
+            and now >= self._seen_at + self.rules.metadata_age_ms_max
+            and bool(accumulator.active)
+        )
+        return bool(accumulator.unknown) or self._stale or accumulator.refreshing or old
+
+    def learned(self, view: View, now: int) -> None:
+        """A new picture of all topics in use."""
+        self._stale = False
+        self._seen_at = now
+        self.accumulator.refreshing = False
+        for topic in self.accumulator.topics():
+            found = view.topics.get(topic)
+            if found is not None:
+                leaders = {
+                    p.number: p.leader if p.leader in view.brokers else -1 for p in found.partitions
+                }
+                self.accumulator.topic_known(topic, leaders)
+                continue
+            problem = view.errors.get(topic)
+            if topic in self.accumulator.unknown:
+                self._not_there(topic, problem, now)
+        if self.accumulator.unknown or any(q.leader < 0 for q in self.accumulator.active):
+            self._later(now)
+        else:
+            self._metadata_retries = 0
+            self._metadata_retry_at = 0
+
+    def _not_there(self, topic: str, problem: KafkaError | None, now: int) -> None:
+        may_come = problem is None or isinstance(problem, Retriable)
+        may_come = may_come or (
+            problem is not None and problem.code is Code.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        limit = self.rules.block_ms_max
+        if may_come and now < self.accumulator.limbo_since(topic) + limit:
+            return
+        self.accumulator.topic_failed(
+            topic,
+            problem
+            or InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist"),
+        )
+
+    def unlearned(self, problem: KafkaError, now: int, *, for_good: bool) -> None:
+        """Nobody could say. `for_good`: nobody was ever there."""
+        self._later(now)
+        for topic in list(self.accumulator.unknown):
+            if for_good or now >= self.accumulator.limbo_since(topic) + self.rules.block_ms_max:
+                self.accumulator.topic_failed(topic, problem)
+
+    def _later(self, now: int) -> None:
+        bound = self.rules.backoff_ms << min(self._metadata_retries, 20)
+        self._metadata_retries += 1
+        self._metadata_retry_at = now + min(bound, self.rules.backoff_ms_max)
+
+    def wants_identity(self) -> bool:
+        known = self._identity is not None and not self._identity.spent
+        return self.rules.idempotent and not known and bool(self.accumulator.active)
+
+    def identify(self, producer_id: int, epoch: int) -> None:
+        self._identity = Identity(producer_id, epoch)
+
+    def unidentified(self, problem: KafkaError, *, for_good: bool) -> None:
+        """No producer id was given; if that is so for good, nothing can be sent."""
+        for queue in list(self.accumulator.active):
+            self._blame(queue, problem)
+            while for_good and queue.waiting:
+                batch = queue.waiting.popleft()
+                if batch is queue.open:
+                    queue.open = None
+                self._give_up(batch, problem, written=False)
+        self.announce()
+
+    def unreachable(self, node: int, problem: KafkaError) -> None:
+        """A leader cannot be connected to: perhaps it is another by now."""
+        self._stale = True
+        for queue in self.accumulator.active:
+            if queue.leader == node:
+                self._blame(queue, problem)
+
+    def _blame(self, queue: Queue, problem: KafkaError) -> None:
+        if queue.waiting:
+            queue.waiting[0].last_problem = problem
+
+    # --- time ---
+
+    def next_deadline(self, now: int) -> int | None:
+        """When to poll again, if nothing happens before."""
+        times: list[int] = []
+        for queue in self.accumulator.active:
+            if queue.waiting:
+                batch = queue.waiting[0]
+                times.append(batch.created_at + self.rules.delivery_timeout_ms)
+                if now < queue.retry_at:
+                    times.append(queue.retry_at)
+                if batch is queue.open and now < batch.created_at + self.rules.linger_ms:
+                    times.append(batch.created_at + self.rules.linger_ms)
+        if self.wants_metadata(max(now, self._metadata_retry_at)):
+            times.append(self._metadata_retry_at)
+        block_ms_max = self.rules.block_ms_max
+        unknown = self.accumulator.unknown
+        times += [self.accumulator.limbo_since(topic) + block_ms_max for topic in unknown]
+        return min(times, default=None)
+
+    def idle(self) -> bool:
+        """Nothing waits, nothing is under way."""
+        return self.accumulator.used == 0
+
+
+def _queue_of(batch: Batch) -> Queue:
+    queue = batch.queue
+    assert queue is not None
+    return queue
+
+
+def _name(queue: Queue) -> str:
+    return f"{queue.topic}-{queue.partition}"
+
+
+def _encoded(batch: Batch, codec: Codec) -> bytearray:
+    data = batch.close()
+    if codec is not Codec.NONE:
+        with memoryview(data) as view:
+            packed = compress(codec, view[HEADER_SIZE:], None)
+        data = bytearray(HEADER_SIZE)
+        data += packed
+    write_header(
+        data,
+        BatchHeader(
+            base_offset=0,
+            length=0,
+            leader_epoch=-1,
+            magic=0,
+            crc=0,
+            attributes=int(codec),
+            last_offset_delta=batch.count - 1,
+            base_timestamp=batch.base_timestamp,
+            max_timestamp=batch.max_timestamp,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.epoch,
+            base_sequence=batch.sequence,
+            record_count=batch.count,
+        ),
+    )
+    return data

@@ -1,0 +1,110 @@
+"""Numbers batches, so that a broker writes each once and in order however often it is sent.
+
+In: batches of one partition, as they are taken, answered, given up. Out: their producer id, epoch
+and first sequence number.
+Always: the numbers of a partition have no gap within an epoch; a batch is sent again with the
+numbers it had, unless it is known that it was not written.
+
+A gap: a batch was refused for good. Those behind it move up, once none of them is under way.
+A loss: a batch was given up that may have been written, or the broker has forgotten the producer.
+Only a new epoch, in which numbers start at 0, is safe (what Kafka's own client does, KIP-360).
+"""
+
+from collections.abc import Iterable
+
+from barnabas.client.accumulator import Batch, Queue
+from barnabas.wire.batch import rewrite_producer
+
+_COUNT = 2**31  # sequence numbers wrap to 0
+_EPOCH_MAX = 2**15 - 2
+
+
+class Identity:
+    """The producer, as brokers know it. `spent`: another producer id is needed."""
+
+    __slots__ = ("epoch", "producer_id", "spent")
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.spent = False
+
+    def bump(self) -> None:
+        if self.epoch >= _EPOCH_MAX:
+            self.spent = True
+        else:
+            self.epoch += 1
+
+
+def after(sequence: int, count: int) -> int:
+    return (sequence + count) % _COUNT
+
+
+def number(queue: Queue, batch: Batch) -> None:
+    """Of a batch that leaves for the first time."""
+    batch.producer_id = queue.producer_id
+    batch.epoch = queue.epoch
+    batch.sequence = queue.sequence
+    queue.sequence = after(queue.sequence, batch.count)
+
+
+def follows(queue: Queue, batch: Batch) -> bool:
+    """May it leave behind those under way? One to be sent again may have to wait for them."""
+    if not queue.flying or batch.sequence < 0:
+        return True
+    last = queue.flying[-1]
+    return after(last.sequence, last.count) == batch.sequence
+
+
+def requeue(queue: Queue, batch: Batch) -> None:
+    """Back among those that wait, in the order of their records."""
+    place = 0
+    for waiting in queue.waiting:
+        if waiting.serial > batch.serial:
+            break
+        place += 1
+    queue.waiting.insert(place, batch)
+
+
+def acknowledged(queue: Queue, batch: Batch) -> None:
+    """It is written, and so are all before it."""
+    if batch.sequence < 0 or (batch.producer_id, batch.epoch) != (queue.producer_id, queue.epoch):
+        return
+    end = after(batch.sequence, batch.count)
+    if (end - queue.acknowledged) % _COUNT < _COUNT // 2:  # never back
+        queue.acknowledged = end
+
+
+def is_next(queue: Queue, batch: Batch) -> bool:
+    """All before it is written: an answer that something is missing means a loss."""
+    return (batch.producer_id, batch.epoch) == (
+        queue.producer_id,
+        queue.epoch,
+    ) and batch.sequence == queue.acknowledged
+
+
+def renumber(queue: Queue, identity: Identity) -> bool:
+    """Mend gaps and losses; False while that must wait for those under way."""
+    if queue.producer_id == identity.producer_id and not queue.gap and not queue.lost:
+        return True
+    if queue.flying:
+        return False
+    same = queue.producer_id == identity.producer_id
+    if same and queue.lost and queue.epoch >= identity.epoch:
+        identity.bump()
+        if identity.spent:
+            return False
+    if queue.lost or not same:
+        queue.producer_id, queue.epoch = identity.producer_id, identity.epoch
+        queue.acknowledged = 0
+    queue.gap = queue.lost = False
+    queue.sequence = queue.acknowledged
+    _restamp(queue, (batch for batch in queue.waiting if batch.sequence >= 0))
+    return True
+
+
+def _restamp(queue: Queue, batches: Iterable[Batch]) -> None:
+    for batch in batches:
+        number(queue, batch)
+        if batch.data is not None:
+            rewrite_producer(batch.data, batch.producer_id, batch.epoch, batch.sequence)
