@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
+    from barnabas.client.blocking.consumer import Consumer
+    from barnabas.client.blocking.partition_consumer import PartitionConsumer
     from barnabas.client.blocking.producer import Producer
 
 __all__ = ["Admin", "Producer"]

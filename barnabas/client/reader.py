@@ -28,6 +28,7 @@ _log = logging.getLogger("barnabas.client")
 _WAIT_MS_MAX = 60_000
 _GLANCE_MS = 2  # how often others have their turn while messages are there
 _LATE_MS = 1_000
+_UNKNOWN_MS_MAX = 5_000
 
 Search = Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, Place]]]
 
@@ -63,6 +64,7 @@ class Reader:
         self._picture_at = cluster.net.now_ms()
         self._retry_at = 0
         self._glanced_at = 0
+        self._unknown_since = 0
         self._silent = False  # trouble that has been said
 
     # --- partitions ---
@@ -174,8 +176,9 @@ class Reader:
                 await self.find(lost)
             await self._fetch(now)
             self._silent = False
-        except Retriable as problem:
-            if self.cluster.known is None:
+            self._unknown_since = 0
+        except KafkaError as problem:
+            if self.cluster.known is None or not self._may_pass(problem, now):
                 raise  # nobody was ever there: say so at once
             self._stale = True
             self._retry_at = now + self._limits.backoff_ms
@@ -183,6 +186,14 @@ class Reader:
             if not self._silent:
                 self._silent = True
                 _log.warning("reading waits: %s", problem)
+
+    def _may_pass(self, problem: KafkaError, now: int) -> bool:
+        """A topic may be so new that not every broker knows it; or its group has yet to hear
+        that it is gone."""
+        if problem.code is Code.UNKNOWN_TOPIC_OR_PARTITION:
+            self._unknown_since = self._unknown_since or now
+            return self._search is not None or now < self._unknown_since + _UNKNOWN_MS_MAX
+        return isinstance(problem, Retriable)
 
     async def find(self, lost: list[TopicPartition]) -> None:
         """Where to begin in partitions that have no place."""
