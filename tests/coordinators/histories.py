@@ -6,26 +6,27 @@ what is in memory is what the log says. At the end: every wait has ended, and a 
 in peace gets to share out all partitions.
 """
 
-from collections.abc import Callable
+from itertools import count
 from random import Random
 
+from barnabas.coordinators.groups.classic import ClassicGroup
+from barnabas.coordinators.groups.classic_speakers import MixedGroup
+from barnabas.coordinators.groups.consumer_member import AWAY
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.groups.states import State
-from barnabas.coordinators.groups.subscription import partitions_of
 from barnabas.coordinators.runtime import Runtime
 from barnabas.model.errors import Code
+from tests.coordinators.consumers import PARTITIONS, ClassicConsumer, NewConsumer
 from tests.coordinators.world import (
     GROUP,
     PARTITION,
-    Call,
+    Cluster,
     MemoryJournal,
     World,
-    assignment,
     broken_disk,
 )
 
-PARTITIONS = 4
 STEPS = 200
 PEACE_MS = 120_000
 
@@ -53,185 +54,45 @@ class MirroredJournal(MemoryJournal):
         return last
 
 
-class Consumer:
-    """A client that follows the protocol, more or less in time."""
-
-    def __init__(self, life: "Life", number: int) -> None:
-        self.life = life
-        self.random = life.random
-        self.name = f"c{number}"
-        self.instance = f"i{number}" if life.random.random() < 0.4 else None
-        self.topics = ["t"]
-        self.session = self.random.choice((6_000, 10_000, 30_000))
-        self.rebalance = self.random.choice((5_000, 20_000, 60_000))
-        self.restart()
-
-    def restart(self) -> None:
-        """A new process: it remembers nothing."""
-        self.member = ""
-        self.generation = -1
-        self.call: Call | None = None
-        self.heard: Callable[[Call], None] | None = None
-        self.positions: dict[int, int] = {}
-        self.before: tuple[str, int, dict[int, int]] = ("", -1, {})
-
-    @property
-    def identity(self) -> str:
-        return self.instance or self.member
-
-    def act(self) -> None:
-        """Whatever is next: hear an answer, or say something."""
-        if self.call is not None:
-            call, heard = self.call, self.heard
-            if not call.waits and heard is not None:
-                self.call = None
-                heard(call)
-            elif self.random.random() < 0.02:
-                self.call = None  # the request timed out here; over there it still waits
-        elif self.generation < 0:
-            self.join()
-        elif self.random.random() < 0.5:
-            self.commit()
-        else:
-            self.heartbeat()
-
-    def misbehave(self) -> None:
-        chance = self.random.random()
-        if chance < 0.3:
-            self.restart()
-        elif chance < 0.5 and self.member:
-            self.life.world.leave(self.member, instance=self.instance)
-            self.restart()
-        elif chance < 0.7:
-            self.topics = ["t", f"u{self.random.randrange(3)}"]
-            self.rejoin()
-        elif chance < 0.75:
-            self.life.world.sync("nobody", self.generation)
-        else:
-            self.rejoin()
-
-    def rejoin(self) -> None:
-        if self.call is None:
-            self.before = (self.member, self.generation, self.positions)
-            self.generation = -1
-            self.positions = {}
-
-    def commit_late(self) -> None:
-        """A commit that was on its way when the member rejoined."""
-        member, generation, positions = self.before
-        if positions and 0 <= generation != self.generation:
-            self.say_committed(member, generation, positions)
-
-    def join(self) -> None:
-        self.heard = self.joined
-        self.call = self.life.world.join(
-            self.member,
-            instance=self.instance,
-            topics=self.topics,
-            client=self.name,
-            session=self.session,
-            rebalance=self.rebalance,
-            protocols=["range", "sticky"] if self.random.random() < 0.5 else ["range"],
-            version=self.random.choice((5, 9)),
-        )
-
-    def joined(self, call: Call) -> None:
-        response = call.response
-        if call.code is Code.MEMBER_ID_REQUIRED:
-            self.member = response.member_id
-            self.join()
-        elif call.code is Code.NONE:
-            self.member = response.member_id
-            leads = response.leader == self.member and not response.skip_assignment
-            given: dict[str, list[int]] = {m.member_id: [] for m in response.members}
-            if leads:
-                ids = list(given)
-                for index in range(PARTITIONS):
-                    given[ids[index % len(ids)]].append(index)
-            self.sync(response.generation_id, given if leads else {})
-        else:
-            self.refused(call.code)
-
-    def sync(self, generation: int, given: dict[str, list[int]]) -> None:
-        def synced(call: Call) -> None:
-            if call.code is not Code.NONE:
-                self.refused(call.code)
-                return
-            self.generation = generation
-            partitions = partitions_of(call.response.assignment)
-            assert partitions is not None
-            self.life.owns(self, generation, [index for _, index in partitions])
-            self.positions = {
-                index: self.life.world.fetch("t", index)[0] for _, index in partitions
-            }
-
-        self.heard = synced
-        self.call = self.life.world.sync(
-            self.member,
-            generation,
-            {member: assignment({"t": indexes}) for member, indexes in given.items()},
-            instance=self.instance,
-        )
-
-    def refused(self, code: Code) -> None:
-        if code is Code.FENCED_INSTANCE_ID:
-            self.restart()
-        elif code in (Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION):
-            self.member = ""
-        self.generation = -1
-        self.positions = {}
-
-    def heartbeat(self) -> None:
-        code = self.life.world.heartbeat(self.member, self.generation, instance=self.instance)
-        if code is Code.REBALANCE_IN_PROGRESS:
-            if self.random.random() < 0.5:
-                self.commit()
-            self.rejoin()
-        elif code:
-            self.refused(code)
-
-    def commit(self) -> None:
-        """Reads on in one of its partitions and says so; a stalled member may be long out."""
-        if self.positions:
-            code = self.say_committed(self.member, self.generation, self.positions)
-            if code not in (Code.NONE, Code.NOT_COORDINATOR):
-                self.rejoin()
-
-    def say_committed(self, member: str, generation: int, positions: dict[int, int]) -> Code:
-        index = self.random.choice(list(positions))
-        positions[index] += self.random.randrange(5) + 1
-        code = self.life.world.commit_code(
-            positions[index],
-            partition=index,
-            member=member,
-            generation=generation,
-            instance=self.instance,
-        )
-        if code is Code.NONE:
-            self.life.committed(index, positions[index])
-        return code
-
-
 class Life:
     """One history."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        delay = self.random.choice((0, 500, 3_000))
-        size = self.random.choice((2, 4, 100))
         self.journal = MirroredJournal()
-        limits = Limits(initial_rebalance_delay_ms=delay, members_max=size)
-        self.world = World(limits, self.journal)
-        self.consumers = [Consumer(self, number) for number in range(self.random.randint(1, 5))]
+        self.world = World(
+            self._limits(), self.journal, topics=Cluster({"t": PARTITIONS, "u0": 1, "u1": 2})
+        )
+        self.names = count(1)
+        number = self.random.randint(1, 5)
+        self.static = [self.random.random() < 0.4 for _ in range(number)]
+        self.kinds = self.random.choice(
+            ((ClassicConsumer,), (NewConsumer,), (ClassicConsumer, NewConsumer))
+        )
+        self.consumers: list[ClassicConsumer | NewConsumer] = [
+            self.random.choice(self.kinds)(self, each) for each in range(number)
+        ]
         self.owners: dict[tuple[int, int], str] = {}
         self.offsets: dict[int, int] = {}
-        self.stalled: list[Consumer] = []
+        self.stalled: list[ClassicConsumer | NewConsumer] = []
         self.asked = False  # an administrator is at work
         self.lost: set[int] = set()  # calls whose broker is gone: nobody waits for them
 
+    def _limits(self) -> Limits:
+        size = self.random.choice((2, 4, 100))
+        return Limits(
+            initial_rebalance_delay_ms=self.random.choice((0, 500, 3_000)),
+            members_max=size,
+            consumer_members_max=size,
+            consumer_session_timeout_ms=self.random.choice((6_000, 15_000, 45_000)),
+            consumer_assignment_interval_ms=self.random.choice((0, 1_000, 1_000, 5_000)),
+            consumer_upgrade=self.random.random() < 0.8,
+            consumer_downgrade=self.random.random() < 0.8,
+        )
+
     # What must hold
 
-    def owns(self, consumer: Consumer, generation: int, indexes: list[int]) -> None:
+    def owns(self, consumer: ClassicConsumer, generation: int, indexes: list[int]) -> None:
         for index in indexes:
             owner = self.owners.setdefault((generation, index), consumer.identity)
             assert owner == consumer.identity, (
@@ -246,10 +107,14 @@ class Life:
     def check(self) -> None:
         shard, mirrored = self.world.shard, self.journal.mirrored
         assert shard.generations == mirrored.generations
+        assert shard.consumers == mirrored.consumers
         assert shard.offsets.by_group == mirrored.offsets.by_group
         for index, offset in self.offsets.items():
             assert self.world.fetch("t", index)[0] == offset
         group = shard.group(GROUP)
+        if isinstance(group, MixedGroup):
+            self.check_new(group)
+            return
         if group is not None and group.state is State.EMPTY and GROUP in shard.generations:
             assert shard.generations[GROUP].generation == group.generation
             assert not shard.generations[GROUP].members
@@ -260,6 +125,30 @@ class Life:
             assert {m.member_id: m.assignment for m in kept.members} == {
                 m.id: m.assignment for m in group.roster.members.values()
             }
+
+    def check_new(self, group: MixedGroup) -> None:
+        """Who holds what has one answer, and nobody who may still speak thinks otherwise."""
+        kept = group.kept
+        held = [partition for member in kept.members.values() for partition in member.holds()]
+        assert len(held) == len(set(held)), "a partition has two owners"
+        assert {p: kept.owners[p] for p in held} == kept.owners
+        wanted = [
+            (t, p) for target in kept.targets.values() for t, ps in target.items() for p in ps
+        ]
+        assert len(wanted) == len(set(wanted)), "a partition is in two targets"
+        assert set(kept.targets) <= set(kept.members)
+        topic = self.world.topics.id_of("t")
+        for consumer in self.consumers:
+            member = kept.members.get(consumer.member)
+            if member is None or member.epoch == AWAY or consumer.epoch <= 0:
+                continue
+            assert (consumer.protocol == "classic") == (member.classic is not None)
+            if consumer.protocol == "classic" and consumer.epoch != member.epoch:
+                continue  # of an old generation: it may think what it likes
+            holds = {index for id_, index in member.holds() if id_ == topic}
+            assert consumer.holds() <= holds, (
+                f"{consumer.member} has {consumer.holds()}, and may have {holds}"
+            )
 
     # What happens
 
@@ -286,18 +175,43 @@ class Life:
             self.random.choice(self.consumers).commit_late()
         elif chance < 0.88:
             self.world.advance(self.random.choice((10, 500, 3_000, 8_000, 30_000)))
-        elif chance < 0.93:
+        elif chance < 0.92:
             self.random.choice(self.consumers).misbehave()
+        elif chance < 0.93:
+            self.swap(self.random.choice(self.consumers), self.random.choice(self.kinds))
         elif chance < 0.945:
             self.journal.crash_after_append = True
         elif chance < 0.96:
             self.crash()
         elif chance < 0.98:
             self.journal.error = broken_disk() if self.journal.error is None else None
+        elif chance < 0.985:
+            self.change_topics()
         else:
             self.administer()
 
-    def awake(self) -> list[Consumer]:
+    def swap(
+        self,
+        consumer: ClassicConsumer | NewConsumer,
+        kind: type[ClassicConsumer] | type[NewConsumer],
+    ) -> None:
+        """An upgrade or a downgrade of one: it leaves, or dies, and comes back as another."""
+        if consumer.member and self.random.random() < 0.7:
+            consumer.leave()
+        self.consumers[self.consumers.index(consumer)] = kind(self, consumer.number)
+
+    def change_topics(self) -> None:
+        topics, name = self.world.topics, self.random.choice(("u0", "u1", "u2"))
+        found = topics.find(name)
+        if found is None:
+            topics.create(name, self.random.randint(1, 3))
+        elif self.random.random() < 0.5:
+            topics.delete(name)
+        else:
+            topics.grow(name, found.partitions + 1)
+        self.world.topics_changed(name)
+
+    def awake(self) -> list[ClassicConsumer | NewConsumer]:
         """Some stall for a while; never all of them."""
         if self.random.random() < 0.05:
             self.stalled = self.random.sample(self.consumers, len(self.consumers) // 2)
@@ -326,8 +240,7 @@ class Life:
         self.lost.update(id(call) for call in self.world.calls if call.waits)
         self.world.start()
         for consumer in self.consumers:
-            if consumer.call is not None and consumer.call.waits:
-                consumer.call = None
+            consumer.broker_gone()
 
     def accept_unanswered(self) -> None:
         """What was written but not answered when the broker died may count, or may not."""
@@ -351,12 +264,20 @@ class Life:
     def make_peace(self) -> None:
         """Everybody does as it should; as many as fit into the group."""
         self.consumers = self.consumers[: self.world.limits.members_max]
+        limits = self.world.limits
+        if not (limits.consumer_upgrade and limits.consumer_downgrade):
+            kind = self.random.choice(self.kinds)
+            for consumer in self.consumers:
+                if not isinstance(consumer, kind):
+                    self.swap(consumer, kind)
+        for consumer in self.consumers:
+            consumer.topics = ["t"]
+            if isinstance(consumer, NewConsumer):
+                consumer.regex = None
+            consumer.rejoin()
         end = self.world.ms + PEACE_MS * 6
         while self.world.ms < end:
             for consumer in self.consumers:
-                if consumer.topics != ["t"]:
-                    consumer.topics = ["t"]
-                    consumer.rejoin()
                 consumer.act()
             self.world.advance(500)
             self.check()
@@ -366,11 +287,14 @@ class Life:
 
     def all_shared_out(self) -> bool:
         group = self.world.shard.group(GROUP)
-        if group is None or group.state is not State.STABLE:
+        if group is None or group.state.value != "Stable":
             return False
-        members = [c for c in self.consumers if c.generation == group.generation]
-        owned = [index for consumer in members for index in consumer.positions]
-        return len(members) == len(self.consumers) and sorted(owned) == list(range(PARTITIONS))
+        if isinstance(group, ClassicGroup):
+            here = [c for c in self.consumers if c.epoch == group.generation]
+        else:
+            here = [c for c in self.consumers if c.epoch == group.kept.epoch]
+        owned = [index for consumer in here for index in consumer.holds()]
+        return len(here) == len(self.consumers) and sorted(owned) == list(range(PARTITIONS))
 
 
 def live(seed: int) -> None:

@@ -1,5 +1,6 @@
 """Membership of classic groups, told as transcripts."""
 
+from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.model.errors import Code
 from tests.coordinators.world import World, assignment, subscription
@@ -331,7 +332,7 @@ def test_version_0_has_one_timeout_for_both() -> None:
     world = World()
     world.join(version=0, session=7_000, rebalance=-1)
     group = world.shard.group("g")
-    assert group is not None
+    assert isinstance(group, ClassicGroup)
     assert group.roster.rebalance_timeout_ms() == 7_000
 
 

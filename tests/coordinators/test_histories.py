@@ -1,4 +1,7 @@
-"""Random histories of groups. SEEDS sets how many; a failure names its seed."""
+"""Random histories of groups of both protocols. HISTORIES sets how many; a failure names its seed.
+
+All of them: HISTORIES=100000 pytest -n auto tests/coordinators/test_histories.py
+"""
 
 import os
 
@@ -6,7 +9,7 @@ import pytest
 
 from tests.coordinators.histories import live
 
-SEEDS = int(os.environ.get("SEEDS", "200"))
+HISTORIES = int(os.environ.get("HISTORIES", "2000"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 20
 
@@ -14,7 +17,7 @@ BLOCKS = 20
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_history_breaks_a_promise(block: int) -> None:
-    for seed in range(FIRST_SEED + block, FIRST_SEED + SEEDS, BLOCKS):
+    for seed in range(FIRST_SEED + block, FIRST_SEED + HISTORIES, BLOCKS):
         try:
             live(seed)
         except Exception as error:

@@ -3,12 +3,18 @@
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+from uuid import UUID
 
+from barnabas.assignment.group import Topic
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.runtime import Answer, Now, Runtime
 from barnabas.model.errors import Code, Failed, KafkaError
+from barnabas.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 from barnabas.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -58,6 +64,37 @@ class MemoryJournal:
         return self.end - 1
 
 
+class Cluster:
+    """Topics that come, go and grow."""
+
+    def __init__(self, topics: dict[str, int] | None = None) -> None:
+        self._topics: dict[str, Topic] = {}
+        self._ids = count(1)
+        for name, partitions in (topics or {}).items():
+            self.create(name, partitions)
+
+    def create(self, name: str, partitions: int) -> None:
+        self._topics[name] = Topic(partitions, UUID(int=next(self._ids)))
+
+    def grow(self, name: str, partitions: int) -> None:
+        self._topics[name] = Topic(partitions, self._topics[name].topic_id)
+
+    def delete(self, name: str) -> None:
+        del self._topics[name]
+
+    def find(self, name: str) -> Topic | None:
+        return self._topics.get(name)
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return next((n for n, t in self._topics.items() if t.topic_id == topic_id), None)
+
+    def names(self) -> list[str]:
+        return list(self._topics)
+
+    def id_of(self, name: str) -> UUID:
+        return self._topics[name].topic_id
+
+
 @dataclass
 class Call:
     """A request and, once there is one, its answer."""
@@ -81,6 +118,7 @@ class World:
     limits: Limits = field(default_factory=Limits)
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     ms: int = 0
+    topics: Cluster = field(default_factory=Cluster)
 
     def __post_init__(self) -> None:
         self._uuids = count(1)
@@ -98,7 +136,8 @@ class World:
     def start(self) -> None:
         """A broker that finds this journal."""
         self.runtime: Runtime[GroupShard] = Runtime()
-        self.runtime.start_loading(PARTITION, GroupShard(self.limits), self.journal)
+        shard = GroupShard(self.limits, topics=self.topics)
+        self.runtime.start_loading(PARTITION, shard, self.journal)
         for batch in self.journal.batches:
             self.runtime.load(PARTITION, batch)
         self.runtime.finish_loading(PARTITION, self.now)
@@ -192,6 +231,57 @@ class World:
             ],
         )
         return self._run(caller, lambda shard: shard.sync(request, caller, self.now))
+
+    def beat(
+        self,
+        member: str,
+        epoch: int = 0,
+        *,
+        owned: dict[str, list[int]] | None = None,
+        topics: list[str] | None = None,
+        regex: str | None = None,
+        instance: str | None = None,
+        group: str = GROUP,
+        rebalance: int = -1,
+        assignor: str | None = None,
+        rack: str | None = None,
+        version: int = 1,
+        client: str = "c",
+    ) -> Call:
+        """A heartbeat of the new protocol, as it stands on the wire."""
+        caller = self._caller(version, client)
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member,
+            member_epoch=epoch,
+            instance_id=instance,
+            rack_id=rack,
+            rebalance_timeout_ms=rebalance,
+            subscribed_topic_names=topics,
+            subscribed_topic_regex=regex,
+            server_assignor=assignor,
+            topic_partitions=None
+            if owned is None
+            else [
+                TopicPartitions(topic_id=self.topics.id_of(name), partitions=indexes)
+                for name, indexes in owned.items()
+                if self.topics.find(name) is not None
+            ],
+        )
+        uuid = f"m{next(self._uuids)}"
+        return self._run(
+            caller, lambda shard: shard.consumer_heartbeat(request, caller, uuid, self.now)
+        )
+
+    def enter(self, member: str, topics: list[str] | None = None, **options: Any) -> Call:
+        """The first heartbeat of a member."""
+        if topics is None and "regex" not in options:
+            topics = ["t"]
+        options.setdefault("rebalance", 60_000)
+        return self.beat(member, 0, owned={}, topics=topics, **options)
+
+    def topics_changed(self, *names: str) -> None:
+        self.shard.topics_changed(frozenset(names), of_names=True)
 
     def heartbeat(
         self, member: str, generation: int, *, group: str = GROUP, instance: str | None = None
@@ -304,8 +394,14 @@ class World:
         return [self.sync(ids[0], generation, given), *syncs]
 
 
-def subscription(topics: list[str]) -> bytes:
-    message = ConsumerProtocolSubscription(topics=topics)
+def subscription(topics: list[str], owned: dict[str, list[int]] | None = None) -> bytes:
+    message = ConsumerProtocolSubscription(
+        topics=topics,
+        owned_partitions=[
+            TopicPartition(topic=topic, partitions=indexes)
+            for topic, indexes in (owned or {}).items()
+        ],
+    )
     return b"\0\x03" + message.encode(3)
 
 
@@ -316,6 +412,17 @@ def assignment(partitions: dict[str, list[int]]) -> bytes:
         ]
     )
     return b"\0\x01" + message.encode(1)
+
+
+def given(call: Call, topics: Cluster) -> dict[str, list[int]] | None:
+    """What a member of the new protocol was told to own, by name; None when nothing was said."""
+    assert call.response is not None
+    if call.response.assignment is None:
+        return None
+    return {
+        topics.name_of(topic.topic_id) or str(topic.topic_id): list(topic.partitions)
+        for topic in call.response.assignment.topic_partitions
+    }
 
 
 def broken_disk() -> KafkaError:

@@ -118,14 +118,26 @@ class MixedGroup(ConsumerGroup):
             assignment=as_consumer_protocol(assigned, self._topics, version_of(metadata)),
         )
 
-    def classic_heartbeat(self, request: HeartbeatRequest, now: Now) -> Code:
+    def classic_heartbeat(
+        self, request: HeartbeatRequest, now: Now
+    ) -> tuple[list[ConsumerRecord], Code]:
+        """Also makes targets that are due: there may be nobody else to do it."""
+        kept = self.kept
         member = self._classic(request.member_id, request.group_instance_id)
         self._check_generation(member, request.generation_id)
         self._heard(member, now)
+        records: list[ConsumerRecord] = []
+        if self.stale or kept.epoch > kept.target_epoch:
+            turn = Turn(kept, self.limits, self._topics, member)
+            turn.describe(member, look_again=self.stale, now=now)
+            turn.retarget(now)
+            self.stale = False
+            self._tell(turn, now)
+            records = turn.records
         if self._must_rejoin(member):
             self._expect_join(member, now)
-            return Code.REBALANCE_IN_PROGRESS
-        return Code.NONE
+            return records, Code.REBALANCE_IN_PROGRESS
+        return records, Code.NONE
 
     def identified(self, identity: MemberIdentity) -> ConsumerMember:
         """Who it is that leaves, or is removed by an administrator, by LeaveGroup."""

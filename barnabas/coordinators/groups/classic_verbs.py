@@ -8,6 +8,7 @@ Not here: what a classic group decides (classic.py), what a mixed one does (clas
 from barnabas.coordinators.groups.classic import MEMBER_ID_REQUIRED_SINCE
 from barnabas.coordinators.groups.classic_speakers import MixedGroup
 from barnabas.coordinators.groups.consumer_member import ConsumerMember
+from barnabas.coordinators.groups.consumer_records import ConsumerRecord
 from barnabas.coordinators.groups.consumer_verbs import ConsumerVerbs
 from barnabas.coordinators.groups.member import Caller
 from barnabas.coordinators.groups.records import Record
@@ -99,15 +100,13 @@ class ClassicVerbs(ConsumerVerbs):
     def _join_emptied(
         self, group: MixedGroup, request: JoinGroupRequest, caller: Caller, new_id: str, now: Now
     ) -> Outcome[Record]:
-        """Nobody is left in it: it becomes a classic group, as if it were new."""
+        """Nobody is left in it: it becomes a classic group, whose generations go on where its
+        epochs were."""
         if request.member_id:
             return reply(caller, join_refused(Code.UNKNOWN_MEMBER_ID, request.member_id))
-        group.end()
-        classic = self._groups[group.id] = self._new(group.id)
-        classic.story = group.story
+        before, classic = self._downgraded(group, [], now)
         classic.join(request, caller, new_id, now)
         outcome = classic.take()
-        before: list[Record] = [*group.kept.tombstones()]
         return outcome._replace(records=(*before, *outcome.records))
 
     def sync(self, request: SyncGroupRequest, caller: Caller, now: Now) -> Outcome[Record]:
@@ -126,18 +125,20 @@ class ClassicVerbs(ConsumerVerbs):
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller, now: Now) -> Outcome[Record]:
         group = self._groups.get(request.group_id)
+        records: list[ConsumerRecord] = []
         if group is None:
             code = Code.UNKNOWN_MEMBER_ID if request.group_id else Code.INVALID_GROUP_ID
         elif isinstance(group, MixedGroup):
             try:
-                code = group.classic_heartbeat(request, now)
+                records, code = group.classic_heartbeat(request, now)
             except KafkaError as error:
                 code = error.code
         else:
             code = group.heartbeat(
                 request.member_id, request.group_instance_id, request.generation_id, now
             )
-        return Outcome(answers=(Answer(caller.token, _HEARTBEATS[code]),), at_once=True)
+        answer = Answer(caller.token, _HEARTBEATS[code])
+        return Outcome(tuple(records), (answer,), request.group_id, at_once=not records)
 
     def leave(self, request: LeaveGroupRequest, caller: Caller, now: Now) -> Outcome[Record]:
         if not request.group_id:

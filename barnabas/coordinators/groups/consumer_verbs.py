@@ -109,6 +109,8 @@ class ConsumerVerbs(Registry):
         before: list[Record] = []
         kept = ConsumerState(request.group_id)
         if found is not None:
+            # Epochs go on where generations were: no number is ever used twice.
+            kept.epoch = kept.target_epoch = found.generation
             if found.id in self.generations:
                 before.append(GroupRecord(found.id, None))
             if found.size:

@@ -31,6 +31,7 @@ from barnabas.coordinators.groups.records import (
     GroupRecord,
     Record,
 )
+from barnabas.coordinators.groups.states import State
 from barnabas.coordinators.groups.subscription import CONSUMER, subscription_of, version_of
 from barnabas.coordinators.groups.target import as_consumer_protocol
 from barnabas.coordinators.groups.topics import Topics, metadata_hash
@@ -40,8 +41,9 @@ from barnabas.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 
 
 def upgrade(group: ClassicGroup, topics: Topics) -> list[ConsumerRecord]:
-    """The members as they are, each at the epoch that its generation was."""
-    epoch = group.generation
+    """The members as they are, each at the epoch that its generation was. A rebalance that is
+    under way goes on: the group's epoch is ahead of its targets."""
+    epoch = group.generation + (group.state is not State.STABLE)
     taken: set[tuple[UUID, int]] = set()
     members = []
     names: set[str] = set()
@@ -55,7 +57,7 @@ def upgrade(group: ClassicGroup, topics: Topics) -> list[ConsumerRecord]:
     for member in members:
         target = {t: tuple(sorted(held)) for t, held in member.assigned.items()}
         records.append(target_record(group.id, member.id, target))
-    targets = TargetEpochValue(assignment_epoch=epoch)
+    targets = TargetEpochValue(assignment_epoch=group.generation)
     records.append(ConsumerRecord(TARGET_EPOCH_KEY, group.id, "", targets))
     records += (member.stands(group.id) for member in members)
     return records
