@@ -67,6 +67,10 @@ class View:
             partitions.sort()
             self.topics[name] = Topic(name, topic.topic_id, topic.is_internal, partitions)
 
+    def shows(self, name: str) -> bool:
+        """Was the topic asked for? It may still not exist."""
+        return name in self.topics or name in self.errors
+
     def topic(self, name: str) -> Topic:
         if found := self.topics.get(name):
             return found

@@ -7,7 +7,7 @@ record without a trail of ours is the beginning of one.
 
 from typing import NamedTuple, Protocol
 
-from barnabas.model.errors import InvalidRequest
+from barnabas.model.errors import Corrupt, InvalidRequest
 from barnabas.model.ids import check_topic_name
 from barnabas.wire.record_loops import Headers
 
@@ -122,10 +122,19 @@ def trail_of(record: Incoming, group: str, retry_topic: str | None) -> Trail:
     """The trail of a record that was fetched: that of its headers in the retry topic, where it
     may be another group's; else the beginning of one."""
     if record.topic == retry_topic:
-        trail = trail_in(record.headers)
+        trail = trail_in(headers_of(record))
         if trail is not None:
             return trail
     return Trail(group, Origin(record.topic, record.partition, record.offset), record.timestamp)
+
+
+def headers_of(record: Incoming) -> Headers:
+    """None, if they are not what they claim to be: the broker looks at no record, so anyone can
+    write such; the rest of the record is as good as any."""
+    try:
+        return record.headers
+    except Corrupt:
+        return ()
 
 
 def cause_of(error: BaseException) -> str:

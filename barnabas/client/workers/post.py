@@ -8,7 +8,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, partition_error
 from barnabas.client.workers.effects import Send
 from barnabas.client.workers.outbox import Identity
-from barnabas.model.errors import Code
+from barnabas.model.errors import Code, InvalidRequest, Retriable
 from barnabas.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -74,7 +74,10 @@ class Post:
         )
 
         async def attempt() -> bool:
-            connection = await self._cluster.leader(to)
+            try:
+                connection = await self._cluster.leader(to)
+            except InvalidRequest as problem:  # it was there at the start, and may be again
+                raise Retriable(problem.code, problem.detail) from None
             answer = await connection.call(
                 request,
                 ProduceResponse,

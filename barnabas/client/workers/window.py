@@ -25,7 +25,7 @@ from barnabas.client.workers.effects import (
     Send,
     Start,
 )
-from barnabas.client.workers.letters import Incoming, clean_cause, trail_of
+from barnabas.client.workers.letters import Incoming, clean_cause, headers_of, trail_of
 from barnabas.client.workers.outbox import Identity, Intent
 from barnabas.client.workers.policy import Policy
 from barnabas.client.workers.share import Entry, Share, State
@@ -421,7 +421,7 @@ class Window:
                 record.timestamp,
                 record.key,
                 record.value,
-                trail.headers(record.headers),
+                trail.headers(headers_of(record)),
             )
         )
 

@@ -1,0 +1,41 @@
+"""What a worker calls for each record: the user's function, asyncio or blocking, typed.
+
+Always: key and value are deserialized in the call, so that a record nobody can read is that
+record's failure, and its bytes stay as they were for the dead-letter topic.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic
+
+from barnabas.client.message import K, Message, RawMessage, V
+
+Handler = Callable[[Message[K, V]], Awaitable[None]] | Callable[[Message[K, V]], None]
+Deserializer = Callable[[bytes], Any]
+
+
+class Unreadable(Exception):
+    """A deserializer failed: no retry will mend it."""
+
+
+class Opener(Generic[K, V]):
+    """Makes the message that the handler sees of the one that was fetched."""
+
+    def __init__(self, key: Deserializer | None, value: Deserializer | None) -> None:
+        self._key = key
+        self._value = value
+
+    def open(self, raw: RawMessage) -> Message[K, V]:
+        if self._key is None and self._value is None:
+            return raw  # type: ignore[return-value]  # K and V are bytes | None then
+        key: Any = raw.key
+        value: Any = raw.value
+        try:
+            if self._key is not None and key is not None:
+                key = self._key(key)
+            if self._value is not None and value is not None:
+                value = self._value(value)
+        except Exception as problem:
+            name = type(problem).__name__
+            raise Unreadable(f"the deserializer failed: {name}: {problem}") from problem
+        source = (raw.topic, raw.partition, raw.batch, raw.marks)
+        return Message(source, raw.offset, raw.timestamp, key, value, raw.headers)

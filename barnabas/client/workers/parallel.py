@@ -1,0 +1,227 @@
+"""`@parallel(...)`: a function that is called for every record of a topic, many at a time.
+
+The sliding window behind it: window.py. When to use it: docs/WORKERS.md.
+"""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, overload
+
+from barnabas.client.message import K, Message, Raw, V
+from barnabas.client.workers.calls import Handler, Opener
+from barnabas.client.workers.policy import Order, Policy, Retry, invalid
+from barnabas.config.client import Settings, Value
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Parallel(Generic[K, V]):
+    """A handler that can be run. Called, it is the function it was made of."""
+
+    def __init__(
+        self,
+        handler: "Handler[K, V]",
+        topics: tuple[str, ...],
+        policy: Policy,
+        opener: Opener[K, V],
+        settings: Settings | None,
+        options: dict[str, Value],
+    ) -> None:
+        self._handler = handler
+        self._topics = topics
+        self._policy = policy
+        self._opener = opener
+        self._settings = settings
+        self._options = options
+        self._stops: list[Callable[[], None]] = []
+        self.__doc__ = handler.__doc__
+        self.__name__ = getattr(handler, "__name__", "handler")
+
+    def __call__(self, message: Message[K, V]) -> Awaitable[None] | None:
+        return self._handler(message)
+
+    def run(self, **options: Value) -> None:
+        """Work until `stop`, SIGTERM or SIGINT; handlers that run may end. `options`: client
+        options, as bootstrap_servers, that are known only now."""
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._run_until_signalled(options))
+
+    async def serve(self, **options: Value) -> None:
+        """The same on the running event loop, without looking at signals."""
+        from barnabas.client.workers.runner import Runner
+
+        runner = Runner(
+            self._topics,
+            self._policy,
+            self._handler,
+            self._opener,
+            self._settings,
+            {**self._options, **options},
+        )
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            loop.call_soon_threadsafe(runner.stop)
+
+        self._stops.append(stop)
+        try:
+            await runner.run()
+        finally:
+            self._stops.remove(stop)
+
+    def stop(self) -> None:
+        """End every run of this handler, from any thread."""
+        for stop in list(self._stops):
+            stop()
+
+    async def _run_until_signalled(self, options: dict[str, Value]) -> None:
+        loop = asyncio.get_running_loop()
+        watched = SIGNALS if threading.current_thread() is threading.main_thread() else ()
+
+        def stop() -> None:
+            for number in watched:  # the second one ends the process
+                loop.remove_signal_handler(number)
+            self.stop()
+
+        for number in watched:
+            loop.add_signal_handler(number, stop)
+        try:
+            await self.serve(**options)
+        finally:
+            for number in watched:
+                loop.remove_signal_handler(number)
+
+
+class Decorator(Generic[K, V]):
+    """What `parallel(...)` gives: it makes a Parallel of a function."""
+
+    def __init__(self, make: "Callable[[Handler[K, V]], Parallel[K, V]]") -> None:
+        self._make = make
+
+    def __call__(self, handler: "Handler[K, V]") -> Parallel[K, V]:
+        return self._make(handler)
+
+
+@overload
+def parallel(
+    *topics: str,
+    group_id: str,
+    order: str = ...,
+    window: int = ...,
+    concurrency: int = ...,
+    retry: Retry = ...,
+    retry_topic: str | None = ...,
+    dlq: str | None = ...,
+    timeout: float | None = ...,
+    commit_interval: float = ...,
+    drain: float = ...,
+    settings: Settings | None = ...,
+    **options: Value,
+) -> Decorator[Raw, Raw]: ...
+@overload
+def parallel(
+    *topics: str,
+    group_id: str,
+    value_deserializer: Callable[[bytes], V],
+    order: str = ...,
+    window: int = ...,
+    concurrency: int = ...,
+    retry: Retry = ...,
+    retry_topic: str | None = ...,
+    dlq: str | None = ...,
+    timeout: float | None = ...,
+    commit_interval: float = ...,
+    drain: float = ...,
+    settings: Settings | None = ...,
+    **options: Value,
+) -> Decorator[Raw, V]: ...
+@overload
+def parallel(
+    *topics: str,
+    group_id: str,
+    key_deserializer: Callable[[bytes], K],
+    order: str = ...,
+    window: int = ...,
+    concurrency: int = ...,
+    retry: Retry = ...,
+    retry_topic: str | None = ...,
+    dlq: str | None = ...,
+    timeout: float | None = ...,
+    commit_interval: float = ...,
+    drain: float = ...,
+    settings: Settings | None = ...,
+    **options: Value,
+) -> Decorator[K, Raw]: ...
+@overload
+def parallel(
+    *topics: str,
+    group_id: str,
+    key_deserializer: Callable[[bytes], K],
+    value_deserializer: Callable[[bytes], V],
+    order: str = ...,
+    window: int = ...,
+    concurrency: int = ...,
+    retry: Retry = ...,
+    retry_topic: str | None = ...,
+    dlq: str | None = ...,
+    timeout: float | None = ...,
+    commit_interval: float = ...,
+    drain: float = ...,
+    settings: Settings | None = ...,
+    **options: Value,
+) -> Decorator[K, V]: ...
+def parallel(
+    *topics: str,
+    group_id: str,
+    key_deserializer: Any = None,
+    value_deserializer: Any = None,
+    order: str = "key",
+    window: int = 1_000,
+    concurrency: int = 64,
+    retry: Retry = Retry(),  # noqa: B008  # frozen
+    retry_topic: str | None = None,
+    dlq: str | None = None,
+    timeout: float | None = None,
+    commit_interval: float = 1.0,
+    drain: float = 10.0,
+    settings: Settings | None = None,
+    **options: Value,
+) -> Decorator[Any, Any]:
+    """Call a function, asyncio's or a blocking one, for every record of these topics.
+
+    `order`: records of one "key" or one "partition" one after another, or "none". `window`: how
+    many records of a partition may be under way, from the first unfinished one on.
+    `concurrency`: how many calls at a time. `retry`, `retry_topic`, `dlq`: what becomes of a
+    record whose call fails; without a dlq the worker stops there. `timeout`: of one call.
+    `commit_interval`: seconds between commits. `drain`: seconds that calls may still take when
+    their partition goes to another worker. `settings` and `options` are the consumer's.
+    """
+    orders = [one.value for one in Order]
+    if order not in orders:
+        raise invalid(f"order is {order!r}; it is one of {', '.join(orders)}")
+    if not topics:
+        raise invalid("nothing to read: name topics")
+    policy = Policy(
+        group=group_id,
+        order=Order(order),
+        window=window,
+        concurrency=concurrency,
+        retry=retry,
+        retry_topic=retry_topic,
+        dlq=dlq,
+        timeout_ms=None if timeout is None else int(timeout * 1_000),
+        commit_interval_ms=int(commit_interval * 1_000),
+        drain_ms=int(drain * 1_000),
+    )
+    opener: Opener[Any, Any] = Opener(key_deserializer, value_deserializer)
+    all_options: dict[str, Value] = {"auto_offset_reset": "earliest", **options}
+    all_options["group_id"] = group_id
+
+    def make(handler: "Handler[Any, Any]") -> Parallel[Any, Any]:
+        return Parallel(handler, topics, policy, opener, settings, all_options)
+
+    return Decorator(make)

@@ -1,0 +1,390 @@
+"""Runs a sliding window on an event loop: carries out what the window decides.
+
+In: a consumer, a handler. Out: calls of the handler, commits, letters.
+Always: the loop asks for records however slow the handlers are, so that the group never thinks
+this worker dead; nothing is committed but what the window says; a stop drains first.
+Not here: deciding (window.py).
+"""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, cast
+
+from barnabas.client.admin import Admin
+from barnabas.client.aio import open_cluster
+from barnabas.client.cluster import Cluster
+from barnabas.client.consumer import Consumer
+from barnabas.client.membership import Cause
+from barnabas.client.message import Message, Raw, RawMessage
+from barnabas.client.places import Committed
+from barnabas.client.workers.calls import Opener, Unreadable
+from barnabas.client.workers.effects import (
+    Cancel,
+    Commit,
+    Effect,
+    Fail,
+    Identify,
+    Pause,
+    Release,
+    Resume,
+    Send,
+    Start,
+)
+from barnabas.client.workers.letters import cause_of
+from barnabas.client.workers.policy import Policy, Reject
+from barnabas.client.workers.post import Post
+from barnabas.client.workers.share import Entry
+from barnabas.client.workers.window import Window
+from barnabas.config.client import Settings, Value
+from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition
+
+_log = logging.getLogger("barnabas.workers")
+_POLL_S = 1.0
+_RECORDS_MAX = 500
+
+
+class HandlerFailed(Failed):
+    """A record was tried as often as allowed, and there is nowhere to put it."""
+
+    def __init__(self, at: TopicPartition, offset: int, detail: str) -> None:
+        super().__init__(Code.UNKNOWN_SERVER_ERROR, f"{at}, offset {offset}: {detail}")
+        self.at = at
+        self.offset = offset
+
+
+class Runner:
+    """One run of one worker."""
+
+    def __init__(
+        self,
+        topics: tuple[str, ...],
+        policy: Policy,
+        handler: Callable[[Any], Any],
+        opener: Opener[Any, Any],
+        settings: Settings | None,
+        options: dict[str, Value],
+    ) -> None:
+        self._topics = topics
+        self._policy = policy
+        self._handler = handler
+        self._opener = opener
+        self._settings = dict(settings or {})
+        self._options = options
+        self._blocking = not inspect.iscoroutinefunction(handler)
+        self._stop = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._calls: dict[Entry, asyncio.Future[None]] = {}
+        self._commits: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._released: dict[TopicPartition, asyncio.Event] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._wall_ms = int(time.time() * 1000) - time.monotonic_ns() // 1_000_000
+
+    def stop(self) -> None:
+        """Let handlers end, commit, leave."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        cluster = open_cluster(self._settings, {**self._options, "enable_auto_commit": False})
+        try:
+            counts = await self._prepare_topics(Admin(cluster=cluster))
+            self._post = Post(cluster)
+            self._window = Window(self._policy, counts)
+            self._pool = (
+                ThreadPoolExecutor(self._policy.concurrency, thread_name_prefix="barnabas-worker")
+                if self._blocking
+                else None
+            )
+            await self._consume(cluster)
+        finally:
+            cluster.close()
+        if self._failure is not None:
+            raise self._failure
+
+    # --- topics ---
+
+    async def _prepare_topics(self, admin: Admin) -> dict[str, int]:
+        """How many partitions the retry and dead-letter topic have; made if they are missing."""
+        counts: dict[str, int] = {}
+        for name in (self._policy.retry_topic, self._policy.dlq):
+            if name is None:
+                continue
+            try:
+                counts[name] = len((await admin.topic(name)).partitions)
+            except KafkaError as problem:
+                if problem.code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                counts[name] = await self._create(admin, name)
+        return counts
+
+    async def _create(self, admin: Admin, name: str) -> int:
+        like = len((await admin.topic(self._topics[0])).partitions)
+        try:
+            await admin.create_topic(name, partitions=like)
+            _log.info("topic %s: created with %d partitions", name, like)
+        except KafkaError as problem:
+            if problem.code is not Code.TOPIC_ALREADY_EXISTS:
+                raise
+        # A topic just made is not known to every broker at once.
+        while True:
+            try:
+                return len((await admin.topic(name)).partitions)
+            except KafkaError as problem:
+                if problem.code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+            await asyncio.sleep(0.05)
+
+    # --- the loop ---
+
+    async def _consume(self, cluster: Cluster) -> None:
+        retry = [self._policy.retry_topic] if self._policy.retry_topic else []
+        self._consumer: Consumer[Raw, Raw] = Consumer(
+            *dict.fromkeys([*self._topics, *retry]),
+            cluster=cluster,
+            on_assigned=self._assigned,
+            on_revoked=self._revoked,
+            on_lost=self._lost,
+        )
+        try:
+            stopped = self._loop.create_task(self._stop.wait())
+            try:
+                while not self._stop.is_set():
+                    await self._poll(stopped)
+            finally:
+                stopped.cancel()
+            await self._consumer.close()  # drains by way of on_revoked
+        finally:
+            await self._end()
+
+    async def _poll(self, stopped: "asyncio.Task[Any]") -> None:
+        poll = self._loop.create_task(self._consumer.getmany(_RECORDS_MAX, _POLL_S))
+        await asyncio.wait((poll, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not poll.done():
+            poll.cancel()
+        try:
+            messages = await poll
+        except asyncio.CancelledError:
+            if self._stop.is_set():
+                return
+            raise
+        now = self._now()
+        for at, group in groupby(messages, key=_partition_of):
+            self._do(self._window.fetched(at, group, now))
+
+    async def _end(self) -> None:
+        """Whatever happened: no task, no thread, no connection is left behind."""
+        now = self._now()
+        self._do(self._window.lost(self._window.partitions, now))
+        if self._timer is not None:
+            self._timer.cancel()
+        pending = [*self._tasks, *(call for call in self._calls.values())]
+        for task in pending:
+            task.cancel()
+        if not self._blocking:
+            await asyncio.gather(*pending, return_exceptions=True)
+        else:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        await self._consumer.close()
+
+    # --- the group ---
+
+    async def _assigned(
+        self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition], cause: Cause
+    ) -> None:
+        if not partitions:
+            return
+        committed = await consumer.committed(*partitions)
+        for at in partitions:
+            place = committed.get(at, Committed(-1))
+            self._do(self._window.given(at, place.offset, place.metadata, self._now()))
+
+    async def _revoked(
+        self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition], cause: Cause
+    ) -> None:
+        waiting = {at: asyncio.Event() for at in partitions}
+        self._released.update(waiting)
+        self._do(self._window.revoke(partitions, self._now()))
+        for event in waiting.values():
+            await event.wait()
+
+    def _lost(
+        self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition], cause: Cause
+    ) -> None:
+        for at in partitions:
+            self._forget_commit(at)
+        self._do(self._window.lost(partitions, self._now()))
+
+    def _forget_commit(self, at: TopicPartition) -> None:
+        """It must not be tried again when the partition is another's."""
+        commit = self._commits.pop(at, None)
+        if commit is not None:
+            commit.cancel()
+
+    # --- effects ---
+
+    def _now(self) -> int:
+        """Close to the wall's time, but it only goes forward."""
+        return self._wall_ms + time.monotonic_ns() // 1_000_000
+
+    def _do(self, effects: list[Effect]) -> None:
+        commits: list[Commit] = []
+        for effect in effects:
+            if isinstance(effect, Start):
+                self._start(effect.entry)
+            elif isinstance(effect, Commit):
+                commits.append(effect)
+            else:
+                self._do_rarer(effect)
+        if commits:
+            task = self._spawn(self._commit(commits))
+            for commit in commits:
+                self._commits[commit.at] = task
+        self._set_timer()
+
+    def _do_rarer(self, effect: Effect) -> None:
+        match effect:
+            case Cancel():
+                call = self._calls.get(effect.entry)
+                if call is not None and not self._blocking:
+                    call.cancel()
+            case Pause():
+                if effect.at in self._consumer.assignment():
+                    self._consumer.pause(effect.at)
+            case Resume():
+                if effect.at in self._consumer.assignment():
+                    self._consumer.resume(effect.at)
+            case Identify():
+                self._spawn(self._identify(effect))
+            case Send():
+                self._spawn(self._send(effect))
+            case Release():
+                self._forget_commit(effect.at)
+                if effect.at in self._released:
+                    self._released.pop(effect.at).set()
+            case Fail():
+                self._fail(HandlerFailed(effect.at, effect.offset, effect.detail))
+
+    def _fail(self, problem: BaseException) -> None:
+        if self._failure is None:
+            self._failure = problem
+        self.stop()
+
+    def _set_timer(self) -> None:
+        due = self._window.next_deadline()
+        if self._timer is not None:
+            if due is not None and self._timer_at == due:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due is not None:
+            self._timer_at = due
+            self._timer = self._loop.call_later(max(0, due - self._now()) / 1000, self._tick)
+
+    _timer_at = 0
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._do(self._window.tick(self._now()))
+
+    def _spawn(self, flow: Any) -> "asyncio.Task[None]":
+        task: asyncio.Task[None] = self._loop.create_task(flow)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # --- calls ---
+
+    def _start(self, entry: Entry) -> None:
+        message = cast("RawMessage", entry.record)
+        call: asyncio.Future[None]
+        if self._pool is not None:
+            call = self._loop.run_in_executor(self._pool, self._call_blocking, message)
+        else:
+            call = self._loop.create_task(self._call(message))
+        self._calls[entry] = call
+        call.add_done_callback(lambda call: self._ended(entry, call))
+
+    async def _call(self, raw: RawMessage) -> None:
+        await self._handler(self._opener.open(raw))
+
+    def _call_blocking(self, raw: RawMessage) -> None:
+        self._handler(self._opener.open(raw))
+
+    def _ended(self, entry: Entry, call: "asyncio.Future[None]") -> None:
+        del self._calls[entry]
+        now = self._now()
+        if call.cancelled():
+            self._do(self._window.cancelled(entry, now))
+            return
+        error = call.exception()
+        if error is None:
+            self._do(self._window.succeeded(entry, now))
+            return
+        record = entry.record
+        where = f"{record.topic}-{record.partition}, offset {record.offset}"
+        if not isinstance(error, Exception):
+            self._fail(error)
+        cause = cause_of(error)
+        _log.warning("%s: attempt %d failed: %s", where, entry.trail.attempts + 1, cause)
+        reject = isinstance(error, Reject | Unreadable)
+        self._do(self._window.failed(entry, cause, now, reject=reject))
+
+    # --- requests ---
+
+    async def _commit(self, commits: list[Commit]) -> None:
+        offsets = {
+            commit.at: Committed(commit.offset, metadata=commit.metadata) for commit in commits
+        }
+        committed = False
+        try:
+            if self._consumer.member_id:
+                await self._consumer.commit(offsets)
+                committed = True
+        except (Retriable, Fenced) as problem:
+            _log.info("a commit will be made again: %s", problem)
+        except KafkaError as problem:
+            if problem.code is not Code.REBALANCE_IN_PROGRESS:
+                self._fail(problem)
+        now = self._now()
+        for commit in commits:
+            self._commits.pop(commit.at, None)
+            answer = self._window.committed if committed else self._window.commit_failed
+            self._do(answer(commit.at, commit.term, now))
+
+    async def _identify(self, effect: Identify) -> None:
+        try:
+            identity = await self._post.identify()
+        except Retriable as problem:
+            _log.warning("no producer id yet: %s", problem)
+            self._do(self._window.identify_failed(effect.at, effect.term, self._now()))
+        except KafkaError as problem:
+            self._fail(problem)
+        else:
+            self._do(self._window.identified(effect.at, effect.term, identity, self._now()))
+
+    async def _send(self, letter: Send) -> None:
+        at, term = letter.at, letter.term
+        try:
+            there = await self._post.send(letter)
+        except Retriable as problem:
+            _log.warning("%s: not written yet: %s", letter.to, problem)
+            self._do(self._window.send_failed(at, term, self._now()))
+        except (KafkaError, InvalidRequest) as problem:
+            self._do(self._window.send_refused(at, term, problem.detail, self._now()))
+        else:
+            _log.warning("%s, offset %d: moved to %s", at, letter.offset, letter.to)
+            answer = self._window.sent if there else self._window.send_out_of_order
+            self._do(answer(at, term, self._now()))
+
+
+def _partition_of(message: Message[Any, Any]) -> TopicPartition:
+    return TopicPartition(message.topic, message.partition)
