@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from barnabas.client.blocking.partition_consumer import PartitionConsumer
     from barnabas.client.blocking.producer import Producer
 
-__all__ = ["Admin", "Producer"]
+__all__ = ["Admin", "Consumer", "PartitionConsumer", "Producer"]
 
 _WHERE = {
     "Admin": "barnabas.client.blocking.admin",
+    "Consumer": "barnabas.client.blocking.consumer",
+    "PartitionConsumer": "barnabas.client.blocking.partition_consumer",
     "Producer": "barnabas.client.blocking.producer",
 }
 
