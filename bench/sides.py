@@ -46,10 +46,10 @@ class Side:
         return name in self._admin.list_topics(timeout=60).topics
 
     @contextmanager
-    def topic(self) -> Iterator[str]:
+    def topic(self, partitions: int = 1) -> Iterator[str]:
         """A fresh topic, deleted afterwards so that a long run does not fill the disk."""
         name = f"bench-{time.time_ns()}"
-        self.create_topic(name)
+        self.create_topic(name, partitions)
         try:
             yield name
         finally:
