@@ -18,16 +18,23 @@ class Node:
 
     directory: Path
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": str(Path(program("node")).parent),
+            "NODE_PATH": str(self.directory / "node_modules"),
+            "KAFKAJS_NO_PARTITIONER_WARNING": "1",
+        }
+
+    def command(self, script: str, *arguments: str) -> list[str]:
+        return [program("node"), str(SOURCES / script), *arguments]
+
     def run(
         self, script: str, *arguments: str, timeout_s: float = 90
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [program("node"), str(SOURCES / script), *arguments],
-            env={
-                "PATH": str(Path(program("node")).parent),
-                "NODE_PATH": str(self.directory / "node_modules"),
-                "KAFKAJS_NO_PARTITIONER_WARNING": "1",
-            },
+            self.command(script, *arguments),
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -17,6 +17,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.peers.java import java_programs
+from tests.peers.node import kafkajs
+
 WAIT_S = 60.0
 PAUSE_S = 0.02
 END_S = 20.0
@@ -35,6 +38,19 @@ def until(condition: Callable[[], bool], say: Callable[[], object], wait_s: floa
         time.sleep(PAUSE_S)
 
 
+def _command(library: str, options: dict[str, Any]) -> list[str]:
+    if library == "java":
+        words = (options[key] for key in ("group", "name", "strategy", "instance"))
+        return java_programs().command(
+            "Member",
+            *(options["bootstrap"], options["topics"][0], *words, str(options["session_ms"])),
+            flags=["-XX:TieredStopAtLevel=1", "-Xmx128m"],
+        )
+    if library == "kafkajs":
+        return kafkajs().command("member.js", json.dumps(options))
+    return [sys.executable, "-m", "tests.clients.groups.member", library, json.dumps(options)]
+
+
 class Member:
     """A process, and what it has said so far."""
 
@@ -46,10 +62,10 @@ class Member:
         self.read: list[tuple[int, int]] = []
         self.errors: list[int] = []
         self.noise = ""
-        command = [sys.executable, "-m", "tests.clients.groups.member"]
         self._process = subprocess.Popen(
-            [*command, library, json.dumps(options)],
+            _command(library, options),
             cwd=ROOT,
+            env=kafkajs().environment if library == "kafkajs" else None,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -138,11 +154,13 @@ class Team:
         *,
         instance: str = "",
         session_ms: int = 6_000,
+        pattern: str = "",
     ) -> Member:
+        """`pattern`: what to subscribe to instead of the topic's own name."""
         number = len(self.members) + len(self.past)
         options = {
             "bootstrap": self.bootstrap,
-            "topics": [self.topic],
+            "topics": [pattern or self.topic],
             "group": self.group,
             "name": f"{library}-{number}",
             "strategy": strategy,

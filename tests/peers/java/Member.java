@@ -1,0 +1,106 @@
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Properties;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/**
+ * One member of a group: it consumes, commits after every poll, and says, a JSON object a line, what
+ * it owns and what it has read. SIGTERM makes it close its consumer in good order.
+ *
+ * Arguments: servers, topic (or, behind a caret, a pattern), group, name, assignor, instance id or
+ * "", session timeout.
+ */
+public class Member {
+    static final String ASSIGNORS = "org.apache.kafka.clients.consumer.";
+    static volatile boolean stopping = false;
+
+    static String assignor(String name) {
+        return ASSIGNORS + switch (name) {
+            case "range" -> "RangeAssignor";
+            case "roundrobin" -> "RoundRobinAssignor";
+            case "sticky" -> "StickyAssignor";
+            case "cooperative-sticky" -> "CooperativeStickyAssignor";
+            default -> throw new IllegalArgumentException(name);
+        };
+    }
+
+    static void say(String key, Object value) {
+        System.out.println("{\"" + key + "\": " + value + "}");
+    }
+
+    static TreeSet<Integer> owned(Collection<TopicPartition> assignment) {
+        TreeSet<Integer> partitions = new TreeSet<>();
+        assignment.forEach(each -> partitions.add(each.partition()));
+        return partitions;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", arguments[0]);
+        settings.put("group.id", arguments[2]);
+        settings.put("client.id", arguments[3]);
+        settings.put("partition.assignment.strategy", assignor(arguments[4]));
+        if (!arguments[5].isEmpty()) {
+            settings.put("group.instance.id", arguments[5]);
+        }
+        settings.put("session.timeout.ms", arguments[6]);
+        settings.put("heartbeat.interval.ms", "300");
+        settings.put("metadata.max.age.ms", "1000");
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("enable.auto.commit", "false");
+        ByteArrayDeserializer bytes = new ByteArrayDeserializer();
+        KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings, bytes, bytes);
+        Thread main = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            stopping = true;
+            try {
+                main.join(15_000);
+            } catch (InterruptedException end) {
+                // It ends anyway.
+            }
+        }));
+        if (arguments[1].startsWith("^")) {
+            consumer.subscribe(Pattern.compile(arguments[1]));
+        } else {
+            consumer.subscribe(List.of(arguments[1]));
+        }
+        TreeSet<Integer> before = null;
+        while (!stopping) {
+            try {
+                ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
+                TreeSet<Integer> now = owned(consumer.assignment());
+                if (!now.equals(before)) {
+                    say("owned", now);
+                    before = now;
+                }
+                for (ConsumerRecord<byte[], byte[]> record : records) {
+                    System.out.println("{\"partition\": " + record.partition()
+                        + ", \"offset\": " + record.offset() + "}");
+                }
+                if (!records.isEmpty()) {
+                    consumer.commitSync();
+                }
+            } catch (CommitFailedException | RebalanceInProgressException refused) {
+                say("error", 27);
+            } catch (FencedInstanceIdException fenced) {
+                say("error", 82);
+                break;
+            } catch (WakeupException | RetriableException again) {
+                say("error", -1);
+            }
+        }
+        consumer.close();
+    }
+}
