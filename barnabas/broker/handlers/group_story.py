@@ -8,6 +8,7 @@ from barnabas.broker.dispatch import Call
 from barnabas.broker.group_pace import end_offset
 from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.classic_speakers import MixedGroup
+from barnabas.coordinators.groups.consumer_member import Standing
 from barnabas.coordinators.groups.states import State
 from barnabas.coordinators.groups.story import Cause, Chapter, Kind
 from barnabas.coordinators.groups.words import in_words
@@ -106,7 +107,8 @@ def _members_of_new(group: MixedGroup, now: Now) -> list[ToldMember]:
             session_timeout_ms=group.session_ms(member),
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             silent_ms=group.silent_ms(member.id, now),
-            awaited=not member.has_reached(kept.target_epoch),
+            awaited=not member.has_reached(kept.target_epoch)
+            and member.standing is not Standing.UNRELEASED,
             protocols=[kept.assignor(None, None, group.limits.consumer_assignors[0])],
         )
         for member in kept.members.values()

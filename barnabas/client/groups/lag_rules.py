@@ -5,6 +5,7 @@ commits stand still, more comes in than is read, records were gone before they w
 from collections.abc import Iterator
 
 from barnabas.client.groups.finding import Finding, problem, warning
+from barnabas.client.groups.member_rules import poll_interval
 from barnabas.client.groups.report import GroupReport, PartitionReport
 from barnabas.client.groups.words import count, listed, per_second
 from barnabas.model.ids import TopicPartition
@@ -18,8 +19,8 @@ PACE_MS_MIN = 1_000
 
 
 def no_members(report: GroupReport) -> Iterator[Finding]:
-    if report.members or not report.lag:
-        return
+    if report.members or not report.lag or any(poll_interval(report)):
+        return  # (one that is only away will be back)
     came = sum(p.pace.produced for p in report.partitions if p.pace is not None)
     ms = max((p.pace.ms for p in report.partitions if p.pace is not None), default=0)
     since = [p.committed_ago_ms for p in report.partitions if p.committed_ago_ms is not None]

@@ -7,7 +7,7 @@ them.
 from collections.abc import Iterator
 
 from barnabas.client.groups.finding import Finding, problem, warning
-from barnabas.client.groups.report import GroupReport
+from barnabas.client.groups.report import CONSUMER, GroupReport
 from barnabas.client.groups.words import count, listed
 from barnabas.model.words import duration
 from barnabas.wire.messages.group_story import ToldCause, ToldChapter
@@ -82,11 +82,18 @@ def session_timeout(report: GroupReport) -> Iterator[Finding]:
     for who, causes in late.items():
         last = causes[-1]
         often = "" if len(causes) == 1 else f" ({len(causes)} times in ten minutes)"
+        option = "session.timeout.ms"
+        guess = "It died without leaving, was stopped or starved, or could not reach the broker"
+        if last.alive:
+            guess = "It is still connected: its process was stopped or starved"
+        if report.type == CONSUMER:
+            option = f"group.consumer.{option} (at the broker)"
+            if last.alive:  # librdkafka does not say so there
+                guess += ", or it has not polled within max.poll.interval.ms and heartbeats no more"
         yield problem(
             "session-timeout",
             f"{who} was not heard for {duration(last.waited_ms)} and was dropped{often}: its"
-            f" session.timeout.ms is {duration(last.allowed_ms)}. It died without leaving, was"
-            " stopped or starved, or could not reach the broker",
+            f" {option} is {duration(last.allowed_ms)}. {guess}",
             "look for a crash, a long pause (garbage collection, SIGSTOP, a full machine) or the"
             " network; for pauses that must be lived with, raise session.timeout.ms and keep"
             " heartbeat.interval.ms at a third of it",
@@ -179,10 +186,18 @@ def held_up(report: GroupReport) -> Iterator[Finding]:
             slow[who] = (times + 1, max(longest, waited_ms), chapter.generation)
     for who, (times, longest, generation) in slow.items():
         often = "" if times == 1 else f", {times} times in ten minutes"
+        waited = f"had to wait {duration(longest)} for {who}{often}"
+        if report.type == CONSUMER:
+            yield problem(
+                "slow-rebalance",
+                f"epoch {generation} {waited} to give up partitions that others were to have",
+                "a member gives partitions up when it next polls: let it take fewer records at a"
+                " time (max.poll.records) so that it polls sooner",
+            )
+            continue
         yield problem(
             "slow-rebalance",
-            f"generation {generation} had to wait {duration(longest)} for {who}{often}; meanwhile"
-            " nobody was sure of its partitions",
+            f"generation {generation} {waited}; meanwhile nobody was sure of its partitions",
             "a member joins again when it next polls: let it take fewer records at a time"
             " (max.poll.records) so that it polls sooner, or use the cooperative-sticky assignor"
             " or group.protocol=consumer, where the others go on reading",
@@ -195,12 +210,12 @@ def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[Finding]
     if waited_ms < SLOW_REBALANCE_MS or not late:
         return
     allowed = max((member.rebalance_timeout_ms or 0 for member in late), default=0)
+    names = listed(member.name for member in late)
     yield problem(
         "slow-rebalance",
-        f"a rebalance has waited {duration(waited_ms)} for"
-        f" {listed(member.name for member in late)}, which will be dropped after"
+        f"a rebalance has waited {duration(waited_ms)} for {names}, which will be dropped after"
         f" {duration(allowed)}",
-        "a member joins again when it next polls: see what keeps it (one slow record, a call that"
+        "a member takes part when it next polls: see what keeps it (one slow record, a call that"
         " hangs); fewer records at a time (max.poll.records) let it poll sooner",
     )
 

@@ -503,7 +503,8 @@ class ConsumerGroup:
         if not member.has_reached(turn.target_epoch) or member.id not in self._unsettled:
             return
         del self._unsettled[member.id]
-        self.story.arrived(member.id, member.client_id, member.client_host, now)
+        if turn.began.standing is not Standing.UNRELEASED:  # else it is others who were late
+            self.story.arrived(member.id, member.client_id, member.client_host, now)
         if not self._unsettled:
             targets = self.kept.targets if turn.targets is None else turn.targets
             shares = {

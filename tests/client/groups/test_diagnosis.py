@@ -150,7 +150,25 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "session-timeout",
         told(chapter(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000))),
-        "not heard for 45.1 s and was dropped: its session.timeout.ms is 45 s",
+        "not heard for 45.1 s and was dropped: its session.timeout.ms is 45 s. It died",
+    ),
+    (
+        "session-timeout",
+        told(
+            chapter(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000, alive=True)),
+            type="consumer",
+        ),
+        "or it has not polled within max.poll.interval.ms",
+    ),
+    (
+        "slow-rebalance",
+        told(
+            chapter(
+                cause("JOINED", "c2-a", "c2"), sync_ms=9_000, last_client="c1", last_after_ms=9_000
+            ),
+            type="consumer",
+        ),
+        "epoch 7 had to wait 9 s for c1 to give up partitions",
     ),
     (
         "late-to-join",
