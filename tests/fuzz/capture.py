@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz.capture` records the corpus: what real clients say to Apache Kafka.
+"""`python -m tests.fuzz.capture [TOUR ...]` records the corpus: what clients say to Apache Kafka.
 
 A proxy that Kafka advertises as its own address keeps the requests that go through it. Every
 client this machine has makes its tour; the others are said to be missing.
@@ -6,8 +6,10 @@ Always: of each client, API and version only a few short frames are kept, none t
 machine.
 """
 
+import asyncio
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from collections import Counter
@@ -17,7 +19,7 @@ from pathlib import Path
 from struct import unpack_from
 
 from barnabas.wire.apis import APIS
-from tests.fuzz.corpus import store
+from tests.fuzz.corpus import load, store
 from tests.peers.cache import Missing
 from tests.peers.go import franz_go
 from tests.peers.install import program
@@ -168,29 +170,133 @@ def _tour_adapter(library: str, servers: str) -> None:
 
 
 def _tour_groups(servers: str) -> None:
-    """What belongs to consumer groups: for the day they are answered, and as unknown until."""
-    from confluent_kafka import Consumer, Producer
+    """Groups of every library that has them, of both protocols, static members among them."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic("groups", 3, 1)])["groups"].result(TOUR_TIMEOUT_S)
     producer = Producer({"bootstrap.servers": servers})
-    for number in range(10):
-        producer.produce("groups", str(number))
+    for number in range(30):
+        producer.produce("groups", str(number), partition=number % 3)
     producer.flush(TOUR_TIMEOUT_S)
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "tour", "auto.offset.reset": "earliest"}
+    protocols = (
+        {"partition.assignment.strategy": "range"},
+        {"partition.assignment.strategy": "cooperative-sticky", "group.instance.id": "one"},
+        {"group.protocol": "consumer"},
+        {
+            "group.protocol": "consumer",
+            "group.instance.id": "two",
+            "group.remote.assignor": "range",
+        },
     )
+    for number, protocol in enumerate(protocols):
+        _tour_confluent_group(servers, f"tour-{number}", protocol)
+    _tour_kafka_python_group(servers)
+    asyncio.run(_tour_aiokafka_group(servers))
+    _tour_group_admin(servers, [f"tour-{number}" for number in range(len(protocols))])
+
+
+def _tour_confluent_group(servers: str, group: str, protocol: dict[str, str]) -> None:
+    from confluent_kafka import Consumer
+
+    settings: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": servers,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        **protocol,
+    }
+    consumer = Consumer(settings)
     consumer.subscribe(["groups"])
-    consumer.consume(10, TOUR_TIMEOUT_S)
+    consumer.consume(30, TOUR_TIMEOUT_S)
     consumer.commit(asynchronous=False)
+    other = Consumer({**settings, "group.instance.id": "three"})
+    other.subscribe(["^gro.*"])
+    for _ in range(80):
+        consumer.poll(0.05)
+        other.poll(0.05)
+    consumer.committed(consumer.assignment(), TOUR_TIMEOUT_S)
+    other.close()
     consumer.close()
 
 
-def main() -> None:
+def _tour_kafka_python_group(servers: str) -> None:
+    from kafka import KafkaConsumer
+
+    consumer = KafkaConsumer(
+        "groups",
+        bootstrap_servers=servers,
+        group_id="tour-kafka-python",
+        auto_offset_reset="earliest",
+        heartbeat_interval_ms=500,
+        consumer_timeout_ms=3_000,
+    )
+    for _ in consumer:
+        pass
+    consumer.commit()
+    consumer.close()
+
+
+async def _tour_aiokafka_group(servers: str) -> None:
+    from aiokafka import AIOKafkaConsumer
+
+    consumer = AIOKafkaConsumer(
+        "groups",
+        bootstrap_servers=servers,
+        group_id="tour-aiokafka",
+        auto_offset_reset="earliest",
+        heartbeat_interval_ms=500,
+    )
+    await consumer.start()
+    for _ in range(4):
+        await consumer.getmany(timeout_ms=500)
+    await consumer.commit()
+    await consumer.stop()
+
+
+def _tour_group_admin(servers: str, groups: list[str]) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+    from confluent_kafka.admin import AdminClient
+    from kafka.admin import KafkaAdminClient
+    from kafka.structs import TopicPartition as KafkaPythonPartition
+
+    admin = AdminClient({"bootstrap.servers": servers})
+    moved = ConsumerGroupTopicPartitions(groups[0], [TopicPartition("groups", 0, 1)])
+    other = KafkaAdminClient(bootstrap_servers=servers)
+    steps: list[Callable[[], object]] = [
+        lambda: admin.list_consumer_groups().result(TOUR_TIMEOUT_S),
+        lambda: [each.result() for each in admin.describe_consumer_groups(groups).values()],
+        lambda: [
+            each.result()
+            for each in admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(groups[0])]
+            ).values()
+        ],
+        lambda: [each.result() for each in admin.alter_consumer_group_offsets([moved]).values()],
+        lambda: other.delete_group_offsets(groups[1], [KafkaPythonPartition("groups", 0)]),
+        lambda: other.describe_groups(groups),
+        other.list_groups,
+        lambda: [each.result() for each in admin.delete_consumer_groups(groups[:2]).values()],
+    ]
+    for step in steps:
+        try:
+            step()
+        except Exception as reason:
+            print(f"  groups: {reason}")
+    other.close()
+
+
+def main(wanted: list[str]) -> None:
+    """All tours, or those named, whose requests are added to what was recorded before."""
     proxy = Proxy()
     directory = Path(tempfile.mkdtemp(prefix="barnabas-capture-"))
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
     with running_kafka(directory, advertised) as kafka:
         proxy.target = kafka.port
         for name, tour in tours(f"127.0.0.1:{proxy.port}").items():
+            if wanted and name not in wanted:
+                continue
             proxy.visitor = name
             try:
                 tour()
@@ -198,7 +304,8 @@ def main() -> None:
                 print(f"{name}: not here: {missing}")
             except Exception as problem:
                 print(f"{name}: {problem}")
-    frames = {frame[:4] + frame[8:]: frame for kept in proxy.kept.values() for frame in kept}
+    heard = [frame for kept in proxy.kept.values() for frame in kept]
+    frames = {frame[:4] + frame[8:]: frame for frame in [*(load() if wanted else ()), *heard]}
     size = store(frames.values())
     print(f"{len(frames)} requests, {size} bytes")
     for (key, version), count in sorted(
@@ -208,4 +315,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

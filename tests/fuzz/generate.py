@@ -33,6 +33,10 @@ NAMES = [
     "a\0b",
     "é",
 ]
+GROUPS = ["fuzz-group", "fuzz-group", "fuzz-other", "", "a" * 300, "é"]
+MEMBERS = ["", "", "fuzz-member", "fuzz-member", "a" * 300]
+PROTOCOLS = ["range", "range", "roundrobin", "uniform", ""]
+PATTERNS = ["fuzz.*", "(a+)+$", "[", "", "(?i)F.*", "\\p{L}+", "a{1000}{1000}"]
 OPTIONS = ["retention.ms", "segment.bytes", "cleanup.policy", "max.message.bytes", "no.such", ""]
 VALUES = ["1", "1000000", "-1", "delete", "compact", "", None, "9" * 30, "\0"]
 PARTITIONS_MAX = 8  # granted to one fuzzed topic
@@ -69,6 +73,21 @@ _NUMBERS: dict[str, tuple[int, ...]] = {
     "replica_id": (-1, -1, -1, -2, 0, 1),
     "isolation_level": (0, 0, 1, 2, -1),
     "response_partition_limit": (2000, 1, 0, -1),
+    # A member may wait for as long as it says: only briefly here, or for far too long.
+    "session_timeout_ms": (6_000, 6_000, 6_000, 0, -1, 2**31 - 1),
+    "rebalance_timeout_ms": (50, 50, 50, 0, -1, -(2**31)),
+    "generation_id": (1, 1, 2, 0, -1, 2**31 - 1, -(2**31)),
+    "generation_id_or_member_epoch": (-1, -1, 1, 2, 0, 2**31 - 1, -(2**31)),
+    "member_epoch": (0, 0, 0, 1, 2, -1, -2, -3, 2**31 - 1),
+}
+_TEXTS = {
+    **dict.fromkeys(("group_id", "group", "groups", "coordinator_keys", "key"), GROUPS),
+    **dict.fromkeys(("member_id", "group_instance_id", "instance_id"), MEMBERS),
+    "protocol_type": ["consumer", "consumer", "connect", ""],
+    **dict.fromkeys(("protocol_name", "server_assignor"), PROTOCOLS),
+    "subscribed_topic_regex": PATTERNS,
+    "subscribed_topic_names": NAMES,
+    "reason": ["", "x" * 1000],
 }
 _STRUCTS_NAMING_OPTIONS = ("CreatableTopicConfig", "AlterableConfig")
 
@@ -158,6 +177,8 @@ class Generator:
             return value if value is not None or nullable else ""
         if name == "resource_name":
             return random.choice([*NAMES, "1", "1", "2"])
+        if (choices := _TEXTS.get(name)) is not None and random.random() < 0.9:
+            return random.choice(choices)
         if name == "transactional_id" and nullable and random.random() < 0.8:
             return None
         return random.choice(NAMES)

@@ -35,6 +35,12 @@ def test_the_corpus_is_made_of_requests_that_decode() -> None:
         api.request.decode(frame, version, read_request_header(frame).body_position)
 
 
+def test_the_corpus_has_every_request_about_groups() -> None:
+    heard = {unpack_from(">h", frame)[0] for frame in corpus.load()}
+    about_groups = {8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69}
+    assert not about_groups - heard
+
+
 def test_generated_requests_decode_and_repeat_from_their_seed() -> None:
     versions = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
     made = [Generator(Random(3), versions, []) for _ in range(2)]
