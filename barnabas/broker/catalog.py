@@ -178,7 +178,8 @@ class Catalog:
                 for partition in topic.partitions:
                     partition.close()
                     self._broker.logs.delete(partition.name)
-            await self._broker.housekeeping.logs_deleted()
+            # Their offsets go from the checkpoints before a log of the same name can be made.
+            await self._broker.housekeeping.checkpoint_now()
             await self._in_thread(lambda: self._keeper.delete(mark))
         if self._broker.topics.get("__consumer_offsets") is not None:
             from barnabas.broker.coordination import coordination
@@ -270,7 +271,7 @@ class Catalog:
                     name = TopicPartition(topic.name, index)
                     if name in logs.logs:
                         logs.delete(name)
-            await self._broker.housekeeping.logs_deleted()
+            await self._broker.housekeeping.checkpoint_now()
             operations = self._deletes(paths.topic(topic.name), paths.topic_config(topic.name))
             await self._in_thread(lambda: self._keeper.multi(operations))
         except (OSError, KafkaError) as error:

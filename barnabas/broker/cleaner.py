@@ -87,6 +87,8 @@ class Cleaner:
         from barnabas.broker.cleaner_protocol import Order, Part
 
         broker, log = self._broker, found.log
+        if not await broker.housekeeping.checkpoint_now():
+            return False
         config = broker.config
         wall_ms, began_ms = broker.clock.wall_ms(), broker.clock.monotonic_ms()
         job = job_for(found, wall_ms, config.log_cleaner_dedupe_buffer_size)

@@ -125,19 +125,20 @@ class Housekeeping:
                 await asyncio.sleep(0)
                 slice_end = broker.loop.time() + RETENTION_SLICE_S
 
-    async def logs_deleted(self) -> None:
-        """Their offsets go from the checkpoints before a log of the same name can be made."""
+    async def checkpoint_now(self) -> bool:
+        """For what must not happen before it is on disk; False if it is not."""
         try:
-            await self._checkpoint()
+            return await self._checkpoint()
         except OSError as error:
             self._failed(error)
+            return False
 
-    async def _checkpoint(self) -> None:
+    async def _checkpoint(self) -> bool:
         # Made and handed to the one thread without an await between: the last made is on disk.
         logs, log = self._broker.logs, self._broker.log
         checkpoint = logs.pending_checkpoint()
         if checkpoint is None:
-            return
+            return True
         try:
             await self._in_thread(checkpoint.run)
         except OSError as error:
@@ -148,13 +149,14 @@ class Housekeeping:
             if not self._disk_full:
                 log.error("checkpoint not written: make room", path=logs.path, reason=str(error))
             self._disk_full = True
-            return
+            return False
         logs.written(checkpoint)
         for deletion in logs.take_deletions():
             log.info("segment deleted", **deletion._asdict())
         if self._disk_full:
             log.info("checkpoint written: there is room again", path=logs.path)
         self._disk_full = False
+        return True
 
     def _failed(self, error: OSError) -> None:
         """After a failed sync nobody knows what is on the disk; trying again would only hide it.

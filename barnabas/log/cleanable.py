@@ -83,7 +83,10 @@ def dirtiest(logs: Iterable[Log], wall_ms: int, unfit: Iterable[Log] = ()) -> Cl
 
 
 def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Job:
-    """What the worker needs to know; the log may go on changing meanwhile."""
+    """What the worker needs to know; the log may go on changing meanwhile.
+
+    Checkpoint the log before: a start after a crash must know what may have been compacted.
+    """
     log, config = cleanable.log, cleanable.log.config
     sources = [
         Source(segment.base_offset, segment.next_offset, segment.size)

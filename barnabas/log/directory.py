@@ -31,7 +31,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.findings import Finding
 from barnabas.log.jobs import DELETED_SUFFIX
 from barnabas.log.log import Deletion, Log
-from barnabas.log.recovery import Checkpoints, create_log, open_log
+from barnabas.log.recovery import UNKNOWN, Checkpoints, create_log, open_log
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition, check_topic_name
@@ -149,7 +149,7 @@ class LogDirectory:
                     directory._warm,
                     clean=clean,
                     checkpoints=Checkpoints(
-                        points.get(partition, 0),
+                        points.get(partition, UNKNOWN),
                         starts.get(partition, 0),
                         watermarks.get(partition, 0),
                         cleaned.get(partition, 0),

@@ -39,15 +39,49 @@ def find_time(segments: list[Segment], timestamp: int, start_offset: int) -> Fou
 
 def find_max_timestamp(segments: list[Segment], start_offset: int) -> Found | None:
     """The first record that has the largest timestamp of the log."""
-    best: Segment | None = None
+    best: Found | None = None
     for segment in segments:
         if not segment.size or segment.next_offset <= start_offset:
             continue
-        if best is None or segment.largest_timestamp() > best.largest_timestamp():
-            best = segment
-    if best is None or best.largest_timestamp() < 0:
-        return None
-    return find_time([best], best.largest_timestamp(), start_offset)
+        largest = segment.largest_timestamp()
+        if largest < 0 or (best is not None and largest <= best.timestamp):
+            continue
+        found = find_time([segment], largest, start_offset)
+        if found is None:
+            # The batch that had it lies below the start, or has lost that record.
+            found = _walk_for_max(segment, start_offset)
+        if found is not None and (best is None or found.timestamp > best.timestamp):
+            best = found
+    return best
+
+
+def _walk_for_max(segment: Segment, start_offset: int) -> Found | None:
+    """The same within one segment, from the headers of its batches."""
+    best: Found | None = None
+    for at, header in headers(segment.file(), 0, segment.size):
+        if header.last_offset < start_offset or not header.record_count:
+            continue
+        if best is not None and header.max_timestamp <= best.timestamp:
+            continue
+        found = _in_batch(segment, at, header, header.max_timestamp, start_offset)
+        if found is None and header.base_offset < start_offset:
+            found = _last_resort(segment, at, header, start_offset)
+        if found is not None and (best is None or found.timestamp > best.timestamp):
+            best = found
+    return best
+
+
+def _last_resort(
+    segment: Segment, position: int, header: BatchHeader, start_offset: int
+) -> Found | None:
+    """The log starts inside this batch: only its later records count."""
+    from barnabas.wire.records import decode_batch
+
+    best: Found | None = None
+    for record in decode_batch(segment.file().read(position, header.size)):
+        if record.offset >= start_offset and (best is None or record.timestamp > best.timestamp):
+            best = Found(record.offset, record.timestamp, header.leader_epoch)
+    return best
 
 
 def _in_batch(

@@ -16,7 +16,7 @@ from barnabas.log.checkpoints import (
     decode_epochs,
     decode_topic_id,
 )
-from barnabas.log.config import LogConfig
+from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.findings import Finding
@@ -35,12 +35,16 @@ from barnabas.model.errors import Corrupt
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.model.ports import Disk
 
+UNKNOWN = -1
 _OFFSET_DIGITS = 20
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 
 
 class Checkpoints(NamedTuple):
-    """What the directory's checkpoint files say of one log; 0 where they say nothing."""
+    """What the directory's checkpoint files say of one log; 0 where they say nothing.
+
+    A recovery point that is not known is UNKNOWN: all is checked, and holes are believed.
+    """
 
     recovery_point: int = 0
     start_offset: int = 0
@@ -122,8 +126,12 @@ class _Opening:
         self._findings: list[Finding] = []
         self._segments: list[Segment] = []
         self._directory_changed = False
-        # Compacted now, or at some time before: then offsets may be missing between batches.
-        self._holes = config.compacted or checkpoints.cleaned_to > 0
+        # Only what lies below a recovery point that is on disk is ever compacted: up to there,
+        # offsets may be missing between batches, and beyond it that is damage.
+        self._holes_to = max(checkpoints.recovery_point, checkpoints.cleaned_to)
+        if checkpoints.recovery_point == UNKNOWN:
+            self._holes_to = INT64_MAX if config.compacted else checkpoints.cleaned_to
+            self._checkpoints = checkpoints._replace(recovery_point=0)
         self.topic_id = NO_TOPIC_ID
 
     def run(self) -> LogParts:
@@ -176,6 +184,10 @@ class _Opening:
         if epochs.latest < newest_epoch:
             # Its records are lost, but somebody may have read them: it must not come again.
             epochs.begin(newest_epoch, end)
+        if self._segments[-1].base_offset < cleaned_to and self._segments[-1].size:
+            # What was compacted is not appended to: its producers are known from here on only.
+            self._roll(end)
+            snapshots.write(producers, end)
         if stale or self._directory_changed:
             self._disk.sync_directory(self._path)
         recovery_point = end if self._clean else min(self._checkpoints.recovery_point, end)
@@ -244,7 +256,7 @@ class _Opening:
         last = len(names.logs) - 1
         for number, base in enumerate(names.logs):
             size = disk.size(f"{path}/{base:020d}{LOG_SUFFIX}")
-            if not size and number < last and not self._holes:
+            if not size and number < last and names.logs[number + 1] > self._holes_to:
                 # Rolled and then cut by a crash, or never written: it holds nothing.
                 self._find(f"{path}/{base:020d}{LOG_SUFFIX}", "an empty segment", "removed")
                 self._segment(base, 0).remove_files()
@@ -282,6 +294,12 @@ class _Opening:
         interval = self._config.index_interval_bytes
         segment = Segment.create(self._disk, self._path, base, self._warm, self._findings, interval)
         self._segments[:] = [segment]
+        self._directory_changed = True
+
+    def _roll(self, base: int) -> None:
+        segment = self._segment(base, 0)
+        segment.create_files()
+        self._segments.append(segment)
         self._directory_changed = True
 
     def _drop_empty_end(self) -> bool:
@@ -332,16 +350,18 @@ class _Opening:
         states, offset = snapshots.load_newest(base, self._findings)
         self._replay(states, offset, base, self._segments[:first])
         # Later ones may be torn, or tell of records that are gone; the walk makes them anew.
-        self._directory_changed |= snapshots.remove_above(base)
+        self._directory_changed |= snapshots.remove_above(max(base, point))
         expected = base
         for number, segment in enumerate(unsure):
             problem = ""
             if segment.base_offset < expected or (
-                segment.base_offset > expected and not self._holes and number
+                segment.base_offset > max(expected, self._holes_to) and number
             ):
                 problem = f"it should start at {expected}"
             else:
                 expected = segment.base_offset
+                if number and expected <= point:
+                    states = self._saved(snapshots, expected) or states
                 if (number or first) and expected not in snapshots.offsets:
                     snapshots.write(states, expected)
                 sound = self._check_segment(segment, states, epochs)
@@ -357,6 +377,8 @@ class _Opening:
                 self._segments.remove(lost)
                 self._directory_changed = True
             break
+        if expected <= point:
+            states = self._saved(snapshots, expected) or states
         if expected < point:
             self._find(
                 self._path,
@@ -365,6 +387,13 @@ class _Opening:
             )
         return states
 
+    def _saved(self, snapshots: Snapshots, offset: int) -> ProducerStates | None:
+        """Producers as a synced snapshot has them: compaction may have taken their batches."""
+        if offset not in snapshots.offsets:
+            return None
+        states, found = snapshots.load_newest(offset, self._findings)
+        return states if found == offset else None
+
     def _check_segment(
         self, segment: Segment, states: ProducerStates, epochs: LeaderEpochs
     ) -> bool:
@@ -372,12 +401,12 @@ class _Opening:
         builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
         expected = segment.base_offset
         good, problem = 0, ""
-        holes = self._holes
+        holes_to = self._holes_to
         for position, header, bad in checked_batches(segment.file(), segment.size):
             problem = bad
             if header is not None:
                 base = header.base_offset
-                if base < expected or (base > expected and not holes):
+                if base < expected or base > max(expected, holes_to):
                     problem = f"batch starts at offset {base}, {expected} expected"
                 elif header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
                     problem = f"offset {header.last_offset} is too far from the segment's base"

@@ -107,6 +107,7 @@ def compact(
     found = look(log, wall_ms)
     if not found.dirty_bytes:
         return None
+    directory.checkpoint()
     work = Compaction(disk, job_for(found, wall_ms, keys_bytes), SECRET, pause)
     work.map_keys()
     whole = True

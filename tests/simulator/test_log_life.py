@@ -1,0 +1,26 @@
+"""Random lives of a log against a model of plain lists; `make lives` runs 100,000 of them.
+
+LIVES in the environment sets how many, FIRST_LIFE where they begin; a failure names its seed.
+"""
+
+import os
+
+import pytest
+
+from tests.simulator.life import live
+
+LIVES = int(os.environ.get("LIVES", "150"))
+FIRST_LIFE = int(os.environ.get("FIRST_LIFE", "0"))
+PER_TEST = 10 if LIVES < 1000 else 500
+STEPS = 60
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", range(FIRST_LIFE, FIRST_LIFE + LIVES, PER_TEST))
+def test_a_log_agrees_with_its_model_whatever_happens(first: int) -> None:
+    for seed in range(first, min(first + PER_TEST, FIRST_LIFE + LIVES)):
+        try:
+            live(seed, STEPS)
+        except BaseException as problem:
+            problem.add_note(f"seed {seed}")
+            raise
