@@ -108,6 +108,11 @@ class Brokers:
             found = self._offsets(wanted)
         return found
 
+    def first_since(self, time_ms: int, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The first record at or after a time, of partitions that have one."""
+        found = self._offsets(dict.fromkeys(partitions, max(time_ms, 0)))
+        return {at: offset for at, offset in found.items() if offset >= 0}
+
     def resolve(self, where: Where, partitions: list[TopicPartition], option: str) -> Offsets:
         """Offsets of an end of what is read. `option` is `starting` or `ending`."""
         if where.everywhere is not None:

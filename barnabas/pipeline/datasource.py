@@ -33,9 +33,10 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
 
     @one_line
     def reader(self, schema: Any) -> "BatchReader":
-        from barnabas.pipeline.source import BatchReader
+        from barnabas.pipeline.pushdown import asked_for
+        from barnabas.pipeline.source import BatchReader, FilteringReader
 
-        return BatchReader(self.options)
+        return FilteringReader(self.options) if asked_for() else BatchReader(self.options)
 
     @one_line
     def streamReader(self, schema: Any) -> "StreamReader":

@@ -31,6 +31,7 @@ from barnabas.pipeline.offsets import (
     to_json,
 )
 from barnabas.pipeline.options import SourceOptions, source_options
+from barnabas.pipeline.pushdown import Narrow, narrow
 from barnabas.pipeline.reading import Task, lost, read_task
 
 if TYPE_CHECKING:
@@ -46,10 +47,16 @@ class Slice(InputPartition):  # type: ignore[misc]
         super().__init__(task)
 
 
-def _task(options: SourceOptions, each: OffsetRange) -> Slice:
-    client = tuple(sorted(options.client.items()))
+def _task(options: SourceOptions, each: OffsetRange, time_min: int | None = None) -> Slice:
     return Slice(
-        Task(each, client, options.headers, options.fail_on_data_loss, options.poll_timeout_ms)
+        Task(
+            each,
+            tuple(sorted(options.client.items())),
+            options.headers,
+            options.fail_on_data_loss,
+            options.poll_timeout_ms,
+            time_min,
+        )
     )
 
 
@@ -64,17 +71,27 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._options = source_options(given, streaming=False)
+        self._narrow = Narrow()
 
     @one_line
     def partitions(self) -> list[Slice]:
         options = self._options
-        ranges = split(self.ranges(), options.tasks_min, options.records_per_task_max)
-        # Spark makes a task of its own of an empty list, and gives it nothing.
-        return [_task(options, each) for each in ranges] or [Slice(None)]
-
-    def ranges(self) -> list[OffsetRange]:
-        options = self._options
         brokers = Brokers(options)
+        ranges = [self._narrow.range(each) for each in self._ranges(brokers)]
+        least = self._narrow.time_min
+        if least is not None:
+            # No record before the first that is not before a time is at or after it.
+            since = brokers.first_since(least, [each.at for each in ranges])
+            ranges = [
+                each._replace(start=min(max(each.start, since.get(each.at, each.stop)), each.stop))
+                for each in ranges
+            ]
+        pieces = split(ranges, options.tasks_min, options.records_per_task_max)
+        # Spark makes a task of its own of an empty list, and gives it nothing.
+        return [_task(options, each, least) for each in pieces] or [Slice(None)]
+
+    def _ranges(self, brokers: Brokers) -> list[OffsetRange]:
+        options = self._options
         partitions = brokers.partitions()
         starts = brokers.resolve(options.starting, partitions, "starting")
         stops = brokers.resolve(options.ending, partitions, "ending")
@@ -97,6 +114,14 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: Slice) -> Iterator["pyarrow.RecordBatch"]:
         if partition.value is not None:
             yield from read_task(partition.value)
+
+
+class FilteringReader(BatchReader):
+    """Reads less where a filter says so. Spark applies every filter again."""
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:
+        self._narrow = narrow(filters)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

@@ -1,0 +1,74 @@
+"""One Spark for all tests here, with Spark's own Kafka connector beside ours; two brokers."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import _or_skip
+from tests.peers.cache import ROOT, Missing
+from tests.peers.kafka import KafkaBroker, running_kafka
+from tests.peers.spark import check_spark, connector_jars
+from tests.process import BrokerProcess, running_broker
+
+OPTIONS = {"num.partitions": "3"}
+
+
+@pytest.fixture(scope="session")
+def connector() -> list[Path]:
+    """The jars of Spark's connector; none if they cannot be had."""
+    try:
+        return connector_jars()
+    except Missing:
+        return []
+
+
+@pytest.fixture(scope="session")
+def spark(connector: list[Path]) -> Iterator[Any]:
+    _or_skip(check_spark)
+    from barnabas.pipeline import session
+
+    # The sources, wherever the tests were started from.
+    os.environ["PYTHONPATH"] = str(ROOT)
+    started = session(
+        "local[2]",
+        options={
+            "spark.jars": ",".join(map(str, connector)),
+            "spark.security.credentials.kafka.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "1g",
+            "spark.sql.streaming.numRecentProgressUpdates": "1000",
+        },
+    )
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def both_formats(connector: list[Path]) -> None:
+    if not connector:
+        pytest.skip("Spark's Kafka connector could not be fetched from Maven")
+
+
+@pytest.fixture(scope="session")
+def our_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with running_broker(tmp_path_factory.mktemp("broker"), OPTIONS) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(
+    kafka_lib: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaBroker]:
+    with running_kafka(tmp_path_factory.mktemp("kafka"), OPTIONS) as running:
+        yield running
+
+
+@pytest.fixture(params=["barnabas", "kafka"])
+def servers(request: pytest.FixtureRequest) -> str:
+    """Of a broker of ours, then of Apache Kafka's."""
+    name = "our_broker" if request.param == "barnabas" else "apache_kafka"
+    found: str = request.getfixturevalue(name).bootstrap_servers
+    return found
