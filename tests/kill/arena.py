@@ -22,6 +22,7 @@ from barnabas.wire.messages.fetch import (
     PartitionData,
 )
 from barnabas.wire.records import decode_batch, iter_batches
+from tests.kill.groups import GroupUser
 from tests.kill.ledger import Mark, PartitionLedger, Violation
 from tests.kill.producers import LoadProducer, Place, RawProducer, RdkafkaProducer
 from tests.kill.topics import TopicUser
@@ -67,7 +68,13 @@ class Arena:
         directory.mkdir(parents=True)
         self.directory = directory
         self._random = random
-        options = {"log.segment.bytes": str(SEGMENT_BYTES), "num.partitions": "1"}
+        options = {
+            "log.segment.bytes": str(SEGMENT_BYTES),
+            "num.partitions": "1",
+            "offsets.topic.num.partitions": "3",
+            "offsets.topic.segment.bytes": str(SEGMENT_BYTES),
+            "group.initial.rebalance.delay.ms": "0",
+        }
         self.broker = BrokerProcess(
             directory / "data", options, port=free_port(random), log=directory / "broker.log"
         )
@@ -92,6 +99,7 @@ class Arena:
             RawProducer("raw-a", port, self.ledgers, Random(self._random.random())),
             RawProducer("raw-b", port, self.ledgers, Random(self._random.random())),
             TopicUser(port, self.ledgers, Random(self._random.random())),
+            GroupUser(port, self.ledgers, Random(self._random.random())),
         ]
 
     @property
