@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from barnabas.client.messages import Unreadable
     from barnabas.client.partition_consumer import PartitionConsumer
     from barnabas.client.places import Committed, Rebalancing
+    from barnabas.client.workers.calls import HandlerFailed
+    from barnabas.client.workers.parallel import parallel
+    from barnabas.client.workers.per_batch import per_batch
+    from barnabas.client.workers.per_range import per_range
+    from barnabas.client.workers.per_thread import per_thread
+    from barnabas.client.workers.policy import Reject, Retry
     from barnabas.model.errors import Corrupt, Failed, Fenced, InvalidRequest, KafkaError, Retriable
     from barnabas.model.ids import TopicPartition
 
@@ -33,6 +39,7 @@ __all__ = [
     "Delivery",
     "Failed",
     "Fenced",
+    "HandlerFailed",
     "InvalidRequest",
     "KafkaError",
     "Message",
@@ -40,9 +47,15 @@ __all__ = [
     "Producer",
     "Rebalancing",
     "RecordMetadata",
+    "Reject",
     "Retriable",
+    "Retry",
     "TopicPartition",
     "Unreadable",
+    "parallel",
+    "per_batch",
+    "per_range",
+    "per_thread",
 ]
 
 _WHERE = {
@@ -56,6 +69,7 @@ _WHERE = {
     "Delivery": "barnabas.client.accumulator",
     "Failed": "barnabas.model.errors",
     "Fenced": "barnabas.model.errors",
+    "HandlerFailed": "barnabas.client.workers.calls",
     "InvalidRequest": "barnabas.model.errors",
     "KafkaError": "barnabas.model.errors",
     "Message": "barnabas.client.message",
@@ -63,9 +77,15 @@ _WHERE = {
     "Producer": "barnabas.client.aio.producer",
     "Rebalancing": "barnabas.client.places",
     "RecordMetadata": "barnabas.client.accumulator",
+    "Reject": "barnabas.client.workers.policy",
     "Retriable": "barnabas.model.errors",
+    "Retry": "barnabas.client.workers.policy",
     "TopicPartition": "barnabas.model.ids",
     "Unreadable": "barnabas.client.messages",
+    "parallel": "barnabas.client.workers.parallel",
+    "per_batch": "barnabas.client.workers.per_batch",
+    "per_range": "barnabas.client.workers.per_range",
+    "per_thread": "barnabas.client.workers.per_thread",
 }
 
 

@@ -28,11 +28,14 @@ from barnabas.client.membership_consumer import ConsumerMembership
 from barnabas.client.message import K, Raw, V
 from barnabas.client.messages import Interceptor, Messages, called
 from barnabas.client.net import Answer
+from barnabas.client.places import Committed
 from barnabas.client.subscription import Subscription, Wanted, subscription
 from barnabas.config.client import Settings, Value
 from barnabas.config.option import invalid
+from barnabas.model.errors import Code, Fenced
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 
 Callback = Callable[[Any, list[TopicPartition], Cause], Any]
 """Of (consumer, partitions, cause); may be a coroutine function."""
@@ -184,6 +187,17 @@ class Consumer(Messages[K, V]):
 
     def _standing(self) -> Standing | None:
         return self._member.standing if self._member is not None else None
+
+    async def _send_commit(
+        self, offsets: dict[TopicPartition, Committed]
+    ) -> Answer[OffsetCommitResponse]:
+        """Never as somebody who is no member: a group that is empty would believe it."""
+        if self._standing() is None:
+            raise Fenced(
+                Code.UNKNOWN_MEMBER_ID,
+                f"group {self._group_id!r}: not committed, this consumer is not a member",
+            )
+        return await super()._send_commit(offsets)
 
     def _may_commit(self) -> bool:
         return self._standing() is not None

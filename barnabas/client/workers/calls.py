@@ -8,9 +8,20 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic
 
 from barnabas.client.message import K, Message, RawMessage, V
+from barnabas.model.errors import Code, Failed
+from barnabas.model.ids import TopicPartition
 
 Handler = Callable[[Message[K, V]], Awaitable[None]] | Callable[[Message[K, V]], None]
 Deserializer = Callable[[bytes], Any]
+
+
+class HandlerFailed(Failed):
+    """A record was tried as often as allowed, and there is nowhere to put it."""
+
+    def __init__(self, at: TopicPartition, offset: int, detail: str) -> None:
+        super().__init__(Code.UNKNOWN_SERVER_ERROR, f"{at}, offset {offset}: {detail}")
+        self.at = at
+        self.offset = offset
 
 
 class Unreadable(Exception):

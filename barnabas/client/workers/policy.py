@@ -40,8 +40,8 @@ class Retry:
     delay: tuple[float, float] = (10.0, 600.0)
 
     def __post_init__(self) -> None:
-        _check_whole("Retry times", self.times, 0, 1_000)
-        _check_whole("Retry rounds", self.rounds, 0, 1_000)
+        check_whole("Retry times", self.times, 0, 1_000)
+        check_whole("Retry rounds", self.rounds, 0, 1_000)
         for name, (first, longest) in (("backoff", self.backoff), ("delay", self.delay)):
             if not 0 <= first <= longest <= _SECONDS_MAX:
                 raise invalid(
@@ -74,12 +74,12 @@ class Policy:
     drain_ms: int = 10_000
 
     def __post_init__(self) -> None:
-        _check_whole("window", self.window, 1, WINDOW_MAX)
-        _check_whole("concurrency", self.concurrency, 1, 10_000)
-        _check_whole("commit interval in ms", self.commit_interval_ms, 0, 3_600_000)
-        _check_whole("drain time in ms", self.drain_ms, 0, 3_600_000)
+        check_whole("window", self.window, 1, WINDOW_MAX)
+        check_whole("concurrency", self.concurrency, 1, 10_000)
+        check_whole("commit interval in ms", self.commit_interval_ms, 0, 3_600_000)
+        check_whole("drain time in ms", self.drain_ms, 0, 3_600_000)
         if self.timeout_ms is not None:
-            _check_whole("timeout in ms", self.timeout_ms, 1, 24 * 3_600_000)
+            check_whole("timeout in ms", self.timeout_ms, 1, 24 * 3_600_000)
         for topic in (self.retry_topic, self.dlq):
             if topic is not None:
                 check_topic_name(topic)
@@ -91,7 +91,7 @@ def invalid(detail: str) -> InvalidRequest:
     return InvalidRequest(Code.INVALID_CONFIG, detail)
 
 
-def _check_whole(name: str, value: int, least: int, most: int) -> None:
+def check_whole(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise invalid(f"{name} is {value}; it is {least} to {most}")
 

@@ -22,7 +22,7 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.membership import Cause
 from barnabas.client.message import Message, Raw, RawMessage
 from barnabas.client.places import Committed
-from barnabas.client.workers.calls import Opener, Unreadable
+from barnabas.client.workers.calls import HandlerFailed, Opener, Unreadable
 from barnabas.client.workers.effects import (
     Cancel,
     Commit,
@@ -41,21 +41,12 @@ from barnabas.client.workers.post import Post
 from barnabas.client.workers.share import Entry
 from barnabas.client.workers.window import Window
 from barnabas.config.client import Settings, Value
-from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 
 _log = logging.getLogger("barnabas.workers")
 _POLL_S = 1.0
 _RECORDS_MAX = 500
-
-
-class HandlerFailed(Failed):
-    """A record was tried as often as allowed, and there is nowhere to put it."""
-
-    def __init__(self, at: TopicPartition, offset: int, detail: str) -> None:
-        super().__init__(Code.UNKNOWN_SERVER_ERROR, f"{at}, offset {offset}: {detail}")
-        self.at = at
-        self.offset = offset
 
 
 class Runner:
