@@ -108,6 +108,7 @@ class Life:
         shard, mirrored = self.world.shard, self.journal.mirrored
         assert shard.generations == mirrored.generations
         assert shard.consumers == mirrored.consumers
+        assert not shard.consumers.keys() & shard.generations.keys(), "two groups of one name"
         assert shard.offsets.by_group == mirrored.offsets.by_group
         for index, offset in self.offsets.items():
             assert self.world.fetch("t", index)[0] == offset

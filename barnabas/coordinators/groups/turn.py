@@ -182,8 +182,9 @@ class Turn:
 
 
 def wait_ms(kept: ConsumerState, limits: Limits, now: Now) -> int:
-    """How long until targets may be made again. A clock that was turned back holds nobody up."""
-    if not kept.targeted_wall_ms:
+    """How long until targets may be made again. A clock that was turned back holds nobody up, nor
+    does the past of an empty group."""
+    if not kept.targeted_wall_ms or not kept.members:
         return 0
     elapsed_ms = now.wall_ms - kept.targeted_wall_ms
     left_ms = limits.consumer_assignment_interval_ms - elapsed_ms
