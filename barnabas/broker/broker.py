@@ -35,6 +35,7 @@ from barnabas.system.logs import Logger
 
 if TYPE_CHECKING:
     from barnabas.broker.coordination import Coordination
+    from barnabas.broker.recompression import Recompression
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
 GROUPS_TOPIC = "__consumer_offsets"
@@ -90,6 +91,7 @@ class Broker:
         )
         self.housekeeping = Housekeeping(self, self._door)
         self.cleaner = Cleaner(self)
+        self.recompression: Recompression | None = None  # made when a topic first needs it
         self.coordination: Coordination | None = None  # made when there is a group to ask for
         self._to_load: asyncio.Handle | None = None
         self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
@@ -178,6 +180,8 @@ class Broker:
             self._to_load.cancel()
         if self.coordination is not None:
             self.coordination.stop()
+        if self.recompression is not None:
+            self.recompression.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()
         try:

@@ -238,6 +238,7 @@ class Catalog:
     def apply(self, topic: Topic) -> None:
         """Put a topic's configuration in force."""
         topic.config = TopicConfig(topic.overrides, self._broker.layers)
+        self._set_codec(topic)
         config = log_config(topic.config, self._broker)
         for partition in topic.partitions:
             partition.log.config = config
@@ -252,6 +253,17 @@ class Catalog:
     def _tell_groups(self, topic: str, *, of_names: bool) -> None:
         if self._broker.coordination is not None:
             self._broker.coordination.topics_changed(topic, of_names=of_names)
+
+    def _set_codec(self, topic: Topic) -> None:
+        kind = topic.config.compression_type
+        if kind == "producer" or topic.internal:  # the broker packs its own as it likes
+            topic.codec = None
+            return
+        from barnabas.broker.recompression import Recompression, codec_of
+
+        topic.codec = codec_of(kind)
+        if self._broker.recompression is None:
+            self._broker.recompression = Recompression(self._broker)
 
     def _check_exists(self, topic: Topic) -> None:
         """It may have been deleted while this change waited for its turn."""
@@ -285,6 +297,7 @@ class Catalog:
 
     def _open_partitions(self, topic: Topic, total: int) -> None:
         logs = self._broker.logs
+        self._set_codec(topic)
         config = log_config(topic.config, self._broker)
         broker = BrokerId(self._broker.id)
         for index in range(len(topic.partitions), total):

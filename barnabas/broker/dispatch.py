@@ -147,9 +147,11 @@ class Dispatcher:
         async def finish() -> None:
             try:
                 response = await answer
-                parts = response_parts(
-                    header.api_key, header.api_version, header.correlation_id, response
-                )
+                parts: Parts = []  # nothing is said to a producer that wants no reply
+                if response is not None:
+                    parts = response_parts(
+                        header.api_key, header.api_version, header.correlation_id, response
+                    )
             except KafkaError as error:
                 connection.close(str(error))
             except Exception as error:

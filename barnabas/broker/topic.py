@@ -6,6 +6,7 @@ from uuid import UUID
 from barnabas.broker.partition import Partition
 from barnabas.config.topic import TopicConfig
 from barnabas.model.errors import Code, Retriable
+from barnabas.wire.compression import Codec
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
@@ -13,7 +14,7 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 class Topic:
     """A name, an id that dies with it, its partitions, and its configuration."""
 
-    __slots__ = ("config", "id", "internal", "name", "overrides", "partitions")
+    __slots__ = ("codec", "config", "id", "internal", "name", "overrides", "partitions")
 
     def __init__(
         self, name: str, id_: UUID, config: TopicConfig, overrides: Mapping[str, str]
@@ -22,6 +23,7 @@ class Topic:
         self.id = id_
         self.internal = name in INTERNAL
         self.config = config
+        self.codec: Codec | None = None  # of stored batches; None: as they were sent
         self.overrides = dict(overrides)  # as they were set, text
         self.partitions: list[Partition] = []
 

@@ -22,6 +22,7 @@ from barnabas.wire.batch import (
     check_crc,
     read_header,
     seal,
+    write_header,
 )
 from barnabas.wire.compression import Codec, compress, decompress
 from barnabas.wire.record_loops import COMPILED, RECORD_SIZE_MIN, Headers, Record, RecordWriter
@@ -38,6 +39,7 @@ __all__ = [
     "encode_batch",
     "find_by_time",
     "iter_batches",
+    "recompressed",
     "records_of",
 ]
 
@@ -190,6 +192,20 @@ def body_of(view: Buffer, header: BatchHeader, *, size_max: int = RECORDS_SIZE_M
             f" {header.last_offset_delta}"
         )
     return body
+
+
+def recompressed(view: Buffer, codec: Codec, *, size_max: int = RECORDS_SIZE_MAX) -> bytearray:
+    """The same batch in another codec; Corrupt unless it is what its header says."""
+    header = read_header(view)
+    check_crc(view, header)
+    body = records_of(view, header, size_max=size_max)
+    found = record_loops.count_records(body)
+    if found != header.record_count:
+        raise Corrupt(f"batch header counts {header.record_count} records, there are {found}")
+    batch = bytearray(HEADER_SIZE)
+    batch += compress(codec, body)
+    write_header(batch, header._replace(attributes=header.attributes & ~CODEC_MASK | codec))
+    return batch
 
 
 def iter_batches(view: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:

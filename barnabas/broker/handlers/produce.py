@@ -3,7 +3,8 @@
 Always: the order of arrival is the order in the log; no record is looked at.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.partition import ACKS_ALL
@@ -26,9 +27,27 @@ _ACKS = (ACKS_ALL, 0, 1)
 Refusal = tuple[str | None, int, KafkaError]  # topic, if there is one, and partition
 
 
-def handle(broker: "Broker", request: ProduceRequest, call: Call) -> ProduceResponse | None:
-    wall_ms = broker.clock.wall_ms()
+def handle(
+    broker: "Broker", request: ProduceRequest, call: Call
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
     by_id = call.version >= TOPIC_IDS_SINCE
+    if broker.recompression is not None and broker.recompression.concerns(request, by_id):
+        from barnabas.broker.recompression import keep
+
+        keep(request)
+        return broker.recompression.append(request, call, by_id)
+    return append_all(broker, request, call, by_id, {})
+
+
+def append_all(
+    broker: "Broker",
+    request: ProduceRequest,
+    call: Call,
+    by_id: bool,
+    refusals: Mapping[int, KafkaError],
+) -> ProduceResponse | None:
+    """`refusals`: by the id of a partition's data, what was found wrong with it already."""
+    wall_ms = broker.clock.wall_ms()
     topics = broker.topics
     responses = []
     refused: list[Refusal] = []
@@ -39,7 +58,7 @@ def handle(broker: "Broker", request: ProduceRequest, call: Call) -> ProduceResp
                 name=data.name,
                 topic_id=data.topic_id,
                 partition_responses=[
-                    _append(broker, topic, partition, request, wall_ms, by_id, refused)
+                    _append(broker, topic, partition, request, wall_ms, by_id, refused, refusals)
                     for partition in data.partition_data
                 ],
             )
@@ -64,9 +83,12 @@ def _append(
     wall_ms: int,
     by_id: bool,
     refused: list[Refusal],
+    refusals: Mapping[int, KafkaError],
 ) -> PartitionProduceResponse:
     records = data.records
     try:
+        if refusals and id(data) in refusals:
+            raise refusals[id(data)]
         if topic is None:
             raise InvalidRequest(
                 Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
