@@ -5,16 +5,13 @@ Always: bounded: groups and partitions beyond a limit are counted, not shown; ti
 off the loop.
 """
 
-import asyncio
 from collections.abc import Iterator
-from struct import error as StructError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.broker.group_lag import Place, unread_since_ms
 from barnabas.broker.group_pace import Rate, end_offset
 from barnabas.coordinators.groups.chronicle import SECONDS, Durations
 from barnabas.model.errors import KafkaError
-from barnabas.model.ports import FileSlice
-from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader, time_about
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -33,16 +30,6 @@ class Lag(NamedTuple):
     records: int
     seconds: float | None
     catch_up_seconds: float | None
-
-
-class Place(NamedTuple):
-    """Where a group stands in one partition."""
-
-    group: str
-    topic: str
-    partition: int
-    committed: int
-    end: int
 
 
 class GroupFigures(NamedTuple):
@@ -85,9 +72,7 @@ async def measure(broker: "Broker") -> GroupFigures | None:
 
 async def _lags(broker: "Broker", groups: "Coordination", places: list[Place]) -> list[Lag]:
     now = groups.now()
-    unread = [(_unread(broker, place), place.committed) for place in places]
-    loop = asyncio.get_running_loop()
-    times = await loop.run_in_executor(None, lambda: [_timestamp(*each) for each in unread])
+    times = await unread_since_ms(broker, places)
     lags = []
     for (group, topic, partition, committed, end), unread_ms in zip(places, times, strict=True):
         records = max(0, end - committed)
@@ -106,28 +91,6 @@ def catch_up_seconds(records: int, rate: Rate | None) -> float | None:
     if rate is None or rate.consumed <= rate.produced or rate.ms <= 0:
         return None
     return records * rate.ms / 1_000 / (rate.consumed - rate.produced)
-
-
-def _unread(broker: "Broker", place: Place) -> FileSlice | None:
-    """Where the first unread batch lies."""
-    found = broker.topics.get(place.topic)
-    if found is None or place.committed >= place.end:
-        return None
-    log = found.partitions[place.partition].log
-    try:
-        return log.read(max(place.committed, log.start_offset), HEADER_SIZE, place.end).file_slice
-    except KafkaError:
-        return None
-
-
-def _timestamp(part: FileSlice | None, offset: int) -> int | None:
-    if part is None:
-        return None
-    try:
-        header = BatchHeader._make(HEADER.unpack(part.file.read(part.position, HEADER_SIZE)))
-    except (KafkaError, OSError, ValueError, StructError):  # deleted or closed in the meantime
-        return None
-    return time_about(header, offset)
 
 
 def families(groups: "Coordination", figures: GroupFigures) -> Iterator[Any]:

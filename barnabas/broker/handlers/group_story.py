@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.coordination import Coordination, coordination
 from barnabas.broker.dispatch import Call
+from barnabas.broker.group_lag import Place, unread_since_ms
 from barnabas.broker.group_pace import end_offset
 from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.classic_speakers import MixedGroup
@@ -34,11 +35,11 @@ MOVES_MAX = 500  # of one chapter
 PARTITIONS_MAX = 20_000
 
 
-def handle(broker: "Broker", request: GroupStoryRequest, call: Call) -> GroupStoryResponse:
+async def handle(broker: "Broker", request: GroupStoryRequest, call: Call) -> GroupStoryResponse:
     open_now = frozenset(connection.peer for connection in broker.connections)
     return GroupStoryResponse(
         groups=[
-            _tell(broker, group_id, open_now)
+            await _tell(broker, group_id, open_now)
             if number < GROUPS_MAX
             else _refused(group_id, Code.INVALID_REQUEST, f"more than {GROUPS_MAX} groups at once")
             for number, group_id in enumerate(request.group_ids)
@@ -46,7 +47,7 @@ def handle(broker: "Broker", request: GroupStoryRequest, call: Call) -> GroupSto
     )
 
 
-def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> ToldGroup:
+async def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> ToldGroup:
     groups = coordination(broker)
     try:
         shard = groups.shard_of(group_id)
@@ -65,7 +66,7 @@ def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> ToldGr
         group_id=group_id,
         now_ms=now.wall_ms,
         members=_members(group, now),
-        partitions=_partitions(broker, groups, group_id, now),
+        partitions=await _partitions(broker, groups, group_id, now),
         chapters=chapters,
         notes=[
             ToldNote(at_ms=note.at.wall_ms, times=note.times, cause=_cause(note.cause, open_now))
@@ -115,28 +116,33 @@ def _members_of_new(group: MixedGroup, now: Now) -> list[ToldMember]:
     ]
 
 
-def _partitions(
+async def _partitions(
     broker: "Broker", groups: Coordination, group_id: str, now: Now
 ) -> list[ToldPartition]:
-    told = []
+    """Those that this broker leads."""
+    places: list[Place] = []
+    committed_at: list[int] = []
     for topic, partition, value in groups.shard_of(group_id).offsets.of_group(group_id):
         end = end_offset(broker.topics, topic, partition)
-        rate = None
-        if end is not None:
-            rate = groups.pace.of((group_id, topic, partition), value.offset, end, now)
+        if end is not None and len(places) < PARTITIONS_MAX:
+            places.append(Place(group_id, topic, partition, value.offset, end))
+            committed_at.append(value.commit_timestamp)
+    unread_since = await unread_since_ms(broker, places)
+    told = []
+    for place, at_ms, since_ms in zip(places, committed_at, unread_since, strict=True):
+        rate = groups.pace.of(place[:3], place.committed, place.end, now)
         told.append(
             ToldPartition(
-                topic=topic,
-                partition=partition,
-                committed=value.offset,
-                committed_at_ms=value.commit_timestamp,
+                topic=place.topic,
+                partition=place.partition,
+                committed=place.committed,
+                committed_at_ms=at_ms,
+                unread_since_ms=-1 if since_ms is None else since_ms,
                 pace_ms=-1 if rate is None else rate.ms,
                 consumed=-1 if rate is None else rate.consumed,
                 produced=-1 if rate is None else rate.produced,
             )
         )
-        if len(told) >= PARTITIONS_MAX:
-            break
     return told
 
 

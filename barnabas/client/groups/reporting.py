@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EARLIEST = -2
 LATEST = -1
-TIMES_MAX = 100
+TIMES_MAX = 20  # each costs a batch over the network
 
 
 class GroupSummary(NamedTuple):
@@ -67,9 +67,11 @@ class GroupReports(GroupCalls):
             for at, given in committed.items()
             if at in bounds and given.offset < bounds[at].end
         }
-        times = await self.times_at(_most_behind(first_unread, bounds))
-        now_ms = self._cluster.net.wall_ms() if story is None else story.now_ms
         told = _told_partitions(story)
+        times = {at: each.unread_since_ms for at, each in told.items() if each.unread_since_ms >= 0}
+        not_told = {at: offset for at, offset in first_unread.items() if at not in times}
+        times |= await self.times_at(_most_behind(not_told, bounds))
+        now_ms = self._cluster.net.wall_ms() if story is None else story.now_ms
         return GroupReport(
             group=group,
             state=described.state,

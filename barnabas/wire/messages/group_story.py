@@ -29,12 +29,14 @@ class ToldMember(Struct):
 
 
 class ToldPartition(Struct):
-    """What is committed, and how far members and producers came in the last `pace_ms`."""
+    """What is committed, since when the first unread record has waited, and how far members and
+    producers came in the last `pace_ms`."""
 
     topic: str
     partition: Int32
     committed: Int64
     committed_at_ms: Int64
+    unread_since_ms: Int64 = -1
     pace_ms: Int64 = -1
     consumed: Int64 = -1
     produced: Int64 = -1

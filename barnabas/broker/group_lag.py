@@ -1,0 +1,56 @@
+"""How far groups are behind, and since when.
+
+Always: found on the loop, read off it: an unread record may be cold.
+"""
+
+import asyncio
+from struct import error as StructError
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.model.errors import KafkaError
+from barnabas.model.ports import FileSlice
+from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader, time_about
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+class Place(NamedTuple):
+    """Where a group stands in one partition that is here."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    end: int
+
+
+async def unread_since_ms(broker: "Broker", places: list[Place]) -> list[int | None]:
+    """When the first unread record of each was written, about; None if all is read."""
+    unread = [(_unread(broker, place), place.committed) for place in places]
+    if not any(part for part, _ in unread):
+        return [None] * len(places)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(None, lambda: [_timestamp(*each) for each in unread])
+
+
+def _unread(broker: "Broker", place: Place) -> FileSlice | None:
+    """Where the first unread batch lies."""
+    found = broker.topics.get(place.topic)
+    if found is None or place.committed >= place.end:
+        return None
+    log = found.partitions[place.partition].log
+    try:
+        return log.read(max(place.committed, log.start_offset), HEADER_SIZE, place.end).file_slice
+    except KafkaError:
+        return None
+
+
+def _timestamp(part: FileSlice | None, offset: int) -> int | None:
+    if part is None:
+        return None
+    try:
+        header = BatchHeader._make(HEADER.unpack(part.file.read(part.position, HEADER_SIZE)))
+    except (KafkaError, OSError, ValueError, StructError):  # deleted or closed in the meantime
+        return None
+    return time_about(header, offset)
