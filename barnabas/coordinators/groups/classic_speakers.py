@@ -9,7 +9,8 @@ Not here: the turning of whole groups (migration.py).
 
 from dataclasses import replace
 
-from barnabas.coordinators.groups.consumer import JOIN, SYNC, ConsumerGroup
+from barnabas.coordinators.groups.attendance import JOIN, SYNC
+from barnabas.coordinators.groups.consumer import ConsumerGroup
 from barnabas.coordinators.groups.consumer_member import ClassicSide, ConsumerMember, Standing
 from barnabas.coordinators.groups.consumer_records import ConsumerRecord
 from barnabas.coordinators.groups.member import Caller

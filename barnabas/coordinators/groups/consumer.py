@@ -1,15 +1,15 @@
 """Decides the membership of one group of the new protocol: who is in, who is out, who may speak.
 
 In: heartbeats of members, deadlines. Out: records to keep, answers, members that must go.
-Always: a member that is silent for its session, or holds on to what it must give up for longer
-than its rebalance timeout, goes; a heartbeat with nothing new costs the same in any group.
-Not here: members of the classic protocol (classic_speakers.py), removing members, which may end
-the group's protocol (consumer_verbs.py).
+Always: a heartbeat with nothing new costs the same in any group.
+Not here: deadlines (attendance.py), members of the classic protocol (classic_speakers.py), removing
+members, which may end the group's protocol (consumer_verbs.py).
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from barnabas.coordinators.groups.attendance import REVOKE, Attendance
 from barnabas.coordinators.groups.consumer_member import (
     AWAY,
     JOINING,
@@ -21,17 +21,11 @@ from barnabas.coordinators.groups.consumer_records import (
     ConsumerRecord,
     EpochValue,
 )
-from barnabas.coordinators.groups.consumer_state import ConsumerState
-from barnabas.coordinators.groups.limits import Limits
-from barnabas.coordinators.groups.member import Caller, TimerKey
+from barnabas.coordinators.groups.member import Caller
 from barnabas.coordinators.groups.reconcile import Owned
-from barnabas.coordinators.groups.states import ConsumerStage
-from barnabas.coordinators.groups.story import Cause, Kind, Story, difference
-from barnabas.coordinators.groups.target import partitions_of
-from barnabas.coordinators.groups.topics import Topics, metadata_hash
+from barnabas.coordinators.groups.topics import metadata_hash
 from barnabas.coordinators.groups.turn import Turn, wait_ms
 from barnabas.coordinators.runtime import Now
-from barnabas.coordinators.timers import Timer, Timers
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -44,89 +38,9 @@ COMMIT_WITH_EPOCH_SINCE = 9  # of OffsetCommit
 # A member that waits for others is asked to come back soon; it need not wait for its turn.
 SOON_MS = 200
 
-SESSION, REVOKE, JOIN, SYNC = "session", "revoke", "join", "sync"
 
-
-class Seat:
-    """The timers of one member, and when it was last heard."""
-
-    __slots__ = ("connection", "heard_ms", "timers")
-
-    def __init__(self) -> None:
-        self.heard_ms = 0
-        self.connection = ""
-        self.timers: dict[str, Timer[TimerKey]] = {}
-
-
-class ConsumerGroup:
-    """One group. `kept` is what the log says of it."""
-
-    type = "consumer"
-    protocol_type = "consumer"
-
-    def __init__(
-        self,
-        kept: ConsumerState,
-        limits: Limits,
-        timers: Timers[TimerKey],
-        topics: Topics,
-        story: Story,
-    ) -> None:
-        self.id = kept.id
-        self.kept = kept
-        self.limits = limits
-        self.story = story
-        self.stale = True  # topics may have changed since its epoch
-        self._topics = topics
-        self._timers = timers
-        self._seats: dict[str, Seat] = {}
-        self._unsettled: dict[str, None] = {}
-        self._contested: dict[str, Cause] = {}  # by member: who else has its instance id
-
-    # To look at
-
-    @property
-    def state(self) -> ConsumerStage:
-        return self.kept.stage
-
-    @property
-    def size(self) -> int:
-        return len(self.kept.members)
-
-    @property
-    def generation(self) -> int:
-        return self.kept.epoch
-
-    def silent_ms(self, member_id: str, now: Now) -> int:
-        seat = self._seats.get(member_id)
-        return 0 if seat is None else now.ms - seat.heard_ms
-
-    @property
-    def is_idle(self) -> bool:
-        return not self.kept.members
-
-    @property
-    def topics(self) -> frozenset[str]:
-        return self.kept.subscribed()
-
-    def subscribes_to(self, topic: str) -> bool:
-        return topic in self.kept.by_topic or any(
-            topic in matched for matched in self.kept.regexes.values()
-        )
-
-    # Coming and going
-
-    def loaded(self, now: Now) -> None:
-        """Sessions count from now."""
-        for member in self.kept.members.values():
-            self._heard(member, now)
-            self._watch_revocation(member, now)
-
-    def end(self) -> None:
-        for seat in self._seats.values():
-            for timer in seat.timers.values():
-                timer.stop()
-        self._seats.clear()
+class ConsumerGroup(Attendance):
+    """One group: its verbs."""
 
     # Heartbeats
 
@@ -310,33 +224,6 @@ class ConsumerGroup:
             self._unseat(member.id)
         return records
 
-    def left(self, member: ConsumerMember, reason: str | None, now: Now) -> None:
-        self.story.happened(self.cause(Kind.LEFT, member, reason or ""), now)
-
-    def emptied(self, now: Now) -> None:
-        """The last one has gone: there is nobody to make targets for."""
-        self.story.joined(self.kept.epoch + 1, 0, None, None, now)
-
-    # Deadlines
-
-    def due(self, kind: str, member_id: str, now: Now) -> ConsumerMember | None:
-        """The member that must go, if that is so."""
-        member = self.kept.members.get(member_id)
-        seat = self._seats.get(member_id)
-        if member is None or seat is None:
-            return None
-        if kind == REVOKE and member.standing is not Standing.UNREVOKED:
-            return None
-        allowed = max(0, member.rebalance_timeout_ms)
-        waited = allowed
-        late = {REVOKE: Kind.LATE_REVOKE, JOIN: Kind.LATE_JOIN, SYNC: Kind.LATE_SYNC}.get(kind)
-        if late is None:
-            late = Kind.LATE_HEARTBEAT
-            allowed, waited = self.session_ms(member), now.ms - seat.heard_ms
-        cause = replace(self.cause(late, member), waited_ms=waited, allowed_ms=allowed)
-        self.story.happened(cause, now)
-        return member
-
     # Commits
 
     def check_commit(
@@ -382,136 +269,11 @@ class ConsumerGroup:
                 f"group {self.id!r} has {limit} members, as many as group.consumer.max.size allows",
             )
 
-    def session_ms(self, member: ConsumerMember) -> int:
-        if member.classic is not None:
-            return member.classic.session_timeout_ms
-        return self.limits.consumer_session_timeout_ms
-
-    def _heard(self, member: ConsumerMember, now: Now) -> None:
-        seat = self._seats.get(member.id)
-        if seat is None:
-            seat = self._seats[member.id] = Seat()
-        seat.heard_ms = now.ms
-        self._start(SESSION, member.id, now.ms + self.session_ms(member))
-
-    def _watch_revocation(self, member: ConsumerMember, now: Now) -> None:
-        """A member of the classic protocol is watched by its join instead."""
-        if member.standing is Standing.UNREVOKED and member.classic is None:
-            self._start(REVOKE, member.id, now.ms + max(0, member.rebalance_timeout_ms))
-        else:
-            self._stop(REVOKE, member.id)
-
-    def _start(self, kind: str, member_id: str, at: int) -> None:
-        timers = self._seats[member_id].timers
-        timer = timers.get(kind)
-        if timer is None:
-            timer = timers[kind] = Timer(TimerKey(kind, self.id, member_id))
-        self._timers.set(timer, at)
-
-    def _stop(self, kind: str, member_id: str) -> None:
-        timer = self._seats[member_id].timers.get(kind)
-        if timer is not None:
-            timer.stop()
-
-    def _runs(self, kind: str, member_id: str) -> bool:
-        timer = self._seats[member_id].timers.get(kind)
-        return timer is not None and timer.at is not None
-
-    def _contest(
-        self, request: ConsumerGroupHeartbeatRequest, code: Code, caller: Caller, now: Now
-    ) -> None:
-        """A member that died may come back under its instance id before its session ends: only
-        when the holder speaks again are there two of them."""
-        holder = self.kept.by_instance(request.instance_id)
-        if holder is None or code not in (
-            Code.UNRELEASED_INSTANCE_ID,
-            Code.FENCED_INSTANCE_ID,
-        ):
-            return
-        twin = Cause(
-            Kind.FENCED,
-            request.member_id,
-            caller.client_id,
-            caller.client_host,
-            instance=request.instance_id or "",
-        )
-        if code is Code.FENCED_INSTANCE_ID:
-            self.story.noted(twin, now)
-        else:
-            self._contested[holder.id] = twin
-
-    def _note_twin(self, member_id: str, now: Now) -> None:
-        twin = self._contested.pop(member_id, None)
-        if twin is not None:
-            self.story.noted(twin, now)
-
-    def _unseat(self, member_id: str) -> None:
-        self._contested.pop(member_id, None)
-        seat = self._seats.pop(member_id, None)
-        if seat is not None:
-            for timer in seat.timers.values():
-                timer.stop()
-
     def _fenced_twin(self, holder: ConsumerMember, member_id: str, instance: str) -> Fenced:
         return Fenced(
             Code.FENCED_INSTANCE_ID,
             f"instance id {instance!r} belongs to member {holder.id!r} now, not to {member_id!r}",
         )
-
-    # The story
-
-    def cause(
-        self,
-        kind: Kind,
-        member: ConsumerMember,
-        reason: str = "",
-        topics: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-    ) -> Cause:
-        seat = self._seats.get(member.id)
-        return Cause(
-            kind,
-            member.id,
-            member.client_id,
-            member.client_host,
-            reason[:255],
-            topics_added=topics[0],
-            topics_dropped=topics[1],
-            instance=member.instance_id or "",
-            connection="" if seat is None else seat.connection,
-        )
-
-    def _tell(self, turn: Turn, now: Now) -> None:
-        member, story = turn.member, self.story
-        if turn.bumped:
-            topics = difference(turn.began.topics, member.topics)
-            if turn.is_new:
-                story.happened(self.cause(Kind.JOINED, member), now)
-            elif turn.resubscribed:
-                story.happened(self.cause(Kind.RESUBSCRIBED, member, topics=topics), now)
-            else:
-                story.happened(Cause(Kind.PARTITIONS_CHANGED), now)
-        elif turn.replaced is not None:
-            story.noted(self.cause(Kind.REPLACED, member), now)
-        if turn.targets is not None:
-            self._unsettled = dict.fromkeys(turn.targets)
-            story.joined(turn.epoch, len(turn.targets), turn.assignor, None, now)
-        if self._unsettled and turn.epoch == turn.target_epoch:
-            self._settle(turn, now)
-
-    def _settle(self, turn: Turn, now: Now) -> None:
-        member = turn.member
-        if not member.has_reached(turn.target_epoch) or member.id not in self._unsettled:
-            return
-        del self._unsettled[member.id]
-        if turn.began.standing is not Standing.UNRELEASED:  # else it is others who were late
-            self.story.arrived(member.id, member.client_id, member.client_host, now)
-        if not self._unsettled:
-            targets = self.kept.targets if turn.targets is None else turn.targets
-            shares = {
-                member_id: tuple(partitions_of(target, self._topics))
-                for member_id, target in targets.items()
-            }
-            self.story.assigned(shares, now)
 
 
 def owned_by(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
