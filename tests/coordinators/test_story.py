@@ -1,8 +1,27 @@
 """Every generation keeps its causes."""
 
-from barnabas.coordinators.groups.story import CAUSES_MAX, CHAPTERS_MAX, Chapter, Kind, Move, Story
+from typing import Any
+
+from barnabas.coordinators.groups.chronicle import SECONDS, Chronicle
+from barnabas.coordinators.groups.story import (
+    CAUSES_MAX,
+    CHAPTERS_MAX,
+    LEAVERS_MAX,
+    NOTES_MAX,
+    Cause,
+    Chapter,
+    Kind,
+    Move,
+    Story,
+    difference,
+    is_late_poll,
+)
+from barnabas.coordinators.groups.words import in_words, why
+from barnabas.coordinators.runtime import Now
 from barnabas.model.ids import TopicPartition
 from tests.coordinators.world import World, assignment
+
+PLACE = "10.0.0.1:4711"
 
 
 def story(world: World) -> Story:
@@ -116,3 +135,147 @@ def test_a_story_does_not_grow_without_end() -> None:
         world.new()
     assert len(last(world).causes) == CAUSES_MAX
     assert last(world).more_causes == 5
+
+
+def at(ms: int) -> Now:
+    return Now(ms, ms)
+
+
+def tell(told: Story, *causes: Cause, ms: int = 0) -> None:
+    """One whole rebalance."""
+    for cause in causes:
+        told.happened(cause, at(ms))
+    told.joined(1, 1, "range", "a", at(ms))
+    told.assigned({"a": b""}, at(ms))
+
+
+def test_a_member_that_returns_on_its_connection_has_lived_on() -> None:
+    """Not a restart: a process that ends closes its connections."""
+    told = Story()
+    tell(told, Cause(Kind.LEFT, "a", connection=PLACE), ms=1_000)
+    tell(told, Cause(Kind.JOINED, "b", connection="10.0.0.1:9999"), ms=2_000)
+    tell(told, Cause(Kind.JOINED, "c", connection=PLACE), ms=6_000)
+    tell(told, Cause(Kind.JOINED, "d", connection=PLACE), ms=7_000)
+    kinds = [(chapter.causes[0].kind, chapter.causes[0].waited_ms) for chapter in told.chapters]
+    assert kinds == [(Kind.LEFT, 0), (Kind.JOINED, 0), (Kind.RETURNED, 5_000), (Kind.JOINED, 0)]
+
+
+def test_those_who_left_are_not_remembered_without_end() -> None:
+    told = Story()
+    for port in range(LEAVERS_MAX + 1):
+        tell(told, Cause(Kind.LEFT, "a", connection=f"h:{port}"))
+    tell(told, Cause(Kind.JOINED, "a", connection="h:0"))
+    tell(told, Cause(Kind.JOINED, "a", connection="h:1"))
+    assert [chapter.causes[0].kind for chapter in told.chapters][-2:] == [
+        Kind.JOINED,
+        Kind.RETURNED,
+    ]
+
+
+def test_a_client_that_says_why_it_leaves_is_believed() -> None:
+    assert is_late_poll("consumer poll timeout has expired.")
+    assert is_late_poll("max.poll.interval.ms exceeded")
+    assert not is_late_poll("the consumer is being closed")
+    assert not is_late_poll(None)
+
+
+def test_the_last_to_join_is_who_the_others_waited_for() -> None:
+    world = World()
+    (one, two), _ = world.stable(2)
+    third, _ = world.new()
+    world.advance(1_000)
+    world.join(two)
+    world.advance(4_000)
+    world.join(one)
+    last_one = last(world).last
+    assert last_one is not None
+    assert (last_one.member, last_one.after_ms) == (one, 5_000)
+    assert third != one
+
+
+def test_a_static_member_that_comes_back_in_peace_is_a_note() -> None:
+    world = World()
+    first = world.join(instance="i")
+    world.advance(9_000)
+    old = first.response.member_id
+    world.share_out([old], first.response.generation_id)
+    back = world.join(instance="i")
+    told = story(world)
+    assert [(note.cause.kind, note.cause.instance) for note in told.notes] == [(Kind.REPLACED, "i")]
+    assert len(told.chapters) == 1
+    # The one it replaced was not gone after all.
+    world.heartbeat(old, back.response.generation_id, instance="i")
+    world.heartbeat(old, back.response.generation_id, instance="i")
+    note = told.notes[-1]
+    assert (note.cause.kind, note.cause.member, note.times) == (Kind.FENCED, old, 2)
+
+
+def test_notes_do_not_grow_without_end() -> None:
+    told = Story()
+    for number in range(NOTES_MAX + 5):
+        told.noted(Cause(Kind.REPLACED, str(number)), at(number))
+    assert len(told.notes) == NOTES_MAX
+
+
+def test_all_stories_together_stay_within_their_bound() -> None:
+    """The oldest chapters go first, whosever they are."""
+    chronicle = Chronicle(bytes_max=10_000)
+    old, new = Story(group="old", ledger=chronicle), Story(group="new", ledger=chronicle)
+    tell(old, Cause(Kind.JOINED, "a"))
+    for _ in range(30):
+        tell(new, Cause(Kind.JOINED, "a" * 500))
+    assert not old.chapters
+    assert 5 <= len(new.chapters) < 10
+    assert chronicle.bytes <= 10_000
+    assert chronicle.rebalances[Kind.JOINED] == 31
+    assert [told.group for told in chronicle.take()] == ["old"] + ["new"] * 30
+    assert chronicle.take() == []
+
+
+def test_phases_are_counted_in_buckets() -> None:
+    chronicle = Chronicle()
+    told = Story(ledger=chronicle)
+    told.happened(Cause(Kind.JOINED), at(0))
+    told.joined(1, 1, "range", "a", at(3_000))
+    told.assigned({}, at(3_020))
+    assert chronicle.join.counts[SECONDS.index(3.0)] == 1
+    assert chronicle.sync.counts[SECONDS.index(0.05)] == 1
+    assert (chronicle.join.sum_s, chronicle.sync.sum_s) == (3.0, 0.02)
+    told.happened(Cause(Kind.JOINED), at(4_000))
+    told.joined(2, 1, "range", "a", at(4_000))
+    told.happened(Cause(Kind.LEFT), at(5_000))
+    assert chronicle.overtaken == 1
+
+
+def test_topics_of_a_subscription_are_told_up_to_a_limit() -> None:
+    added, dropped = difference(["a"], [f"t{number}" for number in range(1_000)])
+    assert (len(added), dropped) == (20, ("a",))
+
+
+def test_causes_read_as_sentences() -> None:
+    def by(kind: Kind, **given: Any) -> Cause:
+        return Cause(kind, "c-1", "c", "/10.0.0.1", **given)
+
+    said = {
+        in_words(by(Kind.JOINED)): "c-1 at 10.0.0.1 joined",
+        in_words(Cause(Kind.JOINED, "1", "c")): "c (1) joined",
+        in_words(by(Kind.LEFT, reason="closed")): "c-1 at 10.0.0.1 left: closed",
+        in_words(
+            by(Kind.LATE_HEARTBEAT, waited_ms=45_200, allowed_ms=45_000)
+        ): "c-1 at 10.0.0.1 sent no heartbeat for 45.2 s; its session timeout is 45 s",
+        in_words(
+            by(Kind.REPLACED, instance="i")
+        ): "c-1, instance i at 10.0.0.1 came back under its instance id",
+        in_words(
+            by(Kind.RESUBSCRIBED, topics_added=("t", "u"), topics_dropped=("v",))
+        ): "c-1 at 10.0.0.1 changed its subscription or protocols, added t, u, dropped v",
+        in_words(Cause(Kind.NOT_STORED)): "the log did not take the assignment",
+    }
+    for sentence, expected in said.items():
+        assert sentence == expected
+
+
+def test_why_names_the_first_cause_and_counts_the_others() -> None:
+    chapter = Chapter(at(0), [Cause(Kind.JOINED, "a"), Cause(Kind.LEFT, "b")], more_causes=3)
+    assert why(chapter) == "a joined, and 4 more"
+    assert why(Chapter(at(0))) == "for no cause that is known"
