@@ -15,7 +15,7 @@ from barnabas.client.blocking.net import run
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check
 from barnabas.config.client import OPTIONS
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, Offsets
@@ -37,7 +37,10 @@ _NEVER_IGNORED = ("sasl.", "security.", "ssl.")
 _COMMIT_BY_NAME_MAX = 9  # the last version of OffsetCommit that names topics
 _FETCH_ONE_GROUP_MAX = 7  # the last version of OffsetFetch that asks for one group
 
+_VIEW_AGE_S_MAX = 60.0
+
 _opened: dict[tuple[tuple[str, str], ...], Cluster] = {}
+_looked_at: dict[Cluster, float] = {}
 
 
 def opened(client: Mapping[str, str]) -> Cluster:
@@ -46,7 +49,30 @@ def opened(client: Mapping[str, str]) -> Cluster:
     cluster = _opened.get(key)
     if cluster is None:
         cluster = _opened[key] = open_cluster(known_options(client), {})
+        _looked_at[cluster] = time.monotonic()
+    elif time.monotonic() - _looked_at[cluster] > _VIEW_AGE_S_MAX:
+        look_again(cluster)
     return cluster
+
+
+def look_again(cluster: Cluster) -> None:
+    """Take a new picture of the topics known so far; an old one will do if nobody answers."""
+    _looked_at[cluster] = time.monotonic()
+    cluster.drop_closed()
+    try:
+        run(cluster.refresh())
+    except Retriable:
+        cluster.drop_closed()
+
+
+def look_for(cluster: Cluster, partitions: Iterable[TopicPartition]) -> None:
+    """Partitions that have come since the last picture are looked for in a new one."""
+    view = cluster.known
+    for at in partitions:
+        topic = view.topics.get(at.topic) if view is not None else None
+        if topic is not None and at.partition not in [known.number for known in topic.partitions]:
+            look_again(cluster)
+            return
 
 
 def known_options(client: Mapping[str, str]) -> dict[str, str]:
@@ -143,6 +169,7 @@ class Brokers:
     def _offsets(self, times: Mapping[TopicPartition, int]) -> Offsets:
         if not times:
             return {}
+        look_for(self._cluster, times)
         found = self._admin.offsets(times, committed_only=self.committed_only)
         return {at: answer.offset for at, answer in found.items()}
 

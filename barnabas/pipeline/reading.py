@@ -18,7 +18,7 @@ from barnabas.client.errors import partition_error
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.model.ports import FileSlice
-from barnabas.pipeline.cluster import opened
+from barnabas.pipeline.cluster import look_again, look_for, opened
 from barnabas.pipeline.errors import DataLoss, PipelineError
 from barnabas.pipeline.offsets import OffsetRange
 from barnabas.wire.batch import CONTROL, BatchHeader
@@ -54,8 +54,9 @@ class Task:
 
 
 def read_task(task: Task) -> Iterator["pyarrow.RecordBatch"]:
-    reading = _Reading(task, opened(dict(task.client)))
-    yield from reading.batches()
+    cluster = opened(dict(task.client))
+    look_for(cluster, [task.range.at])
+    yield from _Reading(task, cluster).batches()
 
 
 class _Reading:
@@ -190,7 +191,7 @@ class _Reading:
                 raise PipelineError(f"{problem} (waited {self._task.poll_timeout_ms} ms)")
             if wait_ms:
                 time.sleep(wait_ms / 1000)
-                self._refresh()
+                look_again(self._cluster)
 
     async def _received(self, ahead: Any) -> PartitionData:
         response: FetchResponse = await (ahead or await self._send(self._position))
@@ -203,13 +204,6 @@ class _Reading:
                     raise partition_error(answer.error_code, about=about)
                 return answer
         raise Retriable(Code.UNKNOWN_SERVER_ERROR, f"{self._at} is missing in the answer")
-
-    def _refresh(self) -> None:
-        self._cluster.drop_closed()
-        try:
-            run(self._cluster.refresh())
-        except Retriable:
-            self._cluster.drop_closed()
 
     def _skips_what_is_gone(self, problem: InvalidRequest) -> bool:
         """Go on where there is something; False if there is nothing. Or say that data is lost."""

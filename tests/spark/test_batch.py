@@ -60,7 +60,7 @@ def test_every_row_and_column_is_the_same(spark: Any, servers: str, numbers: str
 def test_batches_of_every_codec_are_read(spark: Any, servers: str, topic: str) -> None:
     create(servers, topic)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-        produce(servers, topic, range(100), **{"compression.type": codec})
+        produce(servers, topic, range(100), options={"compression.type": codec})
     assert len(agreed(spark, servers, {"subscribe": topic})) == 500
 
 

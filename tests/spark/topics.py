@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
-HEADERS = [("origin", b"test"), ("empty", None)]
+HEADERS: list[tuple[str, str | bytes | None]] = [("origin", b"test"), ("empty", None)]
 
 
 def create(servers: str, topic: str, partitions: int = 3) -> None:
@@ -20,7 +20,8 @@ def grow(servers: str, topic: str, partitions: int) -> None:
 
 
 def delete(servers: str, topic: str) -> None:
-    AdminClient({"bootstrap.servers": servers}).delete_topics([topic])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.delete_topics([topic])[topic].result(30)
 
 
 def cut(servers: str, topic: str, partition: int, before: int) -> None:
@@ -32,10 +33,10 @@ def cut(servers: str, topic: str, partition: int, before: int) -> None:
 
 
 def produce(
-    servers: str, topic: str, numbers: Iterable[int], *, first_ms: int = 0, **options: Any
+    servers: str, topic: str, numbers: Iterable[int], *, first_ms: int = 0, options: Any = None
 ) -> None:
     """Record n goes to partition n % 3, at `first_ms` + n seconds if that is given."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, **options})
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, **(options or {})})
     for number in numbers:
         producer.produce(
             topic,

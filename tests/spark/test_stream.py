@@ -1,0 +1,199 @@
+"""Streams: the same batches as Spark's own source, and a query that is a consumer group."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.topics import committed, create, delete, grow, produce
+
+FORMATS = ("barnabas", "kafka")
+
+
+def stream(spark: Any, name: str, servers: str, topic: str, **options: str) -> Any:
+    return (
+        spark.readStream.format(name)
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
+        .options(**{"startingOffsets": "earliest", **options})
+        .load()
+    )
+
+
+def run(rows: Any, out: Path) -> list[Any]:
+    """All there is, into Parquet; what Spark says of each batch."""
+    query = (
+        rows.writeStream.format("parquet")
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(out / "rows"))
+    )
+    assert query.awaitTermination(100)
+    return [progress for progress in query.recentProgress if progress.numInputRows]
+
+
+def found(spark: Any, out: Path) -> list[tuple[int, int]]:
+    rows = spark.read.parquet(str(out / "rows")).select("partition", "offset").collect()
+    return sorted((row.partition, row.offset) for row in rows)
+
+
+@pytest.mark.usefixtures("both_formats")
+def test_both_make_the_same_batches_of_what_is_available(
+    spark: Any, servers: str, topic: str, tmp_path: Path
+) -> None:
+    create(servers, topic)
+    produce(servers, topic, range(301))
+    batches = []
+    for name in FORMATS:
+        read = stream(spark, name, servers, topic, maxOffsetsPerTrigger="100")
+        done = run(read, tmp_path / name)
+        batches.append([(p.numInputRows, json.loads(p.sources[0].endOffset)) for p in done])
+    assert batches[0] == batches[1]
+    assert len(batches[0]) == 4
+    assert found(spark, tmp_path / "barnabas") == found(spark, tmp_path / "kafka")
+
+
+@pytest.mark.usefixtures("both_formats")
+def test_a_query_goes_on_where_it_stopped_and_finds_new_partitions(
+    spark: Any, servers: str, topic: str, tmp_path: Path
+) -> None:
+    create(servers, topic, 2)
+    produce(servers, topic, [n for n in range(30) if n % 3 < 2])
+    for name in FORMATS:
+        run(stream(spark, name, servers, topic), tmp_path / name)
+    grow(servers, topic, 3)
+    produce(servers, topic, range(30))
+    for name in FORMATS:
+        run(stream(spark, name, servers, topic), tmp_path / name)
+    rows = found(spark, tmp_path / "barnabas")
+    assert rows == found(spark, tmp_path / "kafka")
+    assert rows == [(p, n) for p, count in ((0, 20), (1, 20), (2, 10)) for n in range(count)]
+
+
+def test_a_topic_that_is_gone_stops_a_query_with_one_line(
+    spark: Any, our_broker: Any, topic: str, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    servers = our_broker.bootstrap_servers
+    create(servers, topic)
+    produce(servers, topic, range(30))
+    run(stream(spark, "barnabas", servers, topic), tmp_path)
+    delete(servers, topic)
+    create(servers, topic)
+    produce(servers, topic, range(3))
+    with pytest.raises(StreamingQueryException, match="Set failOnDataLoss to false") as stopped:
+        run(stream(spark, "barnabas", servers, topic), tmp_path)
+    assert "Traceback" not in str(stopped.value)
+    assert "\tat " not in str(stopped.value)
+
+
+def test_a_query_is_a_group(spark: Any, servers: str, topic: str, tmp_path: Path) -> None:
+    create(servers, topic)
+    produce(servers, topic, range(90))
+    group = f"group-of-{topic}"
+    read = stream(
+        spark, "barnabas", servers, topic, maxOffsetsPerTrigger="30", **{"group.id": group}
+    )
+    run(read, tmp_path)
+    assert committed(servers, group, topic) == [30, 30, 30]
+
+
+@pytest.mark.usefixtures("both_formats")
+def test_a_listener_makes_a_group_of_a_query_of_sparks_own_source(
+    spark: Any, servers: str, topic: str, tmp_path: Path
+) -> None:
+    from barnabas.pipeline import GroupListener
+
+    create(servers, topic)
+    produce(servers, topic, range(60))
+    group = f"group-of-{topic}"
+    listener = GroupListener(servers, group=group)
+    spark.streams.addListener(listener)
+    try:
+        run(stream(spark, "kafka", servers, topic), tmp_path)
+        deadline = time.monotonic() + 30
+        while committed(servers, group, topic) != [20, 20, 20]:
+            assert time.monotonic() < deadline, "the listener has not committed"
+            time.sleep(0.1)
+    finally:
+        spark.streams.removeListener(listener)
+
+
+def test_every_row_of_a_stream_is_written_in_order(
+    spark: Any, servers: str, topic: str, tmp_path: Path
+) -> None:
+    copy = f"{topic}-copy"
+    create(servers, topic)
+    create(servers, copy)
+    produce(servers, topic, range(300))
+    read = stream(
+        spark, "barnabas", servers, topic, maxOffsetsPerTrigger="90", includeHeaders="true"
+    )
+    query = (
+        read.select("key", "value", "headers", "partition", "timestamp")
+        .writeStream.format("barnabas")
+        .option("kafka.bootstrap.servers", servers)
+        .option("topic", copy)
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(100)
+    same = ["partition", "offset", "key", "value", "headers", "timestamp"]
+    tables = []
+    for name in (topic, copy):
+        rows = (
+            spark.read.format("barnabas")
+            .option("kafka.bootstrap.servers", servers)
+            .options(subscribe=name, includeHeaders="true")
+            .load()
+            .select(same)
+            .collect()
+        )
+        tables.append(sorted(rows, key=lambda row: (row.partition, row.offset)))
+    assert tables[0] == tables[1]
+
+
+def test_a_batch_that_failed_is_read_again_and_nothing_is_left_out(
+    spark: Any, our_broker: Any, topic: str, tmp_path: Path
+) -> None:
+    """The query begins at the end of the topic, fails in its first batch, and starts again."""
+    from pyspark.errors import StreamingQueryException
+
+    servers = our_broker.bootstrap_servers
+    create(servers, topic, 1)
+    begin = {"startingOffsets": "latest", "group.id": f"group-of-{topic}"}
+    seen: list[int] = []
+    failing = True
+
+    def take(rows: Any, batch: int) -> None:
+        numbers = [row.offset for row in rows.select("offset").collect()]
+        if failing and numbers:
+            raise RuntimeError("the sink is away")
+        seen.extend(numbers)
+
+    def start() -> Any:
+        read = stream(spark, "barnabas", servers, topic, **begin)
+        writer = read.writeStream.foreachBatch(take)
+        return writer.option("checkpointLocation", str(tmp_path)).start()
+
+    query = start()
+    deadline = time.monotonic() + 60
+    while committed(servers, f"group-of-{topic}", topic, 1) != [0]:
+        assert time.monotonic() < deadline, "the query has not begun"
+    producer_rows = [0, 3, 6]
+    produce(servers, topic, producer_rows)
+    with pytest.raises(StreamingQueryException):
+        query.awaitTermination(60)
+    produce(servers, topic, [9])
+    failing = False
+    query = start()
+    while len(seen) < 4:
+        assert time.monotonic() < deadline + 60, seen
+        assert query.exception() is None
+        time.sleep(0.05)
+    query.stop()
+    assert sorted(seen) == [0, 1, 2, 3]
