@@ -22,6 +22,8 @@ cdef class Batch(RecordWriter):
     cdef public Queue queue
     cdef public long long created_at
     cdef public long long attempts
+    cdef public long long node
+    cdef public bint unsure
     cdef public long long sequence
     cdef public long long producer_id
     cdef public long long epoch

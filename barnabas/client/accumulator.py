@@ -76,6 +76,8 @@ class Batch(RecordWriter):
         self.queue = queue
         self.created_at = now
         self.attempts = 0
+        self.node = -1  # the broker it was last sent to
+        self.unsure = False  # may have been written by an attempt that was not answered
         self.sequence = -1
         self.producer_id = -1
         self.epoch = -1

@@ -40,6 +40,15 @@ _STALE = frozenset(
         Code.REQUEST_TIMED_OUT,
     }
 )
+_MAYBE_WRITTEN = frozenset(
+    {
+        Code.UNKNOWN_SERVER_ERROR,
+        Code.REQUEST_TIMED_OUT,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.KAFKA_STORAGE_ERROR,
+        Code.NETWORK_EXCEPTION,
+    }
+)
 
 
 class Rules(NamedTuple):
@@ -149,6 +158,7 @@ class Outbox:
         if batch.data is None:
             batch.data = _encoded(batch, self.rules.codec)
         batch.attempts += 1
+        batch.node = queue.leader
         queue.flying.append(batch)
         return batch
 
@@ -166,7 +176,6 @@ class Outbox:
                     Code.REQUEST_TIMED_OUT,
                     f"{_name(queue)}: not written within delivery.timeout.ms={limit}{said}",
                 ),
-                written=batch.attempts > 0,
             )
 
     # --- answers ---
@@ -184,6 +193,7 @@ class Outbox:
             answer = answers.get((queue.topic, queue.partition))
             queue.flying.remove(batch)
             if answer is None:
+                batch.unsure = True
                 why = Corrupt(f"{_name(queue)} is missing in the answer")
                 self._again(batch, why, now)
             elif answer.error_code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
@@ -198,10 +208,11 @@ class Outbox:
         for batch in outgoing.batches:
             queue = _queue_of(batch)
             queue.flying.remove(batch)
+            batch.unsure = True
             if isinstance(problem, Retriable | Corrupt):
                 self._again(batch, problem, now)
             else:
-                self._give_up(batch, problem, written=True)
+                self._give_up(batch, problem)
         self._stale = True
         self.announce()
 
@@ -235,8 +246,14 @@ class Outbox:
             self._split(batch)
             return
         why = partition_error(code, answer.error_message, about=_name(queue))
+        if code in _MAYBE_WRITTEN:
+            batch.unsure = True
         if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
+            if self.rules.idempotent and sequences.is_behind(queue, batch):
+                self._written(batch, -1, -1)  # so long ago that the broker knows it no more
+                return
             why = Retriable(why.code, why.detail)
+            batch.unsure = False  # had it been written, the broker would know its numbers
             if self.rules.idempotent and sequences.is_next(queue, batch):
                 queue.lost = True
         elif code == Code.MESSAGE_TOO_LARGE:
@@ -245,7 +262,7 @@ class Outbox:
         if isinstance(why, Retriable):
             self._again(batch, why, now)
         else:
-            self._give_up(batch, why, written=False)
+            self._give_up(batch, why)
 
     def _again(self, batch: Batch, why: KafkaError, now: int) -> None:
         queue = _queue_of(batch)
@@ -253,7 +270,7 @@ class Outbox:
         if why.code in _STALE:
             self._stale = True
         if batch.attempts > self.rules.retries_max:
-            self._give_up(batch, why, written=True)
+            self._give_up(batch, why)
             return
         bound = min(self.rules.backoff_ms << min(queue.retries, 20), self.rules.backoff_ms_max)
         queue.retries += 1
@@ -261,11 +278,10 @@ class Outbox:
         sequences.requeue(queue, batch)
         self.accumulator.active[queue] = None
 
-    def _give_up(self, batch: Batch, why: KafkaError, *, written: bool) -> None:
-        """`written`: it may have been, so that its sequence numbers are spent."""
+    def _give_up(self, batch: Batch, why: KafkaError) -> None:
         queue = _queue_of(batch)
         if batch.sequence >= 0:
-            if written:
+            if batch.unsure:
                 queue.lost = True
             else:
                 queue.gap = True
@@ -286,6 +302,7 @@ class Outbox:
                 part.append(record.key, record.value, record.headers, record.timestamp)
             part.serial = (*batch.serial, place)
             part.attempts = batch.attempts
+            part.unsure = batch.unsure
             part.producer_id, part.epoch = batch.producer_id, batch.epoch
             if batch.sequence >= 0:
                 part.sequence = sequences.after(batch.sequence, place * middle)
@@ -394,7 +411,7 @@ class Outbox:
                 batch = queue.waiting.popleft()
                 if batch is queue.open:
                     queue.open = None
-                self._give_up(batch, problem, written=False)
+                self._give_up(batch, problem)
         self.announce()
 
     def unreachable(self, node: int, problem: KafkaError) -> None:

@@ -5,9 +5,11 @@ and first sequence number.
 Always: the numbers of a partition have no gap within an epoch; a batch is sent again with the
 numbers it had, unless it is known that it was not written.
 
-A gap: a batch was refused for good. Those behind it move up, once none of them is under way.
+A gap: a batch was refused for good. Those behind it move up.
 A loss: a batch was given up that may have been written, or the broker has forgotten the producer.
 Only a new epoch, in which numbers start at 0, is safe (what Kafka's own client does, KIP-360).
+Either waits until each batch behind it is known not to be written: one whose answer was lost
+(`unsure`) is first sent once more with the numbers it had.
 """
 
 from collections.abc import Iterable
@@ -49,11 +51,14 @@ def number(queue: Queue, batch: Batch) -> None:
 
 
 def follows(queue: Queue, batch: Batch) -> bool:
-    """May it leave behind those under way? One to be sent again may have to wait for them."""
-    if not queue.flying or batch.sequence < 0:
+    """May it leave behind those under way? One to be sent again may have to wait for them, and
+    so do all when the leader has changed: two connections keep no order."""
+    if not queue.flying:
         return True
     last = queue.flying[-1]
-    return after(last.sequence, last.count) == batch.sequence
+    if last.node != queue.leader:
+        return False
+    return batch.sequence < 0 or after(last.sequence, last.count) == batch.sequence
 
 
 def requeue(queue: Queue, batch: Batch) -> None:
@@ -75,6 +80,13 @@ def acknowledged(queue: Queue, batch: Batch) -> None:
         queue.acknowledged = end
 
 
+def is_behind(queue: Queue, batch: Batch) -> bool:
+    """One after it is known to be written, and so is it."""
+    if (batch.producer_id, batch.epoch) != (queue.producer_id, queue.epoch):
+        return False
+    return (queue.acknowledged - after(batch.sequence, batch.count)) % _COUNT < _COUNT // 2
+
+
 def is_next(queue: Queue, batch: Batch) -> bool:
     """All before it is written: an answer that something is missing means a loss."""
     return (batch.producer_id, batch.epoch) == (
@@ -87,8 +99,9 @@ def renumber(queue: Queue, identity: Identity) -> bool:
     """Mend gaps and losses; False while that must wait for those under way."""
     if queue.producer_id == identity.producer_id and not queue.gap and not queue.lost:
         return True
-    if queue.flying:
-        return False
+    if queue.flying or any(batch.unsure for batch in queue.waiting):
+        # Those that are unsure are numbered, and numbered ones are in front.
+        return queue.waiting[0].unsure
     same = queue.producer_id == identity.producer_id
     if same and queue.lost and queue.epoch >= identity.epoch:
         identity.bump()
