@@ -40,6 +40,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 LOAD_BYTES = 1 << 20
 LOAD_SLICE_S = 0.004
 LOAD_WAIT_S_MAX = 0.5
+# Before the first generation of a group: members that start together come within moments. A member
+# that was alone in a generation hears of the others only at its next heartbeat, seconds later.
+LULL_MS = 100
 
 Reply = Message | Later[Message]
 Verb = Callable[[GroupShard, Caller, Now], Outcome[Record]]
@@ -181,7 +184,7 @@ class Coordination:
             session_timeout_ms_min=config.group_min_session_timeout_ms,
             session_timeout_ms_max=config.group_max_session_timeout_ms,
             members_max=config.group_max_size,
-            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            initial_rebalance_delay_ms=max(config.group_initial_rebalance_delay_ms, LULL_MS),
             offset_metadata_chars_max=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
             consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,

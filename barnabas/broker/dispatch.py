@@ -57,6 +57,7 @@ HANDLERS = {
     74: "list_config_resources",
     75: "describe_topic_partitions",
     20_000: "group_story",
+    20_001: "log_story",
 }
 _DATA = (0, 1)  # Produce and Fetch
 FINISH_S_MAX = 5.0
@@ -110,9 +111,11 @@ class Dispatcher:
         return self._run(answer, connection, header)
 
     async def finish(self) -> None:
-        """Wait for the requests that are being worked on."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=FINISH_S_MAX)
+        """Wait for the requests that are being worked on, and for those that follow them."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FINISH_S_MAX
+        while self._tasks and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(self._tasks, timeout=left)
 
     def _find_route(self, key: int, version: int) -> Route:
         name = HANDLERS.get(key)

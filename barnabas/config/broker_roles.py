@@ -67,7 +67,8 @@ class RoleOptions(Config):
         "group.initial.rebalance.delay.ms",
         Milliseconds(min=0, bits=32),
         3_000,
-        "How long the first rebalance of an empty group waits for more members.",
+        "How long the first rebalance of an empty group waits for more members: at least for a "
+        "lull of 100 ms.",
         honoured=True,
     )
     group_min_session_timeout_ms = _role(
