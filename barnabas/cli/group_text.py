@@ -84,8 +84,7 @@ def _moved(chapter: ToldChapter, report: GroupReport) -> str:
         return ""
 
     def name(id_: str | None) -> str:
-        member = report.member(id_)
-        return "nobody" if id_ is None else member.name if member is not None else id_
+        return "nobody" if id_ is None else report.name_of(id_)
 
     moves = [
         f"{move.topic}-{move.partition} from {name(move.before)} to {name(move.after)}"
@@ -260,7 +259,6 @@ def _lag(report: GroupReport) -> str:
 
 
 def _shown(partition: PartitionReport, report: GroupReport) -> Row:
-    owner = report.member(partition.owner)
     catch_up = ""
     if partition.lag and partition.catch_up_ms is not None:
         catch_up = duration(partition.catch_up_ms)
@@ -274,5 +272,5 @@ def _shown(partition: PartitionReport, report: GroupReport) -> Row:
         "lag": "-" if partition.lag is None else partition.lag,
         "behind": duration(partition.unread_ms) if partition.lag and partition.unread_ms else "",
         "catch_up": catch_up,
-        "owner": "" if owner is None else owner.name,
+        "owner": "" if partition.owner is None else report.name_of(partition.owner),
     }

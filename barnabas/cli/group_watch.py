@@ -3,6 +3,7 @@
 On a terminal the description is drawn again and again; elsewhere each change is one line.
 """
 
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,9 @@ def _draw(report: "GroupReport") -> None:
     text = description(report)
     for finding in diagnose(report):
         text += f"\n{finding.severity.value}: {finding.name}: {finding.text}\n"
-    click.echo(f"{HOME_AND_CLEAR}{iso_time(report.now_ms)}\n{text}", nl=False)
+    lines = f"{iso_time(report.now_ms)}\n{text}".splitlines()
+    height = shutil.get_terminal_size().lines - 1
+    click.echo(HOME_AND_CLEAR + "\n".join(lines[:height]))
 
 
 def _tell(report: "GroupReport", shown: dict[str, Any], output: str) -> dict[str, Any]:

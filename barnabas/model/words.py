@@ -1,4 +1,9 @@
-"""Times as a person would say them."""
+"""Times and names as a person would say them."""
+
+import re
+
+_UUID = re.compile(r"-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_SHORT = 8
 
 
 def duration(ms: int) -> str:
@@ -14,3 +19,11 @@ def duration(ms: int) -> str:
             return f"{whole} {name}" + (f" {rest // small} {under}" if rest >= small else "")
     whole, rest = divmod(seconds, 60)
     return f"{whole} min" + (f" {rest} s" if rest else "")
+
+
+def short_member(member: str, client: str) -> str:
+    """A member by its client, and as much of its id as tells it from others: worker-9f240110."""
+    shortened = _UUID.sub(r"-\1", member)
+    if not client or shortened.startswith(f"{client}-"):
+        return shortened
+    return f"{client}-{member[:_SHORT]}"

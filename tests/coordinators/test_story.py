@@ -258,7 +258,7 @@ def test_causes_read_as_sentences() -> None:
 
     said = {
         in_words(by(Kind.JOINED)): "c-1 at 10.0.0.1 joined",
-        in_words(Cause(Kind.JOINED, "1", "c")): "c (1) joined",
+        in_words(Cause(Kind.JOINED, "Uw3rTg0qQmS", "c")): "c-Uw3rTg0q joined",
         in_words(by(Kind.LEFT, reason="closed")): "c-1 at 10.0.0.1 left: closed",
         in_words(
             by(Kind.LATE_HEARTBEAT, waited_ms=45_200, allowed_ms=45_000)

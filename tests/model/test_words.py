@@ -1,8 +1,8 @@
-"""Times as a person would say them."""
+"""Times and names as a person would say them."""
 
 import pytest
 
-from barnabas.model.words import duration
+from barnabas.model.words import duration, short_member
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,18 @@ from barnabas.model.words import duration
 )
 def test_a_duration_is_said_as_shortly_as_it_can_be(ms: int, text: str) -> None:
     assert duration(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("member", "client", "text"),
+    [
+        ("worker-9f240110-13e2-4abe-93bd-31de7269a880", "worker", "worker-9f240110"),
+        ("i-9f240110-13e2-4abe-93bd-31de7269a880", "worker", "worker-i-9f2401"),
+        ("H1bSiJIYQCG2U4mNd95gNQ", "worker", "worker-H1bSiJIY"),
+        ("H1bSiJIYQCG2U4mNd95gNQ", "", "H1bSiJIYQCG2U4mNd95gNQ"),
+    ],
+)
+def test_a_member_is_known_by_its_client_and_a_little_of_its_id(
+    member: str, client: str, text: str
+) -> None:
+    assert short_member(member, client) == text

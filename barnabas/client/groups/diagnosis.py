@@ -11,7 +11,7 @@ from barnabas.client.groups import lag_rules, member_rules
 from barnabas.client.groups.finding import Finding, Severity
 from barnabas.client.groups.report import GroupReport
 
-RULES = (*member_rules.RULES, *lag_rules.RULES)
+RULES = (lag_rules.no_members, *member_rules.RULES, *lag_rules.RULES)
 _ORDER = {Severity.PROBLEM: 0, Severity.WARNING: 1}
 
 

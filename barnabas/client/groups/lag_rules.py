@@ -5,7 +5,7 @@ commits stand still, more comes in than is read, records were gone before they w
 from collections.abc import Iterator
 
 from barnabas.client.groups.finding import Finding, problem, warning
-from barnabas.client.groups.member_rules import poll_interval
+from barnabas.client.groups.member_rules import away
 from barnabas.client.groups.report import GroupReport, PartitionReport
 from barnabas.client.groups.words import count, listed, per_second
 from barnabas.model.ids import TopicPartition
@@ -19,8 +19,8 @@ PACE_MS_MIN = 1_000
 
 
 def no_members(report: GroupReport) -> Iterator[Finding]:
-    if report.members or not report.lag or any(poll_interval(report)):
-        return  # (one that is only away will be back)
+    if report.members or not report.lag or away(report):
+        return  # (one that is only away is told of by another rule)
     came = sum(p.pace.produced for p in report.partitions if p.pace is not None)
     ms = max((p.pace.ms for p in report.partitions if p.pace is not None), default=0)
     since = [p.committed_ago_ms for p in report.partitions if p.committed_ago_ms is not None]
@@ -89,13 +89,14 @@ def uneven(report: GroupReport) -> Iterator[Finding]:
         and len(report.members) > 1
         and by_owner[top_owner] >= SHARE * total
         and _has_fair_share(report, top_owner)
+        and not _just_taken_over(report, worst)
     ):
         member = report.member(top_owner)
         behind = [p.at for p in lagging if p.owner == top_owner]
         assert member is not None
         yield problem(
             "slow-member",
-            f"{member.name} at {member.host.removeprefix('/')} has"
+            f"{report.name_of(top_owner)} at {member.host.removeprefix('/')} has"
             f" {_percent(by_owner[top_owner], total)} of the lag"
             f" ({count(by_owner[top_owner], 'record')}, in {listed(behind)}) although it gets no"
             " more records than the others",
@@ -115,6 +116,15 @@ def _has_fair_share(report: GroupReport, owner: str) -> bool:
     of = sum(weights[p.at] for p in report.partitions if p.owner == owner)
     owners = {p.owner for p in report.partitions if p.owner is not None}
     return of <= HOT * sum(weights.values()) / max(1, len(owners))
+
+
+def _just_taken_over(report: GroupReport, partition: PartitionReport) -> bool:
+    """The lag may be that of its owner before."""
+    last = report.chapters[-1] if report.chapters else None
+    if last is None or report.now_ms - last.began_ms > STUCK_MS:
+        return False
+    moved = [(move.topic, move.partition) for move in last.moves or () if move.before is not None]
+    return tuple(partition.at) in moved
 
 
 def _weights(report: GroupReport) -> dict[TopicPartition, int]:
@@ -145,7 +155,7 @@ def stuck(report: GroupReport) -> Iterator[Finding]:
     if not still:
         return
     owners = list(dict.fromkeys(p.owner for p in still))
-    names = [member.name for owner in owners if (member := report.member(owner)) is not None]
+    names = [report.name_of(owner) for owner in owners if owner is not None]
     ago = min(p.committed_ago_ms or 0 for p in still)
     where = f"only {listed(p.at for p in still)}" if moving else listed(p.at for p in still)
     yield problem(
@@ -190,4 +200,4 @@ def falling_behind(report: GroupReport) -> Iterator[Finding]:
     )
 
 
-RULES = (no_members, out_of_range, stuck, uneven, falling_behind)
+RULES = (out_of_range, stuck, uneven, falling_behind)

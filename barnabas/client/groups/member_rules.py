@@ -15,9 +15,15 @@ from barnabas.wire.messages.group_story import ToldCause, ToldChapter
 RECENT_MS = 600_000
 SLOW_REBALANCE_MS = 5_000
 SHORT_LIVES_MIN = 3
+MANY = 2  # findings of one kind; more are told in one
 GOODBYE_MS = 2_000  # between leaving and closing its connections
 STABLE = "Stable"
 
+_SILENCE = (
+    "look for a crash, a long pause (garbage collection, SIGSTOP, a full machine) or the network;"
+    " for pauses that must be lived with, raise session.timeout.ms and keep heartbeat.interval.ms"
+    " at a third of it"
+)
 _CAME = ("JOINED", "RETURNED", "REPLACED")
 _WENT = ("LEFT", "LATE_HEARTBEAT", "LATE_JOIN", "LATE_SYNC", "LATE_REVOKE")
 _HELD_UP = ("LATE_JOIN", "LATE_SYNC", "LATE_REVOKE")
@@ -42,25 +48,31 @@ def named(cause: ToldCause) -> str:
     return f"{name}{instance}{host}"
 
 
+def away(report: GroupReport) -> dict[str, None]:
+    """Those that have left although they live, and are not back yet."""
+    found: dict[str, None] = {}
+    for chapter, cause in recent_causes(report, "LEFT", "LATE_POLL", *_CAME):
+        if cause.kind in _CAME:
+            found.pop(named(cause), None)
+        elif cause.alive and report.now_ms - chapter.began_ms >= GOODBYE_MS:
+            found[named(cause)] = None
+    return found
+
+
 def poll_interval(report: GroupReport) -> Iterator[Finding]:
     """It left although it lives: it did not come back to poll() in time."""
     left: dict[str, int] = {}
     returned: dict[str, list[ToldCause]] = {}
-    away: dict[str, None] = {}
-    for chapter, cause in recent_causes(report, "LATE_POLL", "LEFT", *_CAME):
-        who = named(cause)
-        if cause.kind in _CAME:
-            away.pop(who, None)
-            if cause.kind == "RETURNED":
-                returned.setdefault(who, []).append(cause)
-        elif cause.kind == "LATE_POLL":
-            left[who] = left.get(who, 0) + 1
-        elif cause.alive and report.now_ms - chapter.began_ms >= GOODBYE_MS:
-            away[who] = None
-    for who in dict.fromkeys((*left, *returned, *away)):
+    for _, cause in recent_causes(report, "LATE_POLL", "RETURNED"):
+        if cause.kind == "RETURNED":
+            returned.setdefault(named(cause), []).append(cause)
+        else:
+            left[named(cause)] = left.get(named(cause), 0) + 1
+    now_away = away(report)
+    for who in dict.fromkeys((*left, *returned, *now_away)):
         times = max(left.get(who, 0), len(returned.get(who, ())), 1)
         text = f"{who} did not poll for longer than its max.poll.interval.ms, and left"
-        if who in away:
+        if who in now_away:
             text = (
                 f"{who} left the group but is still connected: it has not polled for longer"
                 " than its max.poll.interval.ms"
@@ -79,6 +91,9 @@ def session_timeout(report: GroupReport) -> Iterator[Finding]:
     late: dict[str, list[ToldCause]] = {}
     for _, cause in recent_causes(report, "LATE_HEARTBEAT"):
         late.setdefault(named(cause), []).append(cause)
+    if len(late) > MANY:
+        yield _many_session_timeouts(late)
+        return
     for who, causes in late.items():
         last = causes[-1]
         often = "" if len(causes) == 1 else f" ({len(causes)} times in ten minutes)"
@@ -94,10 +109,18 @@ def session_timeout(report: GroupReport) -> Iterator[Finding]:
             "session-timeout",
             f"{who} was not heard for {duration(last.waited_ms)} and was dropped{often}: its"
             f" {option} is {duration(last.allowed_ms)}. {guess}",
-            "look for a crash, a long pause (garbage collection, SIGSTOP, a full machine) or the"
-            " network; for pauses that must be lived with, raise session.timeout.ms and keep"
-            " heartbeat.interval.ms at a third of it",
+            _SILENCE,
         )
+
+
+def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> Finding:
+    times = sum(map(len, late.values()))
+    return problem(
+        "session-timeout",
+        f"{listed(late)} were not heard within their session.timeout.ms and were dropped ({times}"
+        " times in ten minutes): they died without leaving, or could not reach the broker",
+        _SILENCE,
+    )
 
 
 def late_to_join(report: GroupReport) -> Iterator[Finding]:
@@ -178,8 +201,7 @@ def held_up(report: GroupReport) -> Iterator[Finding]:
         if chapter.last_member in newcomers or any(c.kind in _HELD_UP for c in chapter.causes):
             waited_ms = 0
         if chapter.sync_ms >= SLOW_REBALANCE_MS > waited_ms and chapter.leader:
-            leader = report.member(chapter.leader)
-            who = f"its leader {leader.name if leader else chapter.leader}"
+            who = f"its leader {report.name_of(chapter.leader)}"
             waited_ms = chapter.sync_ms
         if waited_ms >= SLOW_REBALANCE_MS:
             times, longest, _ = slow.get(who, (0, 0, 0))
@@ -210,7 +232,7 @@ def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[Finding]
     if waited_ms < SLOW_REBALANCE_MS or not late:
         return
     allowed = max((member.rebalance_timeout_ms or 0 for member in late), default=0)
-    names = listed(member.name for member in late)
+    names = listed(report.name_of(member.id) for member in late)
     yield problem(
         "slow-rebalance",
         f"a rebalance has waited {duration(waited_ms)} for {names}, which will be dropped after"

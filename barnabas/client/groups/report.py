@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from barnabas.model.ids import TopicPartition
+from barnabas.model.words import short_member
 from barnabas.wire.messages.group_story import ToldChapter, ToldNote
 
 CLASSIC = "classic"
@@ -56,11 +57,6 @@ class MemberReport:
     silent_ms: int | None = None
     awaited: bool = False
     protocols: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """What a person would know it by."""
-        return self.client or self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +127,16 @@ class GroupReport:
         times = [partition.catch_up_ms for partition in self.partitions if partition.lag]
         known = [time for time in times if time is not None]
         return max(known, default=0) if len(known) == len(times) else None
+
+    def name_of(self, id_: str) -> str:
+        """The client's name, where it is one member's alone."""
+        member = self.member(id_)
+        if member is None:
+            return short_member(id_, "")
+        alike = [other for other in self.members if other.client == member.client]
+        if member.client and len(alike) == 1:
+            return member.client
+        return short_member(id_, member.client)
 
     def member(self, id_: str | None) -> MemberReport | None:
         return next((member for member in self.members if member.id == id_), None)

@@ -1,7 +1,7 @@
 """Says in words what a story says in fields."""
 
 from barnabas.coordinators.groups.story import Cause, Chapter, Kind
-from barnabas.model.words import duration
+from barnabas.model.words import duration, short_member
 
 TOPICS_SHOWN_MAX = 5
 TROUBLES = frozenset(
@@ -29,10 +29,8 @@ _LATE = {
 
 
 def who(cause: Cause) -> str:
-    """The client by its name, and its member id where that says more."""
-    named = f"{cause.client} ({cause.member})" if cause.client else cause.member
-    if cause.client and cause.member.startswith(f"{cause.client}-"):
-        named = cause.member
+    """The client by its name, a little of its member id, and where it runs."""
+    named = short_member(cause.member, cause.client)
     instance = f", instance {cause.instance}" if cause.instance else ""
     host = f" at {cause.host.removeprefix('/')}" if cause.host else ""
     return f"{named}{instance}{host}"

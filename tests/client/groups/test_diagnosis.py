@@ -17,7 +17,7 @@ from barnabas.client.groups.report import (
 from barnabas.client.groups.words import count, listed, per_second
 from barnabas.coordinators.groups.story import Kind
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.messages.group_story import ToldCause, ToldChapter, ToldNote
+from barnabas.wire.messages.group_story import ToldCause, ToldChapter, ToldMove, ToldNote
 
 NOW_MS = 1_700_000_000_000
 MINUTE = 60_000
@@ -169,6 +169,11 @@ SICK: list[tuple[str, GroupReport, str]] = [
             type="consumer",
         ),
         "epoch 7 had to wait 9 s for c1 to give up partitions",
+    ),
+    (
+        "session-timeout",
+        told(*(chapter(cause("LATE_HEARTBEAT", f"c{n}-a", f"c{n}")) for n in range(3))),
+        "c0 at 10.0.0.1, c1 at 10.0.0.1 and c2 at 10.0.0.1 were not heard",
     ),
     (
         "late-to-join",
@@ -328,6 +333,16 @@ WELL: dict[str, GroupReport] = {
     "a cooperative assignment on its way": replace(
         HEALTHY, members=(member("c1", 0), member("c2", 1), member("c3"))
     ),
+    "taken over from a slow member": replace(
+        lagging(900, 0, 0, 0),
+        chapters=(
+            chapter(
+                cause("LEFT", "c3-a", "c3"),
+                ago_ms=3_000,
+                moves=[ToldMove(topic="t", partition=0, before="c3-a", after="c1-a")],
+            ),
+        ),
+    ),
     "came just now": told(
         chapter(cause("JOINED"), ago_ms=3_000),
         partitions=(partition(0, 900, unread_ms=90_000, committed_ago_ms=90_000),),
@@ -338,6 +353,28 @@ WELL: dict[str, GroupReport] = {
 @pytest.mark.parametrize("report", WELL.values(), ids=WELL.keys())
 def test_nothing_is_said_of_a_healthy_group(report: GroupReport) -> None:
     assert diagnose(report) == []
+
+
+def test_members_of_one_name_are_told_apart_by_their_ids() -> None:
+    id_ = "c1-9f240110-13e2-4abe-93bd-31de7269a880"
+    assert HEALTHY.name_of("c1-a") == "c1"
+    twins = replace(HEALTHY, members=(member("c1"), replace(member("c1"), id=id_)))
+    assert twins.name_of(id_) == "c1-9f240110"
+    assert HEALTHY.name_of(id_) == "c1-9f240110"  # gone by now
+
+
+def test_a_group_whose_last_member_came_back_and_died_has_no_members() -> None:
+    report = replace(
+        lagging(500, 0),
+        state="Empty",
+        members=(),
+        chapters=(
+            chapter(cause("RETURNED"), ago_ms=2 * MINUTE),
+            chapter(cause("LATE_HEARTBEAT"), ago_ms=MINUTE),
+        ),
+    )
+    names = [finding.name for finding in diagnose(report)]
+    assert names == ["no-members", "poll-interval", "session-timeout"]
 
 
 def test_problems_come_before_warnings() -> None:
