@@ -166,6 +166,8 @@ class Reader:
         """All that must be known and under way before messages can come."""
         if now < self._retry_at:
             return
+        if self.cluster.known is None:
+            await self.cluster.retrying(self.cluster.view)  # says at once if nobody is there
         try:
             age_ms = now - self._picture_at
             if self._stale or age_ms > self.cluster.config.metadata_max_age_ms:
@@ -178,8 +180,8 @@ class Reader:
             self._silent = False
             self._unknown_since = 0
         except KafkaError as problem:
-            if self.cluster.known is None or not self._may_pass(problem, now):
-                raise  # nobody was ever there: say so at once
+            if not self._may_pass(problem, now):
+                raise
             self._stale = True
             self._retry_at = now + self._limits.backoff_ms
             self.cluster.drop_closed()

@@ -18,7 +18,11 @@ from tests.process import running_broker
 KINDS = ("barnabas", "kafka")
 _numbers = itertools.count()
 # Groups form at once, and internal topics do not need three brokers.
-OPTIONS = {"group.initial.rebalance.delay.ms": "0"}
+OPTIONS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
 
 
 class Served(Protocol):

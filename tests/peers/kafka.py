@@ -77,6 +77,8 @@ def _properties(port: int, controller_port: int, data: Path, more: Mapping[str, 
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            "group.consumer.min.heartbeat.interval.ms": "100",
+            "group.consumer.heartbeat.interval.ms": "200",
             **more,
         }.items()
     )
