@@ -96,6 +96,9 @@ APIS = {
         Api(26, "EndTxn", 0, 5, 3),
         Api(27, "WriteTxnMarkers", 1, 2, 1),
         Api(28, "TxnOffsetCommit", 0, 5, 3),
+        Api(29, "DescribeAcls", 1, 3, 2),
+        Api(30, "CreateAcls", 1, 3, 2),
+        Api(31, "DeleteAcls", 1, 3, 2),
         Api(32, "DescribeConfigs", 1, 4, 4),
         Api(33, "AlterConfigs", 0, 2, 2),
         Api(34, "AlterReplicaLogDirs", 1, 2, 2),
@@ -105,7 +108,11 @@ APIS = {
         Api(42, "DeleteGroups", 0, 2, 2),
         Api(43, "ElectLeaders", 0, 2, 2),
         Api(44, "IncrementalAlterConfigs", 0, 1, 1),
+        Api(45, "AlterPartitionReassignments", 0, 1, 0),
+        Api(46, "ListPartitionReassignments", 0, 0, 0),
         Api(47, "OffsetDelete", 0, 0, NEVER),
+        Api(48, "DescribeClientQuotas", 0, 1, 1),
+        Api(49, "AlterClientQuotas", 0, 1, 1),
         Api(56, "AlterPartition", 2, 3, 0),
         Api(60, "DescribeCluster", 0, 2, 0),
         Api(61, "DescribeProducers", 0, 0, 0),
@@ -114,6 +121,7 @@ APIS = {
         Api(74, "ListConfigResources", 0, 1, 0),
         Api(75, "DescribeTopicPartitions", 0, 0, 0),
         Api(20_000, "GroupStory", 0, 0, 0),
+        Api(20_001, "LogStory", 0, 0, 0),
     )
 }
 """By key."""

@@ -27,6 +27,7 @@ Int8 = Annotated[int, "int8"]
 Int16 = Annotated[int, "int16"]
 Int32 = Annotated[int, "int32"]
 Int64 = Annotated[int, "int64"]
+Float64 = Annotated[float, "float64"]
 Records = Annotated[Buffer, "records"]
 """Record batches; read as a memoryview of the input."""
 SlicedRecords = Annotated[Buffer | FileSlice, "records"]

@@ -12,6 +12,7 @@ from uuid import UUID
 from barnabas.wire.codec import (
     REQUIRED,
     Field,
+    Float64,
     Int8,
     Int16,
     Int32,
@@ -21,8 +22,8 @@ from barnabas.wire.codec import (
     Struct,
 )
 
-FIXED = {Int8: "b", Int16: "h", Int32: "i", Int64: "q", bool: "?", UUID: "16s"}
-WIDTH = {"b": 1, "h": 2, "i": 4, "q": 8, "?": 1, "16s": 16, "B": 1, "x": 1}
+FIXED = {Int8: "b", Int16: "h", Int32: "i", Int64: "q", Float64: "d", bool: "?", UUID: "16s"}
+WIDTH = {"b": 1, "h": 2, "i": 4, "q": 8, "d": 8, "?": 1, "16s": 16, "B": 1, "x": 1}
 
 
 class Kind(NamedTuple):

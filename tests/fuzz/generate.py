@@ -162,6 +162,8 @@ class Generator:
         random = self._random
         if format_ == "?":
             return random.random() < 0.5
+        if format_ == "d":
+            return random.choice((0.0, 1.5, -1.0, 1e308))
         if format_ == "16s":
             return random.choice(self._ids)
         return random.choice(_NUMBERS.get(name) or _INTEGERS[format_])

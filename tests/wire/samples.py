@@ -53,6 +53,7 @@ _INTEGERS = {
 }
 _FIXED: dict[str, SearchStrategy[Any]] = {
     **_INTEGERS,
+    "d": st.floats(allow_nan=False),
     "?": st.booleans(),
     "16s": st.one_of(st.just(UUID(int=0)), st.uuids()),
 }
