@@ -92,6 +92,7 @@ class _Collector:
         ):
             yield GaugeMetricFamily(f"barnabas_{name}", doc, value)
         labels = ["topic", "partition"]
+        yield from _compaction(broker)
         end = GaugeMetricFamily("barnabas_log_end_offset", "Next offset.", labels=labels)
         start = GaugeMetricFamily("barnabas_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("barnabas_log_bytes", "Bytes on disk.", labels=labels)
@@ -106,3 +107,36 @@ class _Collector:
             from barnabas.broker.group_metrics import families
 
             yield from families(broker.coordination, self._groups)
+
+
+def _compaction(broker: "Broker"):  # type: ignore[no-untyped-def]
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    from barnabas.log.cleanable import look
+
+    cleaner = broker.cleaner
+    for name, doc, value in (
+        ("runs", "Passes of compaction over a log.", cleaner.runs),
+        ("failures", "Passes that came to nothing.", cleaner.failures),
+        ("bytes_read", "Bytes of segments compacted.", cleaner.bytes_read),
+        ("bytes_written", "Bytes of the segments in their place.", cleaner.bytes_written),
+        ("records_dropped", "Records that a later one took the place of.", cleaner.records_dropped),
+        ("busy_ms", "Milliseconds with a pass under way.", cleaner.busy_ms),
+    ):
+        yield CounterMetricFamily(f"barnabas_compaction_{name}", doc, value)
+    yield GaugeMetricFamily(
+        "barnabas_compaction_unfit", "Logs that cannot be compacted.", len(cleaner.unfit)
+    )
+    labels = ["topic", "partition"]
+    dirty = GaugeMetricFamily("barnabas_log_dirty_bytes", "Not compacted yet.", labels=labels)
+    ratio = GaugeMetricFamily("barnabas_log_dirty_ratio", "Their share of the log.", labels=labels)
+    wall_ms = broker.clock.wall_ms()
+    for topic in broker.topics:
+        if "compact" not in topic.config.cleanup_policy:
+            continue
+        for partition in topic.partitions:
+            found = look(partition.log, wall_ms)
+            values = [topic.name, str(partition.name.partition)]
+            dirty.add_metric(values, found.dirty_bytes)
+            ratio.add_metric(values, found.dirty_ratio)
+    yield from (dirty, ratio)

@@ -103,9 +103,12 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
         led = [p for p in found.partitions if p.leader >= 0]
         partitions = [TopicPartition(topic, p.number) for p in led]
         starts, ends = resolve(admin, partitions, Range(), to_end=True)
+        logs = admin.log_stories(topic, [p.number for p in led])
+    compacted = any(log.dirty_bytes >= 0 for log in logs.values())
     rows: list[dict[str, Any]] = []
     for partition in found.partitions:
         at = TopicPartition(topic, partition.number)
+        log = logs.get(partition.number)
         rows.append(
             {
                 "topic": topic,
@@ -116,9 +119,14 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
                 "in_sync": partition.in_sync,
                 "start": starts.get(at),
                 "end": ends.get(at),
+                **({} if log is None else {"bytes": log.bytes, "segments": log.segments}),
             }
         )
+        if log is not None and compacted:
+            rows[-1] |= {"dirty_bytes": log.dirty_bytes, "compaction": log.cleaning}
     columns = ["partition", "leader", "epoch", "replicas", "in_sync", "start", "end"]
+    columns += ["bytes", "segments"] if logs else []
+    columns += ["dirty_bytes", "compaction"] if compacted else []
     render(rows, columns, output)
 
 

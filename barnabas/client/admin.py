@@ -7,9 +7,12 @@ Always: errors raise; the first topic that failed is the one named.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from barnabas.client.admin_cluster import ClusterAdmin
+from barnabas.client.admin_security import SecurityAdmin
 from barnabas.client.aio import open_cluster
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, check_partition
+from barnabas.client.groups.calls import offers
 from barnabas.client.groups.reporting import GroupReports
 from barnabas.client.metadata import Topic, View
 from barnabas.config.client import Settings, Value
@@ -22,6 +25,7 @@ from barnabas.wire.messages import (
     describe_configs,
     incremental_alter_configs,
     list_offsets,
+    log_story,
 )
 
 EARLIEST = -2
@@ -51,7 +55,7 @@ class OffsetAt(NamedTuple):
     timestamp: int
 
 
-class Admin(GroupReports):
+class Admin(ClusterAdmin, SecurityAdmin, GroupReports):
     """Administration of one cluster. `cluster`: one that is open already, and stays so."""
 
     def __init__(
@@ -212,12 +216,32 @@ class Admin(GroupReports):
         self, name: str, *, put: Mapping[str, str] | None = None, reset: Iterable[str] = ()
     ) -> None:
         """Set some options of a topic, and take others back to their defaults."""
+        await self._alter(_TOPIC_RESOURCE, name, put, reset)
+
+    async def alter_broker(
+        self,
+        broker: int | None,
+        *,
+        put: Mapping[str, str] | None = None,
+        reset: Iterable[str] = (),
+    ) -> None:
+        """The same of a broker's options; None: of all brokers."""
+        name = "" if broker is None else str(broker)
+        await self._alter(_BROKER_RESOURCE, name, put, reset)
+
+    async def _alter(
+        self,
+        resource_type: int,
+        name: str,
+        put: Mapping[str, str] | None,
+        reset: Iterable[str],
+    ) -> None:
         changes = [(option, _SET, value) for option, value in (put or {}).items()]
         reset_changes = [(option, _DELETE, None) for option in reset]
         request = incremental_alter_configs.IncrementalAlterConfigsRequest(
             resources=[
                 incremental_alter_configs.AlterConfigsResource(
-                    resource_type=_TOPIC_RESOURCE,
+                    resource_type=resource_type,
                     resource_name=name,
                     configs=[
                         incremental_alter_configs.AlterableConfig(
@@ -231,14 +255,20 @@ class Admin(GroupReports):
         )
 
         async def attempt() -> None:
-            controller = await self._cluster.controller()
-            response = await controller.call(
+            # A broker's own options are its own affair.
+            own = resource_type == _BROKER_RESOURCE and name
+            if own:
+                connection = await self._cluster.broker(int(name))
+            else:
+                connection = await self._cluster.controller()
+            response = await connection.call(
                 request,
                 incremental_alter_configs.IncrementalAlterConfigsResponse,
                 timeout_ms=self._cluster.timeout_ms,
             )
             for result in response.responses:
-                about = f"topic {result.resource_name!r}"
+                kind = "topic" if resource_type == _TOPIC_RESOURCE else "broker"
+                about = f"{kind} {result.resource_name!r}"
                 check(result.error_code, result.error_message, about=about)
 
         await self._cluster.retrying(attempt)
@@ -278,6 +308,31 @@ class Admin(GroupReports):
                         check_partition(result.error_code, about=f"{at}, offset {before.get(at)}")
                         starts[at] = result.low_watermark
             return starts
+
+        return await self._cluster.retrying(attempt)
+
+    async def log_stories(
+        self, topic: str, partitions: Iterable[int]
+    ) -> dict[int, log_story.ToldLog]:
+        """How the logs of these partitions are doing; none where the broker is not ours."""
+        wanted = [TopicPartition(topic, number) for number in partitions]
+
+        async def attempt() -> dict[int, log_story.ToldLog]:
+            found: dict[int, log_story.ToldLog] = {}
+            for broker, led in (await self._cluster.by_leader(wanted)).items():
+                leader = await self._cluster.broker(broker)
+                if not offers(leader, log_story.LogStoryRequest.api_key):
+                    continue
+                request = log_story.LogStoryRequest(
+                    topic=topic, partitions=[at.partition for at in led]
+                )
+                response = await leader.call(
+                    request, log_story.LogStoryResponse, timeout_ms=self._cluster.timeout_ms
+                )
+                for told in response.logs:
+                    check(told.error_code, None, about=f"{topic}-{told.partition}")
+                    found[told.partition] = told
+            return found
 
         return await self._cluster.retrying(attempt)
 

@@ -215,7 +215,7 @@ class GroupCalls:
         async def attempt() -> dict[str, group_story.ToldGroup]:
             found: dict[str, group_story.ToldGroup] = {}
             for connection, ids in await self._by_coordinator(wanted):
-                if not _offers(connection, GROUP_STORY):
+                if not offers(connection, GROUP_STORY):
                     continue
                 for first in range(0, len(ids), STORIES_AT_ONCE):
                     response = await connection.call(
@@ -273,7 +273,7 @@ class GroupCalls:
     async def _describe_new(
         self, connection: "Connection", groups: list[str]
     ) -> dict[str, Description]:
-        if not _offers(connection, CONSUMER_GROUP_DESCRIBE):
+        if not offers(connection, CONSUMER_GROUP_DESCRIBE):
             return {}
         response = await connection.call(
             consumer_group_describe.ConsumerGroupDescribeRequest(
@@ -368,7 +368,8 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
     return found
 
 
-def _offers(connection: "Connection", api_key: int) -> bool:
+def offers(connection: "Connection", api_key: int) -> bool:
+    """Whether this broker knows an API: no broker but ours knows those of our own."""
     try:
         connection.version_of(APIS[api_key].key)
     except KafkaError:

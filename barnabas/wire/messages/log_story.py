@@ -1,0 +1,34 @@
+"""How a log is doing: an API of Barnabas' own, told to no client but its own (docs/adr/0010)."""
+
+from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+
+
+@message(api_key=20_001, versions="0", flexible="0+")
+class LogStoryRequest(Message):
+    """The logs of a topic's partitions, from the leader of each."""
+
+    topic: str
+    partitions: list[Int32]
+
+
+class ToldLog(Struct):
+    """`dirty_bytes` have not been compacted yet; -1 if the topic is not compacted.
+
+    `cleaning`: for people: why it is or is not compacted now.
+    """
+
+    partition: Int32
+    error_code: Int16 = 0
+    bytes: Int64 = -1
+    segments: Int32 = -1
+    clean_bytes: Int64 = -1
+    dirty_bytes: Int64 = -1
+    cleaned_to: Int64 = -1
+    cleaning: str = ""
+
+
+@message(api_key=20_001, versions="0", flexible="0+")
+class LogStoryResponse(Message):
+    """One for each partition asked for."""
+
+    logs: list[ToldLog]
