@@ -23,6 +23,7 @@ COMMANDS = {
     "produce": "Write records to a topic, from lines on standard input.",
     "consume": "Read records from a topic.",
     "group": "List, describe, watch and explain consumer groups; move their offsets.",
+    "dlq": "List dead-letter topics, show what is in them, send it back.",
 }
 
 _TEXT_SHOWN_MAX = 100

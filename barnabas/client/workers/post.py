@@ -9,12 +9,14 @@ from barnabas.client.errors import check, partition_error
 from barnabas.client.workers.effects import Send
 from barnabas.client.workers.outbox import Identity
 from barnabas.model.errors import Code, InvalidRequest, Retriable
+from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
+    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
@@ -30,6 +32,9 @@ _UNNUMBERED = frozenset(
         Code.INVALID_PRODUCER_EPOCH,
     }
 )
+
+
+_NUMBERS = _UNNUMBERED | {Code.DUPLICATE_SEQUENCE_NUMBER}  # the record is there, or never was
 
 
 class Post:
@@ -54,14 +59,23 @@ class Post:
 
     async def send(self, letter: Send) -> bool:
         """Is it there? False: the sequence number is not the one that the partition waits for."""
-        to = letter.to
-        record = Record(0, letter.timestamp, letter.key, letter.value, letter.headers)
         batch = encode_batch(
-            [record],
+            [Record(0, letter.timestamp, letter.key, letter.value, letter.headers)],
             producer_id=letter.identity.producer_id,
             producer_epoch=letter.identity.epoch,
             base_sequence=letter.sequence,
         )
+        about = f"for the record at {letter.at} offset {letter.offset}"
+        part = await self._produce(letter.to, batch, about)
+        return part.error_code not in _UNNUMBERED
+
+    async def append(self, to: TopicPartition, value: bytes, timestamp: int) -> None:
+        """A record of our own; after an unanswered try it may be there twice."""
+        await self._produce(to, encode_batch([Record(0, timestamp, None, value)]), "for a receipt")
+
+    async def _produce(
+        self, to: TopicPartition, batch: bytearray, about: str
+    ) -> PartitionProduceResponse:
         request = ProduceRequest(
             acks=_ALL,
             timeout_ms=self._cluster.timeout_ms,
@@ -73,7 +87,7 @@ class Post:
             ],
         )
 
-        async def attempt() -> bool:
+        async def attempt() -> PartitionProduceResponse:
             try:
                 connection = await self._cluster.leader(to)
             except InvalidRequest as problem:  # it was there at the start, and may be again
@@ -85,11 +99,9 @@ class Post:
                 version_max=_BY_NAME,
             )
             part = answer.responses[0].partition_responses[0]
-            if part.error_code in _UNNUMBERED:
-                return False
-            if part.error_code and part.error_code != Code.DUPLICATE_SEQUENCE_NUMBER:
-                about = f"{to}, for the record at {letter.at} offset {letter.offset}"
-                raise partition_error(part.error_code, part.error_message, about=about)
-            return True
+            if part.error_code and part.error_code not in _NUMBERS:
+                message = part.error_message
+                raise partition_error(part.error_code, message, about=f"{to}, {about}")
+            return part
 
         return await self._cluster.retrying(attempt)

@@ -33,7 +33,7 @@ from barnabas.model.ids import TopicPartition
 
 ASK_AGAIN_MS = 500  # after a commit, a send or a producer id came to nothing
 LAST_COMMIT_MS = 5_000  # for the commit after a drain
-_STAYS = (State.RUNNING, State.FINISHED)
+_STAYS = (State.RUNNING, State.LEAVING, State.FINISHED)  # when a partition is to go
 
 
 class Window:
@@ -63,7 +63,7 @@ class Window:
         return self._act(now)
 
     def revoke(self, partitions: Iterable[TopicPartition], now: int) -> list[Effect]:
-        """They go to another worker. Handlers that run may end; then `Release`, for each."""
+        """They go to another worker. What runs may end, what leaves may go; then `Release`."""
         for at in partitions:
             share = self._shares.get(at)
             if share is None:
@@ -73,12 +73,8 @@ class Window:
                 continue
             share.drain_until = now + self._policy.drain_ms
             for entry in share.entries:
-                if (
-                    entry.state not in (State.RUNNING, State.FINISHED)
-                    and entry is not share.leaving
-                ):
+                if entry.state not in _STAYS:
                     entry.state = State.DROPPED
-            share.outbox.drop_waiting()
             self._set_timer(share.drain_until, share)
             self._advance(share, now)
         return self._act(now)
@@ -125,11 +121,12 @@ class Window:
             )
             entry.failures += 1
             entry.reject = reject
-            if share.draining:
-                entry.state = State.DROPPED
-            elif not reject and entry.failures <= self._policy.retry.times:
-                entry.state = State.DELAYED
-                self._set_timer(now + self._policy.retry.backoff_ms(entry.failures), entry)
+            if not reject and entry.failures <= self._policy.retry.times:
+                if share.draining:
+                    entry.state = State.DROPPED
+                else:
+                    entry.state = State.DELAYED
+                    self._set_timer(now + self._policy.retry.backoff_ms(entry.failures), entry)
             else:
                 entry.state = State.LEAVING
                 share.outbox.wait(entry)
@@ -204,10 +201,7 @@ class Window:
             share.outbox.forget()
             entry, share.leaving = share.leaving, None
             assert entry is not None
-            if share.draining:
-                entry.state = State.DROPPED
-            else:
-                share.outbox.wait(entry)
+            share.outbox.wait(entry)
             share.changed = True
             self._advance(share, now)
         return self._act(now)
@@ -349,6 +343,8 @@ class Window:
         """Take the outbox, a commit that is due and the drain one step on."""
         if self._shares.get(share.at) is not share:
             return
+        if share.drain_until is not None and now >= share.drain_until:
+            share.outbox.drop_waiting()
         if share.saving is None and not share.sending:
             outbox = share.outbox
             waiting = outbox.next_waiting(share.finished_prefix())
@@ -448,8 +444,9 @@ class Window:
         if now >= share.drain_until + LAST_COMMIT_MS:
             self._release(share)
             return
-        sending = share.sending or (share.leaving is not None and not late)
-        if share.saving is not None or sending or (share.running and not late):
+        leaving = share.leaving is not None or share.outbox.has_waiting()
+        busy = share.saving is not None or share.sending
+        if busy or (not late and (share.running or leaving)):
             if late:
                 self._set_timer(share.drain_until + LAST_COMMIT_MS, share)
             return

@@ -1,0 +1,251 @@
+"""`barnabas dlq`: what is in dead-letter topics, and sending it back."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from barnabas.cli import exits
+from barnabas.cli.groups import NamedCommands
+from barnabas.cli.offsets import iso_time, parse_time
+from barnabas.cli.options import cluster_options, open_cluster
+from barnabas.cli.render import Row, output_option, render
+from barnabas.cli.topic import find_topic
+
+if TYPE_CHECKING:
+    from barnabas.client.workers.dead_letters import Filter, Letter, Summary
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SHOWN_MAX = 60
+_READ = {"auto.offset.reset": "earliest"}
+
+
+@click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
+@cluster_options
+def command() -> None:
+    """List dead-letter topics, show what is in them, send it back."""
+
+
+def filter_options(command: F) -> F:
+    """Which letters; the command gets `wanted`."""
+    for option in (
+        click.option("--until", metavar="TIME", help="Died before: ms, or ISO 8601."),
+        click.option("--since", metavar="TIME", help="Died at or after: ms, or ISO 8601."),
+        click.option("--cause", metavar="TEXT", help="The cause contains it, in any case."),
+        click.option("--group", metavar="GROUP", help="Of this consumer group."),
+        click.option(
+            "--origin", metavar="TOPIC[:PARTITION[:OFFSET]]", help="Where it was first read."
+        ),
+        click.option("--offset", type=click.IntRange(0), help="The letter at this offset."),
+        click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True),
+    ):
+        command = option(command)
+    return command
+
+
+@command.command("ls")
+@click.option(
+    "--max-left",
+    type=click.IntRange(0),
+    help=f"Exit with {exits.ASSERTION} if a topic has more letters that were not redriven.",
+)
+@output_option
+@cluster_options
+@click.pass_context
+def list_(ctx: click.Context, max_left: int | None, output: str) -> int:
+    """List dead-letter topics, known by their names or by the headers of their last records."""
+    from barnabas.client.blocking.net import run
+    from barnabas.client.workers.dead_letters import DeadLetters
+
+    with open_cluster(ctx, _READ) as cluster:
+        rows = [_summary(one) for one in run(DeadLetters(cluster).summaries())]
+    columns = ["topic", "letters", "redriven", "left", "last_time", "last_cause"]
+    render(rows, columns, output)
+    if max_left is not None and any(row["left"] > max_left for row in rows):
+        return exits.ASSERTION
+    return exits.OK
+
+
+def _summary(one: "Summary") -> Row:
+    trail = one.last.trail if one.last else None
+    return {
+        "topic": one.topic,
+        "letters": one.letters,
+        "redriven": one.redriven,
+        "left": one.letters - one.redriven,
+        "last_time": iso_time(one.last.time) if one.last else None,
+        "last_cause": trail.cause if trail else None,
+        "last_group": trail.group if trail else None,
+    }
+
+
+@command.command()
+@click.argument("topic")
+@filter_options
+@click.option("-c", "--count", type=click.IntRange(1), help="At most so many.")
+@output_option
+@cluster_options
+@click.pass_context
+def show(ctx: click.Context, /, topic: str, count: int | None, output: str, **options: Any) -> None:
+    """Show letters: where each came from, why it died, how often it was tried."""
+    from contextlib import aclosing
+
+    from barnabas.client.blocking.admin import Admin
+    from barnabas.client.blocking.net import run
+    from barnabas.client.workers.dead_letters import DeadLetters
+
+    wanted = _filter(options)
+    rows: list[Row] = []
+
+    async def gather() -> None:
+        async with aclosing(DeadLetters(cluster).letters(topic, wanted)) as letters:
+            async for letter in letters:
+                rows.append(_row(letter))
+                if len(rows) == count:
+                    return
+
+    with open_cluster(ctx, _READ) as cluster:
+        find_topic(Admin(cluster=cluster), topic)
+        run(gather())
+    if output == "table" and "barnabas.jsonl" not in ctx.meta:
+        rows = [{name: _short(value) for name, value in row.items()} for row in rows]
+    columns = ["at", "time", "group", "origin", "attempts", "cause", "key", "value", "redriven"]
+    render(rows, columns, output)
+
+
+@command.command()
+@click.argument("topic")
+@filter_options
+@click.option("--to", metavar="TOPIC", help="There, instead of where they came from.")
+@click.option("-c", "--count", type=click.IntRange(1), help="At most so many.")
+@click.option("--dry-run", is_flag=True, help="Only say which would be sent.")
+@output_option
+@cluster_options
+@click.pass_context
+def redrive(
+    ctx: click.Context,
+    /,
+    topic: str,
+    to: str | None,
+    count: int | None,
+    dry_run: bool,
+    output: str,
+    **options: Any,
+) -> None:
+    """Send letters back to the topic they came from; none is sent a second time.
+
+    What was sent is written down in the topic barnabas.redrives. A redrive that was cut off is
+    finished by the next one.
+    """
+    from barnabas.client.blocking.admin import Admin
+    from barnabas.client.blocking.net import run
+    from barnabas.client.workers.dead_letters import DeadLetters
+
+    wanted = _filter(options)
+    with open_cluster(ctx, _READ) as cluster:
+        admin = Admin(cluster=cluster)
+        find_topic(admin, topic)
+        if to is not None:
+            find_topic(admin, to)
+        dead = DeadLetters(cluster)
+        plan = run(_plan(dead, topic, wanted, to, count))
+        sent = 0
+        if not dry_run:
+            with _Progress(plan["letters"]) as progress:
+                sent = run(dead.redrive(topic, wanted, to=to, limit=count, progress=progress.at))
+    row: Row = {"topic": topic, **plan, "redriven": sent, "dry_run": dry_run}
+    render([row], ["topic", "letters", "redriven", "before", "no_origin", "dry_run"], output)
+
+
+async def _plan(
+    dead: Any, topic: str, wanted: "Filter", to: str | None, limit: int | None
+) -> dict[str, int]:
+    """How many letters would be sent, were sent before, and have nowhere to go."""
+    found = {"letters": 0, "before": 0, "no_origin": 0}
+    async for letter in dead.letters(topic, wanted):
+        if letter.redriven:
+            found["before"] += 1
+        elif letter.trail is None and to is None:
+            found["no_origin"] += 1
+        else:
+            found["letters"] += 1
+    if limit is not None:
+        found["letters"] = min(found["letters"], limit)
+    return found
+
+
+class _Progress:
+    """A line on standard error, for a person who watches."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._shown = sys.stderr.isatty() and total > 0
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            click.echo("\r\033[K", err=True, nl=False)
+
+    def at(self, count: int) -> None:
+        if self._shown:
+            width = 30
+            done = min(width, width * count // self._total)
+            bar = "━" * done + "╌" * (width - done)
+            click.echo(f"\r  redriving {bar} {count}/{self._total}", err=True, nl=False)
+
+
+def _filter(options: dict[str, Any]) -> "Filter":
+    from barnabas.client.workers.dead_letters import Filter
+
+    return Filter(
+        partitions=options["partitions"],
+        offset=options["offset"],
+        origin=options["origin"],
+        group=options["group"],
+        cause=options["cause"],
+        since_ms=_time("--since", options["since"]),
+        until_ms=_time("--until", options["until"]),
+    )
+
+
+def _time(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except ValueError as problem:
+        raise click.UsageError(f"{option} {problem}") from None
+
+
+def _row(letter: "Letter") -> Row:
+    message, trail = letter.message, letter.trail
+    return {
+        "at": f"{message.partition}:{message.offset}",
+        "partition": message.partition,
+        "offset": message.offset,
+        "time": iso_time(letter.time),
+        "group": trail.group if trail else None,
+        "origin": str(trail.origin) if trail else None,
+        "origin_timestamp": trail.timestamp if trail else None,
+        "attempts": trail.attempts if trail else None,
+        "rounds": trail.round if trail else None,
+        "cause": trail.cause if trail else None,
+        "key": _text(message.key),
+        "value": _text(message.value),
+        "redriven": letter.redriven,
+    }
+
+
+def _text(value: bytes | None) -> str | None:
+    """For people and JSON alike; `consume -J` gives the bytes as they are."""
+    return None if value is None else value.decode(errors="backslashreplace")
+
+
+def _short(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    line = "".join(c if c.isprintable() else "·" for c in value)
+    return line if len(line) <= _SHOWN_MAX else f"{line[: _SHOWN_MAX - 1]}…"

@@ -1,0 +1,136 @@
+"""Which dead letters were redriven, as the receipts in one topic tell it.
+
+In: receipts in the order of their offsets. Out: what is taken, and what was begun and not ended.
+Always: a letter is taken by the first intent that names it; an intent that names one already taken
+is void, whoever wrote it. So two who redrive at once cannot both win.
+Not here: reading and writing them (dead_letters.py).
+"""
+
+import msgspec
+
+from barnabas.client.workers.outbox import Identity, offsets_of, runs_of
+from barnabas.model.ids import TopicPartition
+
+TOPIC = "barnabas.redrives"
+LETTERS_MAX = 1_000  # of one receipt
+_VERSION = 1
+
+
+class Receipt(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
+    """These letters will be sent to these places, one after another, numbered from 0 for each
+    place; whoever finds it without an end sends them again under the same numbers."""
+
+    barnabas: int
+    token: str
+    topic: str
+    partition: int
+    start: int
+    runs: list[int]
+    producer_id: int
+    epoch: int
+    places: list[tuple[str, int]]
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.producer_id, self.epoch)
+
+    def offsets(self) -> list[int]:
+        return offsets_of(self.runs, self.start)
+
+    def numbered(self) -> dict[int, tuple[TopicPartition, int]]:
+        """Of each letter's offset: where it goes, under which sequence number."""
+        counts: dict[TopicPartition, int] = {}
+        numbers: dict[int, tuple[TopicPartition, int]] = {}
+        for offset, (topic, partition) in zip(self.offsets(), self.places, strict=True):
+            place = TopicPartition(topic, partition)
+            numbers[offset] = (place, counts.get(place, 0))
+            counts[place] = counts.get(place, 0) + 1
+        return numbers
+
+
+class End(msgspec.Struct, frozen=True, tag_field="kind", tag="end"):
+    """All letters of the intent are there."""
+
+    barnabas: int
+    token: str
+
+
+def intent(
+    token: str, at: TopicPartition, places: dict[int, TopicPartition], identity: Identity
+) -> Receipt:
+    """`places`: where the letter at each offset goes, in the order of offsets."""
+    offsets = list(places)
+    return Receipt(
+        _VERSION,
+        token,
+        at.topic,
+        at.partition,
+        offsets[0],
+        runs_of(offsets, offsets[0]),
+        identity.producer_id,
+        identity.epoch,
+        [(place.topic, place.partition) for place in places.values()],
+    )
+
+
+def end(token: str) -> End:
+    return End(_VERSION, token)
+
+
+def encoded(receipt: Receipt | End) -> bytes:
+    return msgspec.json.encode(receipt)
+
+
+class Ledger:
+    """All receipts so far."""
+
+    def __init__(self) -> None:
+        self._taken: dict[TopicPartition, set[int]] = {}
+        self._open: dict[str, Receipt] = {}
+        self._known: set[str] = set()
+
+    def read(self, value: bytes | None) -> None:
+        """The next record of the topic; what is no receipt of ours is passed over."""
+        try:
+            receipt = msgspec.json.decode(value or b"", type=Receipt | End)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return
+        if receipt.barnabas != _VERSION:
+            return
+        if isinstance(receipt, End):
+            self._open.pop(receipt.token, None)
+        elif _plausible(receipt) and receipt.token not in self._known:
+            self._known.add(receipt.token)
+            offsets = receipt.offsets()
+            taken = self._taken.setdefault(receipt.at, set())
+            if taken.isdisjoint(offsets):
+                taken.update(offsets)
+                self._open[receipt.token] = receipt
+
+    def taken(self, at: TopicPartition) -> frozenset[int]:
+        """Redriven, or about to be."""
+        return frozenset(self._taken.get(at, ()))
+
+    def open(self, topic: str) -> list[Receipt]:
+        """Begun and not ended, by somebody who may be at it still."""
+        return [receipt for receipt in self._open.values() if receipt.topic == topic]
+
+    def won(self, token: str) -> bool:
+        """Was it the first to name its letters?"""
+        return token in self._open
+
+
+def _plausible(receipt: Receipt) -> bool:
+    return (
+        0 <= receipt.start < 2**62
+        and all(0 <= length < 2**62 for length in receipt.runs)
+        and 0 < sum(receipt.runs[1::2]) == len(receipt.places) <= LETTERS_MAX
+        and 0 <= receipt.producer_id < 2**63
+        and 0 <= receipt.epoch < 2**15
+        and 0 < len(receipt.topic) <= 249
+        and 0 <= receipt.partition < 2**31
+    )
