@@ -21,14 +21,16 @@ from barnabas.broker.fetch_sessions import FetchSessions
 from barnabas.broker.housekeeping import Housekeeping
 from barnabas.broker.lanes import Lanes
 from barnabas.broker.metrics import Counts
+from barnabas.broker.moves import Moves
+from barnabas.broker.storage import Storage
 from barnabas.broker.topic import Topics
+from barnabas.broker.volume import Volume
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import Address
 from barnabas.config.resolve import Layers
 from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.paths import uuid_text
 from barnabas.log.checkpoints import MetaProperties
-from barnabas.log.directory import LogDirectory
 from barnabas.model.errors import KafkaError
 from barnabas.model.ports import Clock, Disk, Listening, Network, Stream
 from barnabas.system.logs import Logger
@@ -92,12 +94,13 @@ class Broker:
         self.housekeeping = Housekeeping(self, self._door)
         self.cleaner = Cleaner(self)
         self.recompression: Recompression | None = None  # made when a topic first needs it
+        self.moves = Moves(self)
         self.coordination: Coordination | None = None  # made when there is a group to ask for
         self._to_load: asyncio.Handle | None = None
         self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
         self.failure = ""
         self.cluster_id = ""
-        self.logs: LogDirectory
+        self.logs = Storage(disk, log, self._volume_failed)
         self._close_logs = False  # whether closing them may be called a clean stop
         self.host = ""
         self.port = 0
@@ -110,16 +113,14 @@ class Broker:
         self.catalog.load_settings()
         self.layers = self.catalog.layers(self._static)
         self.config = BrokerConfig(self.layers)
-        self.logs = LogDirectory.open(
-            self.disk,
-            self.config.directories[0],
-            meta=MetaProperties(self.cluster_id, self.id, new_id()),
-            config_for=self.catalog.log_config_of,
-            warm_segments_max=self._warm_segments_max,
+        directories = self.config.directories
+        self.logs.open(
+            directories,
+            lambda: MetaProperties(self.cluster_id, self.id, new_id()),
+            self.catalog.log_config_of,
+            self._warm_segments_max // len(directories),
         )
-        self._close_logs = self.logs.clean
-        for finding in self.logs.findings:
-            self.log.warning("recovery", path=finding.path, what=finding.what, did=finding.action)
+        self._close_logs = all(volume.logs.clean for volume in self.logs.volumes)
         self.catalog.load_topics()
         self._close_logs = True  # after a crash too: the new leader epochs are in the logs
         self.logs.forget_gone()
@@ -182,13 +183,24 @@ class Broker:
             self.coordination.stop()
         if self.recompression is not None:
             self.recompression.stop()
+        await self.moves.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()
+        await self.logs.stop()
         try:
             if self._close_logs and not self.failure:
                 self.logs.close()
         finally:
             self.catalog.close()
+
+    def _volume_failed(self, volume: Volume) -> None:
+        """Its partitions are offline; without any directory there is nothing left to do."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                if partition.name in volume.logs.logs:
+                    partition.fail(volume.failure)
+        if not self.logs.online():
+            self.give_up("no log directory is left")
 
     def give_up(self, reason: str) -> None:
         """The broker cannot keep its promises any more."""

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID, uuid4
 
-from barnabas.broker.partition import Partition
+from barnabas.broker.partition import Partition, lost_partition
 from barnabas.broker.topic import Topic, metric_name
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
@@ -90,8 +90,10 @@ class Catalog:
             id_, replicas = paths.read_topic(path, self._keeper.get(path).data)
             overrides = self._read_config(paths.topic_config(name))
             topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
-            self._tell_missing(topic, len(replicas))
-            self._open_partitions(topic, len(replicas))
+            lost = self._broker.logs.lost_on()
+            if not lost:
+                self._tell_missing(topic, len(replicas))
+            self._open_partitions(topic, len(replicas), lost)
             self._broker.topics.add(topic)
         owned = {partition.name for topic in self._broker.topics for partition in topic.partitions}
         for stray in [each for each in self._broker.logs.logs if each not in owned]:
@@ -102,9 +104,8 @@ class Catalog:
         for index in range(total):
             name = TopicPartition(topic.name, index)
             if name not in self._broker.logs.logs:
-                path = f"{self._broker.logs.path}/{name}"
                 self._broker.log.warning(
-                    "log directory missing: the partition begins empty", partition=name, path=path
+                    "log missing: the partition begins empty", partition=str(name)
                 )
 
     def _finish_deletions(self) -> None:
@@ -174,12 +175,9 @@ class Catalog:
             ]
             await self._in_thread(lambda: self._keeper.multi(operations))
             self._broker.topics.remove(topic)
-            async with self._broker.housekeeping.paths:
-                for partition in topic.partitions:
-                    partition.close()
-                    self._broker.logs.delete(partition.name)
-            # Their offsets go from the checkpoints before a log of the same name can be made.
-            await self._broker.housekeeping.checkpoint_now()
+            for partition in topic.partitions:
+                partition.close()
+            await self._delete_logs([partition.name for partition in topic.partitions])
             await self._in_thread(lambda: self._keeper.delete(mark))
         if self._broker.topics.get("__consumer_offsets") is not None:
             from barnabas.broker.coordination import coordination
@@ -242,7 +240,7 @@ class Catalog:
         config = log_config(topic.config, self._broker)
         for partition in topic.partitions:
             partition.log.config = config
-            partition.min_insync_replicas = topic.config.min_insync_replicas
+            partition.configure(topic.config)
 
     def close(self) -> None:
         self._thread.shutdown()
@@ -274,16 +272,25 @@ class Catalog:
         """For those that are there."""
         return [Delete(path) for path in nodes if self._keeper.exists(path)]
 
+    async def _delete_logs(self, names: list[TopicPartition]) -> None:
+        logs = self._broker.logs
+        for volume in logs.online():
+            here = [name for name in names if name in volume.logs.logs]
+            if here:
+                async with volume.renaming:
+                    for name in here:
+                        logs.delete(name)
+                # Their offsets go from the checkpoints before a log of the same name can be made.
+                await volume.checkpoint()
+        for name in names:
+            logs.delete(name)  # what is on no volume that answers
+
     async def _unmake(self, topic: Topic, total: int) -> None:
         """Take back a topic that could not be made whole; nobody has seen it yet."""
         logs = self._broker.logs
         try:
-            async with self._broker.housekeeping.paths:
-                for index in range(total):
-                    name = TopicPartition(topic.name, index)
-                    if name in logs.logs:
-                        logs.delete(name)
-            await self._broker.housekeeping.checkpoint_now()
+            names = (TopicPartition(topic.name, index) for index in range(total))
+            await self._delete_logs([name for name in names if name in logs.logs])
             operations = self._deletes(paths.topic(topic.name), paths.topic_config(topic.name))
             await self._in_thread(lambda: self._keeper.multi(operations))
         except (OSError, KafkaError) as error:
@@ -295,16 +302,23 @@ class Catalog:
             self._open_partitions(topic, min(total, len(topic.partitions) + OPENED_PER_SLICE))
             await asyncio.sleep(0)
 
-    def _open_partitions(self, topic: Topic, total: int) -> None:
+    def _open_partitions(self, topic: Topic, total: int, lost: str = "") -> None:
+        """`lost`: where a log that is nowhere else may be, out of reach."""
         logs = self._broker.logs
         self._set_codec(topic)
         config = log_config(topic.config, self._broker)
         broker = BrokerId(self._broker.id)
         for index in range(len(topic.partitions), total):
             name = TopicPartition(topic.name, index)
-            log = self._own_log(name, topic.id) or logs.create(name, topic.id, config)
+            log = self._own_log(name, topic.id)
+            if log is None and lost:
+                topic.partitions.append(lost_partition(name, broker, lost))
+                continue
+            log = log or logs.create(name, topic.id, config)
             self._lead(log)
-            topic.partitions.append(Partition(name, log, broker, topic.config.min_insync_replicas))
+            partition = Partition(name, log, logs.home(name), broker)
+            partition.configure(topic.config)
+            topic.partitions.append(partition)
 
     def _own_log(self, name: TopicPartition, topic_id: UUID) -> Log | None:
         """The log under this name, if it is this topic's and not that of one before it."""
@@ -324,7 +338,7 @@ class Catalog:
     def _lead(self, log: Log) -> None:
         """After a crash, records may be gone that someone has read: a new epoch tells them."""
         epoch = max(log.epochs.latest, 0)
-        crashed = log.end_offset > 0 and not self._broker.logs.clean
+        crashed = log.end_offset > 0 and not self._broker.logs.was_clean(log.partition)
         log.begin_epoch(epoch + crashed, durable=crashed)
         log.advance_high_watermark(log.end_offset)
 
@@ -382,6 +396,8 @@ def log_config(config: TopicConfig, broker: "Broker") -> LogConfig:
         timestamp_type="append" if config.message_timestamp_type == "LogAppendTime" else "create",
         timestamp_before_max_ms=config.message_timestamp_before_max_ms,
         timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        flush_messages=config.flush_messages,
+        flush_ms=config.flush_ms,
         producer_id_expiration_ms=broker.config.producer_id_expiration_ms,
         deletes="delete" in config.cleanup_policy,
         retention_ms=config.retention_ms,

@@ -87,7 +87,7 @@ class Cleaner:
         from barnabas.broker.cleaner_protocol import Order, Part
 
         broker, log = self._broker, found.log
-        if not await broker.housekeeping.checkpoint_now():
+        if not await broker.logs.home(log.partition).checkpoint():
             return False
         config = broker.config
         wall_ms, began_ms = broker.clock.wall_ms(), broker.clock.monotonic_ms()
@@ -172,22 +172,25 @@ class Cleaner:
 
     async def _swap(self, log: Log, cleaned: Cleaned) -> bool:
         """False if the segments it was made from are not there any more."""
-        broker, tidy = self._broker, self._broker.housekeeping
-        async with tidy.paths:
-            if broker.logs.logs.get(log.partition) is not log:
+        logs = self._broker.logs
+        if logs.logs.get(log.partition) is not log:
+            return False
+        volume = logs.home(log.partition)
+        async with volume.renaming:
+            if logs.logs.get(log.partition) is not log:
                 return False
             try:
                 if not log.prepare_swap(cleaned):
                     return False
-                await tidy.sync_directory(log.path)
+                await volume.sync_directory(log.path)
                 doomed = log.switch(cleaned)
                 if doomed is None:
                     return False
-                broker.logs.doom(log, doomed)
-                await tidy.sync_directory(log.path)
+                volume.logs.doom(log, doomed)
+                await volume.sync_directory(log.path)
                 log.settle_swap(cleaned)
-                await tidy.sync_directory(log.path)
+                await volume.sync_directory(log.path)
             except OSError as error:
-                broker.give_up(f"the data directory failed: {error}")
+                volume.lose(f"a compacted segment was not put in its place: {error}")
                 return False
         return True

@@ -1,17 +1,14 @@
 """What a broker does at leisure: syncs, checkpoints, retention, idle connections, deleted files.
 
-Always: whatever may wait for the disk runs in a thread of its own, never on the loop, and
-touches nothing that the loop changes.
+Always: whatever may wait for a disk runs in its volume's thread (volume.py), never on the loop.
 """
 
 import asyncio
-import errno
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from barnabas.broker.connection import Door
-from barnabas.log.log import Log
+from barnabas.broker.volume import Volume
+from barnabas.log.config import INT64_MAX
 from barnabas.model.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -23,24 +20,20 @@ EXPIRE_EVERY_TICKS = 600
 RETENTION_DELAY_MS = 30_000  # after a start, as in Kafka
 RETENTION_SLICE_S = 0.005
 CLOCK_JUMP_MS = 3_600_000
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Housekeeping:
-    """One tick a second; one piece of disk work at a time."""
+    """One tick a second; on each volume, one piece of work at a time."""
 
     def __init__(self, broker: "Broker", door: Door) -> None:
         self._broker = broker
         self._door = door
         self._ticks = 0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
-        self._work: asyncio.Task[None] | None = None
+        self._work: dict[Volume, asyncio.Task[None]] = {}
+        self._retaining: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._disk_full = False  # found when a checkpoint was last written
         self._retention_ms = 0  # when segments were last looked at, by the clock that never jumps
         self._clock_offset_ms = 0  # of the clock people read, at that time
-        # Held while logs are synced by their paths, and while logs are renamed.
-        self.paths = asyncio.Lock()
 
     def start(self) -> None:
         clock = self._broker.clock
@@ -53,9 +46,10 @@ class Housekeeping:
     async def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._work is not None:
-            await self._work
-        self._thread.shutdown()
+        if self._retaining is not None:
+            await self._retaining
+        for work in self._work.values():
+            await work
 
     def _tick(self) -> None:
         self._ticks += 1
@@ -63,8 +57,12 @@ class Housekeeping:
         self._close_idle(now_ms)
         if self._ticks % EXPIRE_EVERY_TICKS == 0:
             self._expire_producers()
-        if self._work is None or self._work.done():
-            self._work = self._broker.loop.create_task(self._tidy())
+        if self._retaining is None or self._retaining.done():
+            self._retaining = self._broker.loop.create_task(self._retain())
+        for volume in self._broker.logs.online():
+            work = self._work.get(volume)
+            if work is None or work.done():
+                self._work[volume] = self._broker.loop.create_task(self._tidy(volume))
         self._timer = self._broker.loop.call_later(TICK_S, self._tick)
 
     def _close_idle(self, now_ms: int) -> None:
@@ -81,22 +79,28 @@ class Housekeeping:
         for log in self._broker.logs.logs.values():
             log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
 
-    async def _tidy(self) -> None:
-        logs = self._broker.logs
+    async def _tidy(self, volume: Volume) -> None:
         try:
-            for log in logs.take_rolled():
-                await self._sync(log)
-            if self._ticks % CHECKPOINT_EVERY_TICKS == 0 or self._disk_full:
-                await self._checkpoint()
-            await self._retain()
+            await volume.sync_sealed()
+            self._flush_due(volume)
         except OSError as error:
-            self._failed(error)
+            volume.lose(f"sync failed: {error}")
             return
-        for path in logs.take_removals(self._broker.clock.monotonic_ms()):
-            await self._remove_file(path)
-        doomed, logs.deleted = logs.deleted, []
-        for path in doomed:
-            await self._remove(path)
+        if self._ticks % CHECKPOINT_EVERY_TICKS == 0 or volume.full:
+            await volume.checkpoint()
+        await volume.remove_gone(self._broker.clock.monotonic_ms())
+
+    def _flush_due(self, volume: Volume) -> None:
+        """Logs with records that have waited for flush.ms."""
+        now_ms = self._broker.clock.monotonic_ms()
+        for log in volume.logs.logs.values():
+            if log.config.flush_ms == INT64_MAX:
+                continue
+            if log.durable_offset >= log.end_offset:
+                log.flushed_ms = now_ms
+            elif now_ms - log.flushed_ms >= log.config.flush_ms:
+                log.flushed_ms = now_ms
+                volume.flush(log)
 
     async def _retain(self) -> None:
         """Let go of what is too old or too much, once per log.retention.check.interval.ms."""
@@ -124,70 +128,3 @@ class Housekeeping:
             if broker.loop.time() > slice_end:
                 await asyncio.sleep(0)
                 slice_end = broker.loop.time() + RETENTION_SLICE_S
-
-    async def checkpoint_now(self) -> bool:
-        """For what must not happen before it is on disk; False if it is not."""
-        try:
-            return await self._checkpoint()
-        except OSError as error:
-            self._failed(error)
-            return False
-
-    async def _checkpoint(self) -> bool:
-        # Made and handed to the one thread without an await between: the last made is on disk.
-        logs, log = self._broker.logs, self._broker.log
-        checkpoint = logs.pending_checkpoint()
-        if checkpoint is None:
-            return True
-        try:
-            await self._in_thread(checkpoint.run)
-        except OSError as error:
-            logs.not_written(checkpoint)
-            if error.errno not in NO_ROOM:
-                raise
-            # The files of before are whole, only older: a recovery would read a little more.
-            if not self._disk_full:
-                log.error("checkpoint not written: make room", path=logs.path, reason=str(error))
-            self._disk_full = True
-            return False
-        logs.written(checkpoint)
-        for deletion in logs.take_deletions():
-            log.info("segment deleted", **deletion._asdict())
-        if self._disk_full:
-            log.info("checkpoint written: there is room again", path=logs.path)
-        self._disk_full = False
-        return True
-
-    def _failed(self, error: OSError) -> None:
-        """After a failed sync nobody knows what is on the disk; trying again would only hide it.
-
-        Stop at once, without the marker of a clean stop.
-        """
-        self._broker.give_up(f"the data directory failed: {error}")
-
-    async def _sync(self, log: Log) -> None:
-        async with self.paths:
-            if self._broker.logs.logs.get(log.partition) is not log:
-                return  # deleted: its paths are gone, or another log's by now
-            flush = log.pending_flush(sealed_only=True)
-            if flush is not None:
-                await self._in_thread(flush.run)
-                log.flushed(flush)
-
-    async def sync_directory(self, path: str) -> None:
-        await self._in_thread(lambda: self._broker.disk.sync_directory(path))
-
-    async def _remove(self, path: str) -> None:
-        try:
-            await self._in_thread(lambda: self._broker.disk.remove_tree(path))
-        except OSError as error:
-            self._broker.log.warning("deleted log not removed", path=path, reason=str(error))
-
-    async def _remove_file(self, path: str) -> None:
-        try:
-            await self._in_thread(lambda: self._broker.disk.remove(path))
-        except OSError as error:
-            self._broker.log.warning("deleted file not removed", path=path, reason=str(error))
-
-    async def _in_thread(self, call: Callable[[], None]) -> None:
-        await self._broker.loop.run_in_executor(self._thread, call)

@@ -5,8 +5,8 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 
 import uvloop
 
@@ -21,20 +21,24 @@ from barnabas.system.network import SystemNetwork
 KEEPER_FILE = "keeper.db"
 
 
-def run(settings: Mapping[str, str], data: str, ready: Callable[[str, int], None]) -> int:
+def run(settings: Mapping[str, str], data: Sequence[str], ready: Callable[[str, int], None]) -> int:
     """Until SIGTERM or SIGINT. `ready` is told the address once the broker answers.
 
+    `data`: the log directories; the first one holds the keeper's file too.
     The exit code: 0 after a clean stop, 1 when the broker could not start or go on.
     """
     log = Logger()
-    data = os.path.abspath(data)
+    directories = list(dict.fromkeys(os.path.abspath(path) for path in data))
     try:
-        os.makedirs(data, exist_ok=True)
-        lock = DirectoryLock(data)
-        try:
-            uvloop.run(_serve({**settings, "log.dirs": data}, ready, log))
-        finally:
-            lock.release()
+        with ExitStack() as held:
+            for number, path in enumerate(directories):
+                try:
+                    os.makedirs(path, exist_ok=True)
+                    held.callback(DirectoryLock(path).release)
+                except OSError:
+                    if not number:  # of the others, whatever can be used is
+                        raise
+            uvloop.run(_serve({**settings, "log.dirs": ",".join(directories)}, ready, log))
     except (KafkaError, OSError) as error:
         log.error("broker stopped", reason=str(error))
         return 1
@@ -45,7 +49,7 @@ async def _serve(
     settings: Mapping[str, str], ready: Callable[[str, int], None], log: Logger
 ) -> None:
     open_files_max = _raise_file_limit()
-    keeper = SqliteKeeper(os.path.join(settings["log.dirs"], KEEPER_FILE))
+    keeper = SqliteKeeper(os.path.join(settings["log.dirs"].partition(",")[0], KEEPER_FILE))
     broker = Broker(
         settings,
         SystemClock(),

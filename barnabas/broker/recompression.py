@@ -9,11 +9,13 @@ than a millisecond per megabyte.
 Not here: the append (handlers/produce.py).
 """
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.dispatch import Call
+from barnabas.broker.later import Later
 from barnabas.model.errors import KafkaError
 from barnabas.wire.batch import ATTRIBUTES_POSITION, CODEC_MASK
 from barnabas.wire.compression import Codec
@@ -84,7 +86,12 @@ class Recompression:
                     continue
                 data.partition_data[place] = _with_records(partition, records)
                 self.batches += 1
-        return append_all(self._broker, request, call, by_id, refusals)
+        answer = append_all(self._broker, request, call, by_id, refusals)
+        if not isinstance(answer, Later):
+            return answer
+        synced: asyncio.Future[ProduceResponse] = loop.create_future()
+        answer.then(synced.set_result)
+        return await synced
 
     def _topic(self, name_or_id: str | UUID) -> "Topic | None":
         topics = self._broker.topics

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from barnabas.broker.partition import Partition
+from barnabas.broker.volume import storage_error
 from barnabas.config.topic import TopicConfig
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.compression import Codec
@@ -29,7 +30,10 @@ class Topic:
 
     def partition(self, index: int) -> Partition:
         if 0 <= index < len(self.partitions):
-            return self.partitions[index]
+            found = self.partitions[index]
+            if found.failure:
+                raise storage_error(found.name, found.failure)
+            return found
         raise Retriable(
             Code.UNKNOWN_TOPIC_OR_PARTITION,
             f"topic {self.name} has {len(self.partitions)} partitions, no partition {index}",

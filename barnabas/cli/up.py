@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import click
@@ -34,7 +34,12 @@ class HostAndPort(click.ParamType[Address]):
 
 
 @click.command()
-@click.option("--data", metavar="DIR", help=f"Where records are kept. [default: {DEFAULT_DATA}]")
+@click.option(
+    "--data",
+    metavar="DIR",
+    multiple=True,
+    help=f"Where records are kept; more than once for several disks. [default: {DEFAULT_DATA}]",
+)
 @click.option("--ephemeral", is_flag=True, help="Keep records in memory, gone at the end.")
 @click.option(
     "--listen", type=HostAndPort(), help=f"Port 0 picks a free one. [default: {DEFAULT_LISTEN}]"
@@ -54,7 +59,7 @@ class HostAndPort(click.ParamType[Address]):
     help="A file of broker options, as server.properties.",
 )
 def command(
-    data: str | None,
+    data: tuple[str, ...],
     ephemeral: bool,
     listen: Address | None,
     metrics: Address | None,
@@ -68,18 +73,20 @@ def command(
     if "list" in settings:
         list_options(broker.OPTIONS.values())
         return 0
-    if ephemeral and data is not None:
+    if ephemeral and data:
         raise click.UsageError("--data and --ephemeral exclude each other")
+    if any("," in path for path in data):
+        raise click.UsageError("--data: a comma parts directories; give --data once for each")
     static = _static(settings, file)
     if listen is not None:
         static["listeners"] = f"PLAINTEXT://{listen}"
     static.setdefault("listeners", f"PLAINTEXT://{DEFAULT_LISTEN}")
     if metrics is not None:
         static["metrics.listen"] = str(metrics)
-    with _directory(data or _directory_in(static), ephemeral) as directory:
+    with _directories(data or broker.BrokerConfig(static).directories, ephemeral) as directories:
         from barnabas.broker.main import run
 
-        return run(static, directory, _say_ready)
+        return run(static, directories, _say_ready)
 
 
 def _static(settings: tuple[str, ...], file: str | None) -> dict[str, str]:
@@ -97,15 +104,8 @@ def _static(settings: tuple[str, ...], file: str | None) -> dict[str, str]:
     return static
 
 
-def _directory_in(static: dict[str, str]) -> str:
-    directories = broker.BrokerConfig(static).directories
-    if len(directories) > 1:
-        raise click.UsageError(f"log.dirs names {len(directories)} directories; one is supported")
-    return directories[0]
-
-
 @contextmanager
-def _directory(data: str, ephemeral: bool) -> Iterator[str]:
+def _directories(data: Sequence[str], ephemeral: bool) -> Iterator[Sequence[str]]:
     if not ephemeral:
         yield data
         return
@@ -115,7 +115,7 @@ def _directory(data: str, ephemeral: bool) -> Iterator[str]:
     in_memory = _MEMORY if os.path.isdir(_MEMORY) and os.access(_MEMORY, os.W_OK) else None
     directory = tempfile.mkdtemp(prefix="barnabas-", dir=in_memory)
     try:
-        yield directory
+        yield [directory]
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

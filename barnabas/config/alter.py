@@ -63,7 +63,7 @@ def check_topic(overrides: Mapping[str, str | None]) -> dict[str, str]:
         option = topic_option(name)
         if text is None:
             raise invalid(f"topic option {name}: no value given; leave it out for its default")
-        option.check(text)
+        option.parse(text)
         checked[name] = text
     TopicConfig(checked)
     return checked
@@ -77,7 +77,7 @@ def check_static(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]
         if name not in broker.OPTIONS and unsupported.is_ignored(name):
             ignored.append(name)
             continue
-        broker_option(name).check(text)
+        broker_option(name).parse(text)
         kept[name] = text
     BrokerConfig(kept)
     return kept, ignored
@@ -98,7 +98,7 @@ def alter_broker(current: Mapping[str, str], changes: Iterable[Change]) -> dict[
             )
     changed = _changed(current, changes, broker_option)
     for name, text in changed.items():
-        broker_option(name).check(text)
+        broker_option(name).parse(text)
     BrokerConfig(Layers(dynamic_broker=changed))
     return changed
 

@@ -119,8 +119,6 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=False,
         doc="Default of the topic option flush.ms; unset: log.flush.scheduler.interval.ms.",
-        honoured=False,
-        default_only=True,
     )
     log_flush_scheduler_interval_ms = Option[int](
         name="log.flush.scheduler.interval.ms",
@@ -128,9 +126,8 @@ class LogOptions(Config):
         default=LONG_MAX,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="How often logs are looked at for a flush that is due.",
-        honoured=False,
-        default_only=True,
+        doc="Default of the topic option flush.ms when log.flush.interval.ms is unset; "
+        "flushes that are due are looked for every second.",
     )
     log_flush_offset_checkpoint_interval_ms = Option[int](
         name="log.flush.offset.checkpoint.interval.ms",

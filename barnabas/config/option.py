@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Generic, Self, TypeVar, overload
 
-from barnabas.config.kinds import LONG_MAX, Kind
+from barnabas.config.kinds import Kind
 from barnabas.model.errors import Code, InvalidRequest
 
 T = TypeVar("T")
@@ -31,13 +31,10 @@ class Option(Generic[T]):
     `synonyms`: names of broker options that give a topic option its default, or older
     names of a broker option; the earlier ones win.
     `honoured`: False while the option is accepted, kept and described, but has no effect.
-    `default_only`: True where doing nothing would break a promise: only the default, or no
-    limit, may be set until the option is implemented.
     """
 
     __slots__ = (
-        "default", "default_only", "doc", "honoured", "kind", "name", "needs_restart", "scope",
-        "synonyms",
+        "default", "doc", "honoured", "kind", "name", "needs_restart", "scope", "synonyms",
     )  # fmt: skip
 
     def __init__(
@@ -50,7 +47,6 @@ class Option(Generic[T]):
         doc: str,
         synonyms: tuple[str, ...] = (),
         honoured: bool = True,
-        default_only: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -60,7 +56,6 @@ class Option(Generic[T]):
         self.doc = doc
         self.synonyms = synonyms
         self.honoured = honoured
-        self.default_only = default_only
 
     @overload
     def __get__(self, config: None, owner: type) -> Self: ...
@@ -82,15 +77,6 @@ class Option(Generic[T]):
             raise invalid(f"{self.scope.value} option {self.name} = {shown!r}: {problem}") from None
         return value
 
-    def check(self, text: str) -> None:
-        """Whether this may be set from now on; `parse` also reads what was set before."""
-        value = self.parse(text)
-        if self.default_only and value not in (self.default, LONG_MAX):
-            raise invalid(
-                f"{self.scope.value} option {self.name} = {text.strip()!r}: Barnabas does not "
-                f"implement this option yet; leave it out, or set {LONG_MAX}, which means never"
-            )
-
     def format(self, value: T) -> str | None:
         return None if value is None else self.kind.format(value)
 
@@ -104,7 +90,6 @@ class Option(Generic[T]):
             needs_restart=False,
             doc=f"Default of the topic option {self.name}. {self.doc}",
             honoured=self.honoured,
-            default_only=self.default_only,
         )
 
 

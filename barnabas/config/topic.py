@@ -75,8 +75,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="Sync the log to disk after this many records.",
         synonyms=("log.flush.interval.messages",),
-        honoured=False,
-        default_only=True,
     )
     flush_ms = Option[int](
         name="flush.ms",
@@ -86,8 +84,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="Sync the log to disk when a record has waited this long for it.",
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
-        honoured=False,
-        default_only=True,
     )
     index_interval_bytes = Option[int](
         name="index.interval.bytes",

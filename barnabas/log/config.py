@@ -23,6 +23,8 @@ class LogConfig:
     timestamp_before_max_ms: int = INT64_MAX
     timestamp_after_max_ms: int = HOUR_MS
     producer_id_expiration_ms: int = DAY_MS
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
     # Retention: these two count only where old segments are deleted.
     deletes: bool = True
     retention_ms: int = 7 * DAY_MS

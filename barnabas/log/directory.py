@@ -3,7 +3,7 @@
 In: a path and the disk. Out: open logs, and findings about what was not in order.
 Always: the clean-stop marker is there only while no process has the directory open.
 Always: a deleted log is renamed first, so a crash in the middle leaves nothing half alive.
-Not here: several directories, disk faults, when segments go (retention.py).
+Not here: which directory a log is in, disk faults (the broker), when segments go (retention.py).
 """
 
 import re
@@ -40,6 +40,7 @@ from barnabas.model.ports import Disk
 WARM_SEGMENTS_MAX = 1000  # each may hold three file descriptors
 _NAME_LENGTH_MAX = 255
 _DELETED = re.compile(r".+\.[0-9a-f]{32}-delete", re.ASCII)
+_COPY = re.compile(r".+\.[0-9a-f]{32}-future", re.ASCII)
 _PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
@@ -134,6 +135,11 @@ class LogDirectory:
             if _DELETED.fullmatch(name):
                 directory.deleted.append(f"{path}/{name}")
                 continue
+            if _COPY.fullmatch(name):
+                what = "a copy on its way from another directory, cut off"
+                findings.append(Finding(f"{path}/{name}", what, "removed: the log is there"))
+                directory.deleted.append(f"{path}/{name}")
+                continue
             partition = _parse_name(name)
             if partition is None:
                 continue
@@ -180,6 +186,49 @@ class LogDirectory:
             with suppress(OSError):
                 self._disk.remove_tree(path)
             raise
+        log.on_roll = partial(self._rolled.append, log)
+        self.logs[partition] = log
+        return log
+
+    def create_copy(
+        self, partition: TopicPartition, topic_id: UUID, config: LogConfig, start_offset: int
+    ) -> Log:
+        """An empty log to fill, which is not the partition's yet: `adopt` makes it so."""
+        suffix = f".{topic_id.int:032x}-future"
+        stem = str(partition)[: _NAME_LENGTH_MAX - len(suffix)]
+        path = f"{self.path}/{stem}{suffix}"
+        if self._disk.exists(path):
+            self._disk.remove_tree(path)
+        copy = create_log(self._disk, path, partition, topic_id, config, self._warm)
+        if start_offset:
+            copy.start_at(start_offset)
+        return copy
+
+    def drop_copy(self, copy: Log) -> None:
+        copy.release()
+        self.deleted.append(copy.path)
+
+    def adopt(self, copy: Log, source: Log) -> Log:
+        """The copy becomes the partition's log, in the source's place; it has all its records."""
+        partition = source.partition
+        copy.skip_to(source.end_offset)
+        durable = copy.recovery_point
+        copy.settle()
+        path = f"{self.path}/{partition}"
+        self._disk.rename(copy.path, path)
+        log = open_log(
+            self._disk,
+            path,
+            partition,
+            source.config,
+            self._warm,
+            clean=True,
+            checkpoints=Checkpoints(durable, source.start_offset, source.high_watermark),
+        )
+        for epoch, start in source.epochs.entries:
+            if epoch > log.epochs.latest:
+                log.epochs.begin(epoch, start)
+        log.producers = source.producers  # those whose records are gone are known there only
         log.on_roll = partial(self._rolled.append, log)
         self.logs[partition] = log
         return log

@@ -12,16 +12,16 @@ from uuid import UUID
 
 from barnabas.log import lookup
 from barnabas.log.checkpoints import PARTITION_METADATA, encode_topic_id
+from barnabas.log.copying import Copying
 from barnabas.log.flush import Flush
 from barnabas.log.reading import Slice
 from barnabas.log.state import Appended, Deletion, LogParts
-from barnabas.log.swapping import Swapping
 from barnabas.model.errors import Code, InvalidRequest
 
 __all__ = ["Appended", "Deletion", "Log", "LogParts"]
 
 
-class Log(Swapping):
+class Log(Copying):
     """Ask for attributes freely; change the log only through its methods."""
 
     # --- leading -------------------------------------------------------------------------------
@@ -109,6 +109,13 @@ class Log(Swapping):
         if work is not None:
             work.run()
             self.flushed(work)
+        self.release()
+
+    def settle(self) -> None:
+        """Leave files that open without a look at the data, for now: nothing is synced."""
+        if self.size and self.end_offset not in self._snapshots.offsets:
+            self._snapshots.write(self.producers, self.end_offset)
+        self._active.seal()
         self.release()
 
     def release(self) -> None:

@@ -94,6 +94,7 @@ class LogState:
         self._causes: dict[int, str] = {}  # why the segment with this base offset goes
         self._doomed: list[str] = []
         self._failed = ""
+        self.flushed_ms = 0  # when it was last flushed because of flush.ms; the broker's to set
 
     def __repr__(self) -> str:
         return f"Log({self.partition}, {self.start_offset}..{self.end_offset})"

@@ -235,7 +235,7 @@ async def running_broker(
     network = NoNetwork()
     log = StringIO()
     broker = Broker(
-        {**(settings or {}), "log.dirs": str(directory)},
+        {"log.dirs": str(directory), **(settings or {})},
         SystemClock(),
         disk or SystemDisk(),
         network,

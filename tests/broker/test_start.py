@@ -33,7 +33,7 @@ def test_a_second_broker_on_a_directory_says_so_and_touches_nothing(
 ) -> None:
     lock = DirectoryLock(str(tmp_path))
     try:
-        assert main.run({}, str(tmp_path), _never_ready) == 1
+        assert main.run({}, [str(tmp_path)], _never_ready) == 1
     finally:
         lock.release()
     assert [path.name for path in tmp_path.iterdir()] == [LOCK_FILE]
@@ -61,7 +61,7 @@ def test_a_start_that_finds_its_port_in_use_leaves_the_logs_closed_cleanly(
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         settings = {"listeners": "PLAINTEXT://127.0.0.1:0"}
         settings[option] = f"PLAINTEXT://{address}" if option == "listeners" else address
-        assert main.run(settings, str(tmp_path), _never_ready) == 1
+        assert main.run(settings, [str(tmp_path)], _never_ready) == 1
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
     assert "in use" in capsys.readouterr().err
 
@@ -75,7 +75,7 @@ def test_a_broker_on_every_interface_gives_clients_the_name_of_the_machine(
         told.append(f"{host}:{port}")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    assert main.run({"listeners": "PLAINTEXT://0.0.0.0:0"}, str(tmp_path), ready) == 0
+    assert main.run({"listeners": "PLAINTEXT://0.0.0.0:0"}, [str(tmp_path)], ready) == 0
     (address,) = told
     assert address.startswith(f"{main.host_name()}:")
     (line,) = [line for line in capsys.readouterr().err.splitlines() if address in line]

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 import barnabas
 from barnabas.config import broker, topic
 from barnabas.config.__main__ import markdown
-from barnabas.config.alter import Change, Operation, alter_broker, check_static, check_topic
 from barnabas.config.broker import BrokerConfig
-from barnabas.config.kinds import LONG_MAX, Bytes, ConfigType, Float, List, Listener, Milliseconds
+from barnabas.config.kinds import Bytes, ConfigType, Float, List, Listener, Milliseconds
 from barnabas.config.kinds import parse_address as address
 from barnabas.config.option import Option
 from barnabas.config.resolve import Layers
@@ -63,31 +62,6 @@ def test_an_option_said_to_have_an_effect_is_used() -> None:
     used = {o.name for o in honoured if re.search(rf"\.{o.attribute}\b", source)}
     used |= {name for option in honoured if option.name in used for name in option.synonyms}
     assert sorted({option.name for option in honoured} - used) == []
-
-
-@pytest.mark.parametrize("name", ["flush.messages", "flush.ms"])
-def test_a_flush_of_a_topic_that_would_not_happen_is_refused(name: str) -> None:
-    with pytest.raises(InvalidRequest, match=rf"{name} = '1'.*does not implement") as refused:
-        check_topic({name: "1"})
-    assert refused.value.code is Code.INVALID_CONFIG
-    assert check_topic({name: str(LONG_MAX)}) == {name: str(LONG_MAX)}
-    assert vars(TopicConfig({name: "1"})), "what was set before is still read"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["log.flush.interval.messages", "log.flush.interval.ms", "log.flush.scheduler.interval.ms"],
-)
-def test_a_flush_of_a_broker_that_would_not_happen_is_refused(name: str) -> None:
-    with pytest.raises(InvalidRequest, match=rf"{name} = '1000'.*does not implement"):
-        check_static({name: "1000"})
-    assert check_static({name: str(LONG_MAX)}) == ({name: str(LONG_MAX)}, [])
-
-
-@pytest.mark.parametrize("name", ["log.flush.interval.messages", "log.flush.interval.ms"])
-def test_a_flush_set_while_the_broker_runs_is_refused(name: str) -> None:
-    with pytest.raises(InvalidRequest, match="does not implement"):
-        alter_broker({}, [Change(name, Operation.SET, "1")])
 
 
 @given(st.integers(-(2**70), 2**70))

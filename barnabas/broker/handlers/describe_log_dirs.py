@@ -1,8 +1,10 @@
-"""DescribeLogDirs: the data directory, its disk, and the size of each partition in it."""
+"""DescribeLogDirs: the log directories, their disks, and the size of each partition in them."""
 
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
+from barnabas.broker.volume import Volume
+from barnabas.log.log import Log
 from barnabas.model.errors import Code
 from barnabas.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -20,42 +22,61 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: DescribeLogDirsRequest, call: Call
 ) -> DescribeLogDirsResponse:
-    path = broker.logs.path
+    results = [_described(broker, volume, request.topics) for volume in broker.logs.volumes]
+    results += map(_offline, broker.logs.unopened)
+    return DescribeLogDirsResponse(results=results)
+
+
+def _described(
+    broker: "Broker", volume: Volume, asked: list[DescribableLogDirTopic] | None
+) -> DescribeLogDirsResult:
+    if not volume.online:
+        return _offline(volume.path)
     try:
-        total, free = broker.disk.usage(path)
+        total, free = broker.disk.usage(volume.path)
     except OSError as error:
-        broker.log.warning("log directory cannot be described", path=path, reason=str(error))
-        result = DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
-    else:
-        result = DescribeLogDirsResult(
-            error_code=0,
-            log_dir=path,
-            topics=_topics(broker, request.topics),
-            total_bytes=total,
-            usable_bytes=free,
-        )
-    return DescribeLogDirsResponse(results=[result])
+        broker.log.warning("log directory cannot be described", path=volume.path, reason=str(error))
+        return _offline(volume.path)
+    return DescribeLogDirsResult(
+        error_code=0,
+        log_dir=volume.path,
+        topics=_topics(broker, volume, asked),
+        total_bytes=total,
+        usable_bytes=free,
+    )
+
+
+def _offline(path: str) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
 
 
 def _topics(
-    broker: "Broker", asked: list[DescribableLogDirTopic] | None
+    broker: "Broker", volume: Volume, asked: list[DescribableLogDirTopic] | None
 ) -> list[DescribeLogDirsTopic]:
-    """What is not here is left out, as in Kafka."""
+    """What is not here is left out, as in Kafka; a copy on its way here is behind by its lag."""
     wanted: dict[str, set[int]] = {}
     for each in asked or ():
         wanted.setdefault(each.topic, set()).update(each.partitions)
     topics = []
     for topic in broker.topics:
-        partitions = [
-            DescribeLogDirsPartition(
-                partition_index=index,
-                partition_size=partition.log.size,
-                offset_lag=0,
-                is_future_key=False,
-            )
-            for index, partition in enumerate(topic.partitions)
-            if asked is None or index in wanted.get(topic.name, ())
-        ]
+        partitions = []
+        for index, partition in enumerate(topic.partitions):
+            if asked is not None and index not in wanted.get(topic.name, ()):
+                continue
+            move = broker.moves.of(partition.name)
+            if partition.volume is volume:
+                partitions.append(_size(index, partition.log, partition.log))
+            elif move is not None and move.to is volume and move.copy is not None:
+                partitions.append(_size(index, move.copy, partition.log))
         if partitions:
             topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
     return topics
+
+
+def _size(index: int, log: Log, source: Log) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=index,
+        partition_size=log.size,
+        offset_lag=source.end_offset - log.end_offset,
+        is_future_key=log is not source,
+    )

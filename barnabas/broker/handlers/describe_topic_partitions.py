@@ -77,7 +77,7 @@ def _found(topic: "Topic", start: int, stop: int) -> DescribeTopicPartitionsResp
                 isr_nodes=list(partition.in_sync),
                 eligible_leader_replicas=[],
                 last_known_elr=[],
-                offline_replicas=[],
+                offline_replicas=[] if partition.online else [partition.leader],
             )
             for index, partition in enumerate(topic.partitions[start:stop], start)
         ],

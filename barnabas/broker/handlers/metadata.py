@@ -143,6 +143,7 @@ def _found(topic: Topic, operations: int) -> MetadataResponseTopic:
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
+                offline_replicas=[] if partition.online else [partition.leader],
             )
             for index, partition in enumerate(topic.partitions)
         ],

@@ -1,12 +1,14 @@
 """Produce: batches into logs.
 
-Always: the order of arrival is the order in the log; no record is looked at.
+Always: the order of arrival is the order in the log; no record is looked at; where records
+count only once they are synced, so does the answer.
 """
 
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.dispatch import Call
+from barnabas.broker.later import Later
 from barnabas.broker.partition import ACKS_ALL
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.messages.produce import (
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
 TOPIC_IDS_SINCE = 13
 _ACKS = (ACKS_ALL, 0, 1)
 
+Wait = tuple[PartitionProduceResponse, Later[str]]
 Refusal = tuple[str | None, int, KafkaError]  # topic, if there is one, and partition
 
 
 def handle(
     broker: "Broker", request: ProduceRequest, call: Call
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+) -> ProduceResponse | Later[ProduceResponse] | Coroutine[Any, Any, ProduceResponse | None] | None:
     by_id = call.version >= TOPIC_IDS_SINCE
     if broker.recompression is not None and broker.recompression.concerns(request, by_id):
         from barnabas.broker.recompression import keep
@@ -45,12 +48,13 @@ def append_all(
     call: Call,
     by_id: bool,
     refusals: Mapping[int, KafkaError],
-) -> ProduceResponse | None:
+) -> ProduceResponse | Later[ProduceResponse] | None:
     """`refusals`: by the id of a partition's data, what was found wrong with it already."""
     wall_ms = broker.clock.wall_ms()
     topics = broker.topics
     responses = []
     refused: list[Refusal] = []
+    waits: list[Wait] = []
     for data in request.topic_data:
         topic = topics.by_id(data.topic_id) if by_id else topics.get(data.name)
         responses.append(
@@ -58,7 +62,9 @@ def append_all(
                 name=data.name,
                 topic_id=data.topic_id,
                 partition_responses=[
-                    _append(broker, topic, partition, request, wall_ms, by_id, refused, refusals)
+                    _append(
+                        broker, topic, partition, request, wall_ms, by_id, refused, refusals, waits
+                    )
                     for partition in data.partition_data
                 ],
             )
@@ -72,7 +78,32 @@ def append_all(
             raise KafkaError(error.code, error.detail)
     if request.acks == 0:
         return None
-    return ProduceResponse(responses=responses)
+    response = ProduceResponse(responses=responses)
+    return _when_committed(response, waits) if waits else response
+
+
+def _when_committed(response: ProduceResponse, waits: list[Wait]) -> Later[ProduceResponse]:
+    """The response, once the last of its partitions is synced, or never will be."""
+    answer: Later[ProduceResponse] = Later()
+    left = len(waits)
+
+    def told(reason: str, partition: PartitionProduceResponse) -> None:
+        nonlocal left
+        if reason:
+            for topic in response.responses:
+                topic.partition_responses[:] = [
+                    _refusal(each.index, Code.KAFKA_STORAGE_ERROR, reason)
+                    if each is partition
+                    else each
+                    for each in topic.partition_responses
+                ]
+        left -= 1
+        if not left:
+            answer.set(response)
+
+    for partition, committed in waits:
+        committed.then(lambda reason, partition=partition: told(reason, partition))  # type: ignore[misc]
+    return answer
 
 
 def _append(
@@ -84,6 +115,7 @@ def _append(
     by_id: bool,
     refused: list[Refusal],
     refusals: Mapping[int, KafkaError],
+    waits: list[Wait],
 ) -> PartitionProduceResponse:
     records = data.records
     try:
@@ -108,19 +140,29 @@ def _append(
     except KafkaError as error:
         error.__traceback__ = None  # it holds the request's bytes, and this list
         refused.append((topic.name if topic else None, data.index, error))
-        return PartitionProduceResponse(
-            index=data.index,
-            error_code=error.code,
-            base_offset=-1,
-            log_append_time_ms=-1,
-            log_start_offset=-1,
-            error_message=error.detail,
-        )
+        return _refusal(data.index, error.code, error.detail)
     broker.counts.produced(len(records))
-    return PartitionProduceResponse(
+    log = partition.log
+    response = PartitionProduceResponse(
         index=data.index,
         error_code=0,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
-        log_start_offset=partition.log.start_offset,
+        log_start_offset=log.start_offset,
+    )
+    if log.high_watermark <= appended.last_offset:
+        committed = partition.committed(appended.last_offset)
+        if committed is not None:
+            waits.append((response, committed))
+    return response
+
+
+def _refusal(index: int, code: Code, detail: str) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=code,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=-1,
+        error_message=detail,
     )

@@ -218,6 +218,6 @@ async def test_what_is_not_there_is_left_out(running: Running) -> None:
 async def test_a_disk_that_does_not_answer_is_an_error_of_its_directory(
     running: Running, tmp_path: Path
 ) -> None:
-    running.broker.logs.path = f"{tmp_path}/unmounted"
+    running.broker.logs.volumes[0].path = f"{tmp_path}/unmounted"
     assert (await directory(running, None)).error_code == Code.KAFKA_STORAGE_ERROR
-    running.broker.logs.path = str(tmp_path)
+    running.broker.logs.volumes[0].path = str(tmp_path)

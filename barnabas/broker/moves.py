@@ -1,0 +1,147 @@
+"""Moves logs from one directory to another while they are written to and read.
+
+In: a partition and the volume it should be on. Out: the same records there, and none left behind.
+Always: the copy is read by nobody until it is whole; the switch happens between two requests.
+Always: at any moment of a crash one of the two directories has the whole log.
+Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/directory.py).
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from barnabas.broker.partition import Partition
+from barnabas.broker.volume import Volume
+from barnabas.log.log import Log
+from barnabas.model.errors import Code, KafkaError
+from barnabas.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+COPY_BYTES = 1 << 20  # read and written at a time
+SWITCH_BYTES_MAX = 256 * 1024  # what may be left to copy on the loop
+
+
+class Move:
+    """One log on its way; `copy` is what has arrived."""
+
+    def __init__(self, partition: Partition, to: Volume) -> None:
+        self.partition = partition
+        self.to = to
+        self.copy: Log | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class Moves:
+    """All moves of a broker; one at a time, the others wait."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._moves: dict[TopicPartition, Move] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    def of(self, partition: TopicPartition) -> Move | None:
+        return self._moves.get(partition)
+
+    def begin(self, partition: Partition, to: Volume) -> None:
+        """A move that was begun to elsewhere ends; one to where the log is, is no move."""
+        before = self._moves.pop(partition.name, None)
+        if before is not None and before.task is not None:
+            before.task.cancel()
+        if partition.volume is not to:
+            move = self._moves[partition.name] = Move(partition, to)
+            move.task = self._broker.loop.create_task(self._run(move))
+
+    async def stop(self) -> None:
+        tasks = [move.task for move in self._moves.values() if move.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, move: Move) -> None:
+        log, name = self._broker.log, move.partition.name
+        try:
+            async with self._one_at_a_time:
+                log.info("log moving", partition=name, to=move.to.path)
+                while not await self._copied(move):
+                    log.info("log moving anew: its start has passed the copy", partition=name)
+                    self._drop_copy(move)
+        except (OSError, KafkaError) as error:
+            log.error("log not moved", partition=name, to=move.to.path, reason=str(error))
+        else:
+            log.info("log moved", partition=name, to=move.to.path)
+        finally:
+            self._drop_copy(move)
+            if self._moves.get(name) is move:
+                del self._moves[name]
+
+    def _drop_copy(self, move: Move) -> None:
+        if move.copy is not None:
+            copy, move.copy = move.copy, None
+            with suppress(OSError):
+                move.to.logs.drop_copy(copy)
+
+    async def _copied(self, move: Move) -> bool:
+        """Copy, then switch; False if what comes next was deleted meanwhile."""
+        partition, to = move.partition, move.to
+        source = partition.log
+        start = source.start_offset
+        config = source.config
+        copy = move.copy = await to.in_thread(
+            lambda: to.logs.create_copy(partition.name, source.topic_id, config, start)
+        )
+        while True:
+            if not partition.online or partition.log is not source:
+                raise KafkaError(Code.KAFKA_STORAGE_ERROR, "the log was deleted or went offline")
+            if copy.end_offset < source.start_offset:
+                return False
+            left = await self._copy_some(source, copy, to)
+            if left <= SWITCH_BYTES_MAX:
+                await to.in_thread(copy.flush)
+                if await self._switch(move, source, copy):
+                    return True
+
+    async def _copy_some(self, source: Log, copy: Log, to: Volume) -> int:
+        """About how many bytes are left after another piece."""
+        piece = source.read(
+            max(copy.end_offset, source.start_offset), COPY_BYTES, source.end_offset
+        )
+        if piece.file_slice is None:
+            return 0
+        file, position, length = (
+            piece.file_slice.file,
+            piece.file_slice.position,
+            piece.file_slice.length,
+        )
+        wall_ms = self._broker.clock.wall_ms()
+        await to.in_thread(lambda: copy.append_copied(file.read(position, length), wall_ms))
+        behind = source.end_offset - copy.end_offset
+        records = max(1, source.end_offset - source.start_offset)
+        return source.size * behind // records
+
+    async def _switch(self, move: Move, source: Log, copy: Log) -> bool:
+        """Without a pause: the last records, the new name, the new log in the old one's place."""
+        partition, to, home = move.partition, move.to, move.partition.volume
+        assert home is not None
+        storage, wall_ms = self._broker.logs, self._broker.clock.wall_ms()
+        async with to.renaming, home.renaming:
+            if partition.log is not source or not (to.online and home.online):
+                return False
+            while copy.end_offset < source.end_offset:
+                piece = source.read(copy.end_offset, COPY_BYTES, source.end_offset)
+                if piece.file_slice is None:
+                    break
+                data = piece.file_slice.file.read(
+                    piece.file_slice.position, piece.file_slice.length
+                )
+                copy.append_copied(data, wall_ms)
+            moved = to.logs.adopt(copy, source)
+            move.copy = None
+            partition.moved(moved, to)
+            storage.moved(partition.name, moved, to)
+            await to.sync_directory(to.path)
+            home.logs.delete(partition.name)
+        await to.checkpoint()
+        await home.checkpoint()
+        return True

@@ -1,0 +1,171 @@
+"""All logs of the broker: on which volume each one is, and what becomes of them when a disk fails.
+
+In: the paths of log directories. Out: logs, wherever they are; volumes that failed.
+Always: a log is on one volume; a new one goes to the volume that has the fewest.
+Always: a volume that failed is offline until the next start; a partition that may be on it is
+not made anew elsewhere.
+Not here: the files of a directory (log/directory.py), waiting for disks (volume.py).
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from uuid import UUID
+
+from barnabas.broker.volume import Volume
+from barnabas.log.checkpoints import MetaProperties
+from barnabas.log.config import LogConfig
+from barnabas.log.directory import LogDirectory
+from barnabas.log.log import Log
+from barnabas.model.errors import Code, Failed, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.ports import Disk
+from barnabas.system.logs import Logger
+
+
+class Storage:
+    """Opened at once, closed at once; `failed` is told of every volume that goes offline."""
+
+    def __init__(self, disk: Disk, log: Logger, failed: Callable[[Volume], None]) -> None:
+        self._disk = disk
+        self._log = log
+        self._failed = failed
+        self.volumes: list[Volume] = []  # those that could be opened, offline ones included
+        self.unopened: dict[str, str] = {}  # paths, and why not
+        self.logs: dict[TopicPartition, Log] = {}  # of volumes that are online
+        self._homes: dict[TopicPartition, Volume] = {}
+
+    # At start and at the end
+
+    def open(
+        self,
+        paths: Iterable[str],
+        meta: Callable[[], MetaProperties],
+        config_for: Callable[[str], LogConfig],
+        warm_segments_max: int,
+    ) -> None:
+        """What cannot be read is left out, as long as there is a directory that can."""
+        problem: OSError | KafkaError | None = None
+        for path in paths:
+            try:
+                logs = LogDirectory.open(
+                    self._disk,
+                    path,
+                    meta=meta(),
+                    config_for=config_for,
+                    warm_segments_max=max(4, warm_segments_max),
+                )
+            except OSError as error:
+                problem = error
+                self.unopened[path] = str(error)
+                continue
+            self._take_up(Volume(logs, self._disk, self._log, self._volume_failed))
+        if problem is not None and not self.volumes:
+            raise problem
+        for path, reason in self.unopened.items():
+            self._log.error(
+                "log directory offline: its partitions are not served", path=path, reason=reason
+            )
+
+    def _take_up(self, volume: Volume) -> None:
+        self.volumes.append(volume)
+        for finding in volume.logs.findings:
+            self._log.warning("recovery", path=finding.path, what=finding.what, did=finding.action)
+        for partition, log in tuple(volume.logs.logs.items()):
+            other = self.logs.get(partition)
+            if other is not None:
+                # A move that a crash cut off after its end: the newer copy has all the records.
+                home = self._homes[partition]
+                older = volume if log.end_offset <= other.end_offset else home
+                path = older.logs.set_aside(partition)
+                self._log.warning("log found twice, the shorter set aside", path=path)
+                if older is volume:
+                    continue
+            self.logs[partition] = log
+            self._homes[partition] = volume
+
+    async def stop(self) -> None:
+        """Nothing is under way on any disk when this returns."""
+        for volume in self.volumes:
+            await volume.close()
+
+    def close(self) -> None:
+        """Leave what opens again without a look at the data, wherever the disk lets us."""
+        problem: OSError | None = None
+        for volume in self.volumes:
+            if volume.online:
+                try:
+                    volume.logs.close()
+                except OSError as error:
+                    problem = error
+        if problem is not None:
+            raise problem
+
+    def forget_gone(self) -> None:
+        for volume in self.volumes:
+            volume.logs.forget_gone()
+
+    # Which log is where
+
+    def home(self, partition: TopicPartition) -> Volume:
+        return self._homes[partition]
+
+    def online(self) -> list[Volume]:
+        return [volume for volume in self.volumes if volume.online]
+
+    def was_clean(self, partition: TopicPartition) -> bool:
+        """Was the directory of this log left in order?"""
+        return self._homes[partition].logs.clean
+
+    def lost_on(self) -> str:
+        """Why a partition that is nowhere may be on a directory that is offline; else empty."""
+        return next((f"{path}: {why}" for path, why in self.unopened.items()), "")
+
+    def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
+        volumes = self.online()
+        if not volumes:
+            raise Failed(Code.KAFKA_STORAGE_ERROR, "no log directory is online")
+        volume = min(volumes, key=lambda each: len(each.logs.logs))  # of equals, the first
+        try:
+            log = volume.logs.create(partition, topic_id, config)
+        except OSError as error:
+            volume.fail(error)
+            raise
+        self.logs[partition] = log
+        self._homes[partition] = volume
+        return log
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Out of the way; its volume removes it later. An offline one keeps it for ever."""
+        volume = self._homes.pop(partition, None)
+        if volume is None:
+            return
+        self.logs.pop(partition, None)
+        if volume.online:
+            try:
+                volume.logs.delete(partition)
+            except OSError as error:
+                volume.fail(error)
+                raise
+
+    def set_aside(self, partition: TopicPartition) -> str:
+        volume = self._homes.pop(partition)
+        self.logs.pop(partition, None)
+        return volume.logs.set_aside(partition)
+
+    def moved(self, partition: TopicPartition, log: Log, to: Volume) -> None:
+        """The log of a partition is another one now; the old one is its volume's no longer."""
+        self.logs[partition] = log
+        self._homes[partition] = to
+
+    def _volume_failed(self, volume: Volume, reason: str) -> None:
+        for partition, log in volume.logs.logs.items():
+            self.logs.pop(partition, None)
+            with suppress(OSError):
+                log.release()
+        self._log.error(
+            "log directory offline: its partitions are not served until a restart finds it well",
+            path=volume.path,
+            partitions=len(volume.logs.logs),
+            reason=reason,
+        )
+        self._failed(volume)

@@ -1,0 +1,184 @@
+"""One log directory in use: the thread that waits for its disk, and what befell that disk.
+
+In: logs that want syncing, files to remove. Out: durable logs, or a failure told once.
+Always: whatever may wait for this disk runs in this volume's thread, so one that stalls keeps
+neither the loop nor the other volumes waiting.
+Always: after a failed sync nobody knows what is on the disk; it is never tried again.
+Not here: which volume a log is on (storage.py), when to tidy (housekeeping.py).
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from barnabas.broker.later import Later
+from barnabas.log.directory import LogDirectory
+from barnabas.log.log import Log
+from barnabas.model.errors import Code, Failed
+from barnabas.model.ports import Disk
+from barnabas.system.logs import Logger
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+T = TypeVar("T")
+
+
+class Volume:
+    """`failed` is told of the first error after which the directory cannot be trusted."""
+
+    def __init__(
+        self,
+        logs: LogDirectory,
+        disk: Disk,
+        log: Logger,
+        failed: "Callable[[Volume, str], None]",
+    ) -> None:
+        self.logs = logs
+        self.path = logs.path
+        self.failure = ""  # why it is offline
+        self._disk = disk
+        self._log = log
+        self._tell = failed
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
+        self._full = False  # found when a checkpoint was last written
+        self._flushing: asyncio.Task[None] | None = None
+        self._to_flush: dict[Log, list[Later[str]]] = {}
+        # Held while logs are synced by their paths, and while logs are renamed.
+        self.renaming = asyncio.Lock()
+
+    @property
+    def online(self) -> bool:
+        return not self.failure
+
+    @property
+    def full(self) -> bool:
+        """Was there no room for the last checkpoint?"""
+        return self._full
+
+    def fail(self, error: OSError) -> None:
+        """Take the directory offline, unless the disk is merely full."""
+        if self.online and error.errno not in NO_ROOM:
+            self.lose(str(error))
+
+    def lose(self, reason: str) -> None:
+        if self.online:
+            self.failure = reason
+            self._tell(self, reason)
+
+    async def close(self) -> None:
+        if self._flushing is not None:
+            await self._flushing
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    # Group commit
+
+    def flush(self, log: Log) -> Later[str]:
+        """Sync all that is in the log now; the answer is empty, or says why it is not durable.
+
+        Whoever asks while a sync is under way shares the next one.
+        """
+        later: Later[str] = Later()
+        if not self.online:
+            later.set(self.failure)
+            return later
+        self._to_flush.setdefault(log, []).append(later)
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
+        return later
+
+    async def _flush_all(self) -> None:
+        while self._to_flush:
+            log = next(iter(self._to_flush))
+            async with self.renaming:
+                waiting = self._to_flush.pop(log, [])
+                reason = self.failure or await self._flush(log)
+            for later in waiting:
+                later.set(reason)
+
+    async def _flush(self, log: Log) -> str:
+        if self.logs.logs.get(log.partition) is not log:
+            return f"{log.partition} was deleted"
+        work = log.pending_flush()
+        if work is None:
+            return ""
+        try:
+            await self.in_thread(work.run)
+        except Exception as error:  # whatever it is: who waits must hear of it
+            self.lose(f"sync failed: {error}")
+            return self.failure
+        log.flushed(work)
+        return ""
+
+    # Tidying
+
+    async def sync_sealed(self) -> None:
+        """Segments that were rolled since the last call."""
+        for log in self.logs.take_rolled():
+            async with self.renaming:
+                if self.logs.logs.get(log.partition) is not log:
+                    continue  # deleted: its paths are gone, or another log's by now
+                flush = log.pending_flush(sealed_only=True)
+                if flush is not None:
+                    await self.in_thread(flush.run)
+                    log.flushed(flush)
+
+    async def sync_directory(self, path: str) -> None:
+        await self.in_thread(lambda: self._disk.sync_directory(path))
+
+    async def checkpoint(self) -> bool:
+        """For what must not happen before it is on disk; False if it is not."""
+        if not self.online:
+            return False
+        try:
+            return await self._checkpoint()
+        except OSError as error:
+            self.lose(f"checkpoint failed: {error}")
+            return False
+
+    async def _checkpoint(self) -> bool:
+        # Made and handed to the one thread without an await between: the last made is on disk.
+        checkpoint = self.logs.pending_checkpoint()
+        if checkpoint is None:
+            return True
+        try:
+            await self.in_thread(checkpoint.run)
+        except OSError as error:
+            self.logs.not_written(checkpoint)
+            if error.errno not in NO_ROOM:
+                raise
+            # The files of before are whole, only older: a recovery would read a little more.
+            if not self._full:
+                reason = str(error)
+                self._log.error("checkpoint not written: make room", path=self.path, reason=reason)
+            self._full = True
+            return False
+        self.logs.written(checkpoint)
+        for deletion in self.logs.take_deletions():
+            self._log.info("segment deleted", **deletion._asdict())
+        if self._full:
+            self._log.info("checkpoint written: there is room again", path=self.path)
+        self._full = False
+        return True
+
+    async def remove_gone(self, now_ms: int) -> None:
+        """Files and directories that were renamed out of the way, when their time is up."""
+        for path in self.logs.take_removals(now_ms):
+            await self._remove(path, self._disk.remove)
+        doomed, self.logs.deleted = self.logs.deleted, []
+        for path in doomed:
+            await self._remove(path, self._disk.remove_tree)
+
+    async def _remove(self, path: str, remove: Callable[[str], None]) -> None:
+        try:
+            await self.in_thread(lambda: remove(path))
+        except OSError as error:
+            self._log.warning("deleted file not removed", path=path, reason=str(error))
+
+
+def storage_error(what: object, reason: str) -> Failed:
+    return Failed(Code.KAFKA_STORAGE_ERROR, f"{what}: its log directory is offline: {reason}")
