@@ -198,10 +198,14 @@ class ClassicMembership:
         )
 
     def _metadata(self, assignor: Assignor) -> bytes:
-        share, generation = self._claim
-        data = assignor.user_data(share, generation) if assignor.user_data else None
         # An eager member has let go of everything; what it had it may claim in its user data.
-        return encode_subscription(self._topics, self.owned, generation, self.terms.rack, data)
+        # A cooperative one claims what it owns in the last generation that it joined: the leader
+        # of that one has seen the claim, even if we never heard what it made of it.
+        share, generation = self._claim
+        if assignor.cooperative:
+            share, generation = self.owned, self.generation
+        data = assignor.user_data(share, generation) if assignor.user_data else None
+        return encode_subscription(self._topics, self.owned, self.generation, self.terms.rack, data)
 
     def _syncing(self, assignments: list[SyncGroupRequestAssignment]) -> Ask:
         self._sync = None

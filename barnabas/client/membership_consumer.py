@@ -98,6 +98,7 @@ class ConsumerMembership:
         self._ids: dict[str, UUID] = {}
         self._unresolved: tuple[UUID, ...] = ()
         self._gone: Cause | None = None
+        self._new = True  # nothing has been given to it since it joined
         self._arrived = Cause("joined", "this consumer joined the group")
         self._tell_owned = False
         self._tell_topics = True
@@ -180,6 +181,7 @@ class ConsumerMembership:
     def done(self, step: Revoke | Lose | Give, now: int) -> None:
         if isinstance(step, Give):
             self.owned = (*self.owned, *step.partitions)
+            self._new = False
             return
         gone = set(step.partitions)
         self.owned = tuple(at for at in self.owned if at not in gone)
@@ -272,7 +274,7 @@ class ConsumerMembership:
             self.state = State.STABLE
             if response.member_id:
                 self.member_id = response.member_id
-        elif response.assignment is not None:
+        elif response.assignment is not None and not self._new:
             self._arrived = Cause(
                 "rebalance",
                 f"the coordinator changed this member's share in epoch {response.member_epoch}:"
@@ -346,6 +348,7 @@ class ConsumerMembership:
     def _join_again(self, now: int) -> None:
         self.state = State.JOINING
         self.epoch = _JOIN_EPOCH
+        self._new = True
         self._target = None
         self._beat_at = now
 

@@ -1,171 +1,286 @@
-"""A broker that loses, delays and forgets, and a producer's outbox driven against it by chance.
+"""Lives of a group: our memberships against the real coordinator, on a clock turned by hand.
 
-In: a seed. Out: what the producer was told of each record, and what the log holds.
-The broker here keeps Kafka's rules for sequence numbers and nothing else: a batch must follow the
-last one of its producer id and epoch, one of the last five is a duplicate, a new epoch starts at 0.
+Requests and answers get lost, members crash, close, stop polling and come back, the broker
+restarts, topics grow. Checked all along: no partition has two owners among those whom the
+coordinator counts as members. Checked at the end, when nothing goes wrong any more: every wait
+has ended, and the members share everything.
 """
 
-from collections import deque
-from random import Random
+import random
+from dataclasses import dataclass, field
+from typing import Any
 
-from barnabas.client.accumulator import Accumulator, Delivery
-from barnabas.client.outbox import Outbox, Outgoing, Rules
+from barnabas.assignment import Topic
+from barnabas.client.assignors import ASSIGNORS
+from barnabas.client.membership import (
+    Ask,
+    Describe,
+    Give,
+    Lose,
+    Resolve,
+    Revoke,
+    Stop,
+    Terms,
+    Wait,
+)
+from barnabas.client.membership_classic import ClassicMembership
+from barnabas.client.membership_consumer import ConsumerMembership
+from barnabas.coordinators.groups.limits import Limits
 from barnabas.model.errors import Code, Retriable
-from barnabas.wire.batch import read_header
-from barnabas.wire.messages.produce import PartitionProduceResponse
-from barnabas.wire.records import decode_batch
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from barnabas.wire.messages.heartbeat import HeartbeatRequest
+from barnabas.wire.messages.join_group import JoinGroupRequest
+from barnabas.wire.messages.leave_group import LeaveGroupRequest
+from barnabas.wire.messages.sync_group import SyncGroupRequest
+from tests.coordinators.world import GROUP, Call, Cluster, World
 
-TOPIC = "t"
-PARTITIONS = 2
-NODES = 3
-REMEMBERED = 5
-
-
-class Log:
-    """One partition, wherever it is led."""
-
-    def __init__(self) -> None:
-        self.values: list[bytes] = []
-        self._epoch = -1
-        self._next = 0
-        self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=REMEMBERED)
-
-    def append(self, data: bytes, size_max: int) -> tuple[int, int]:
-        """An error code and a base offset."""
-        header = read_header(data)
-        if len(data) > size_max:
-            return Code.MESSAGE_TOO_LARGE, -1
-        epoch, first, count = header.producer_epoch, header.base_sequence, header.record_count
-        if header.producer_id >= 0:
-            for seen_epoch, seen_first, seen_count, offset in self._recent:
-                if (seen_epoch, seen_first, seen_count) == (epoch, first, count):
-                    return Code.NONE, offset
-            if epoch < self._epoch:
-                return Code.INVALID_PRODUCER_EPOCH, -1
-            if epoch > self._epoch:
-                if first != 0:
-                    return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-            elif first != self._next:
-                return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-            self._epoch, self._next = epoch, first + count
-        offset = len(self.values)
-        self.values += [record.value or b"" for record in decode_batch(data)]
-        self._recent.append((epoch, first, count, offset))
-        return Code.NONE, offset
+KINDS = ("range", "sticky", "cooperative-sticky", "consumer")
+CUT = Retriable(Code.NETWORK_EXCEPTION, "cut")
+SESSION_MS = 6_000
+POLL_MS = 8_000
 
 
-class Flight:
-    """A request on a connection: what it carries, and whether it was cut off."""
+class Coordinator(World):
+    """The world of the coordinator's own tests, spoken to in messages."""
 
-    def __init__(self, outgoing: Outgoing) -> None:
-        self.outgoing = outgoing
-        self.data = [bytes(batch.data or b"") for batch in outgoing.batches]
-        self.answers: dict[tuple[str, int], PartitionProduceResponse] | None = None
+    def send(self, request: Message) -> Call:
+        caller = self._caller(type(request).version_max, "c")
+        uuid = f"u{next(self._uuids)}"
+        now = self.now
+
+        def verb(shard: Any) -> Any:
+            if isinstance(request, JoinGroupRequest):
+                return shard.join(request, caller, uuid, now)
+            if isinstance(request, SyncGroupRequest):
+                return shard.sync(request, caller, now)
+            if isinstance(request, HeartbeatRequest):
+                return shard.heartbeat(request, caller, now)
+            if isinstance(request, LeaveGroupRequest):
+                return shard.leave(request, caller, now)
+            assert isinstance(request, ConsumerGroupHeartbeatRequest)
+            return shard.consumer_heartbeat(request, caller, uuid, now)
+
+        return self._run(caller, verb)
+
+    def members(self) -> set[str]:
+        group: Any = self.shard.group(GROUP)
+        if group is None:
+            return set()
+        kept = group.roster if hasattr(group, "roster") else group.kept
+        return set(kept.members)
+
+
+@dataclass
+class Sent:
+    """A request under way: lost, or to be answered, perhaps too late to be heard."""
+
+    request: Message
+    call: Call | None
+    cut: bool
+    fails_at: int
+
+
+@dataclass
+class Member:
+    """One consumer: its machine, and what its driver would hold."""
+
+    name: str
+    machine: Any
+    polls: bool = True
+    asked: Sent | None = None
+    beaten: Sent | None = None
+    told: list[str] = field(default_factory=list)
 
 
 class History:
-    """One run."""
+    """One life, from a seed."""
 
-    def __init__(self, seed: int, **rules: object) -> None:
-        self.random = Random(seed)
-        self.now = 0
-        self.rules = Rules(
-            linger_ms=self.random.choice((0, 0, 5)),
-            in_flight_max=self.random.choice((1, 2, 5)),
-            delivery_timeout_ms=1_000_000,
-            backoff_ms=10,
-            backoff_ms_max=50,
-        )._replace(**rules)  # type: ignore[arg-type]
-        self.accumulator = Accumulator(
-            batch_size_max=self.random.choice((80, 200, 1_000)),
-            buffer_size_max=1 << 30,
-            record_size_max=1 << 20,
-            clock=lambda: self.now / 1000,
-            wall=lambda: self.now / 1000,
-            chance=self.random.random,
-            wake=lambda: None,
-        )
-        self.outbox = Outbox(self.accumulator, self.rules, self.random.random)
-        self.outbox.identify(7, 0)
-        self.logs = [Log() for _ in range(PARTITIONS)]
-        self.leaders = dict.fromkeys(range(PARTITIONS), 0)
-        self.accumulator.topic_known(TOPIC, dict(self.leaders))
-        self.connections: dict[int, deque[Flight]] = {node: deque() for node in range(NODES)}
-        self.sent: list[tuple[int, bytes, Delivery]] = []
-        self.calm = False
-        self.size_max = self.random.choice((150, 400, 1 << 20))
+    def __init__(self, seed: int, kind: str) -> None:
+        self.chance = random.Random(seed)
+        self.kind = kind
+        limits = Limits()
+        self.world = Coordinator(limits=limits, topics=Cluster({"t": 4}))
+        self.members: list[Member] = []
+        self.started = 0
+        self.faults = True
 
-    # --- what may happen ---
-
-    def send(self) -> None:
-        partition = self.random.randrange(PARTITIONS)
-        value = b"%d" % len(self.sent)
-        delivery = self.accumulator.add(TOPIC, value, None, (), partition, None, None)
-        self.sent.append((partition, value, delivery))
-
-    def poll(self) -> None:
-        for outgoing in self.outbox.poll(self.now, lambda node: True):
-            self.connections[outgoing.node].append(Flight(outgoing))
-
-    def arrive(self) -> None:
-        """The broker handles the oldest request that it has not seen yet, of some connection."""
-        for node, flights in self.connections.items():
-            for flight in flights:
-                if flight.answers is None:
-                    self._handle(node, flight)
-                    break
-
-    def _handle(self, node: int, flight: Flight) -> None:
-        flight.answers = {}
-        for batch, data in zip(flight.outgoing.batches, flight.data, strict=True):
-            assert batch.queue is not None
-            number = batch.queue.partition
-            if self.leaders[number] != node:
-                code, offset = int(Code.NOT_LEADER_OR_FOLLOWER), -1
-            elif not self.calm and self.random.random() < 0.1:
-                code, offset = int(Code.NOT_ENOUGH_REPLICAS), -1
-            else:
-                code, offset = self.logs[number].append(data, self.size_max)
-            flight.answers[TOPIC, number] = PartitionProduceResponse(
-                index=number, error_code=code, base_offset=offset
-            )
-
-    def answer(self) -> None:
-        for flights in self.connections.values():
-            if flights and flights[0].answers is not None:
-                flight = flights.popleft()
-                assert flight.answers is not None
-                self.outbox.answered(flight.outgoing, flight.answers, self.now)
-
-    def cut(self) -> None:
-        """A connection breaks; requests that have arrived may have been written."""
-        flights = self.connections[self.random.randrange(NODES)]
-        while flights:
-            flight = flights.popleft()
-            self.outbox.unanswered(
-                flight.outgoing, Retriable(Code.NETWORK_EXCEPTION, "cut"), self.now
-            )
-
-    def move(self) -> None:
-        """A leader changes; the producer learns of it sooner or later."""
-        self.leaders[self.random.randrange(PARTITIONS)] = self.random.randrange(NODES)
-
-    def learn(self) -> None:
-        self.accumulator.topic_known(TOPIC, dict(self.leaders))
-
-    def wait(self) -> None:
-        self.now += self.random.choice((1, 5, 20, 60))
-
-    def run(self, steps: int) -> None:
-        wild = (self.send, self.send, self.send, self.poll, self.poll, self.arrive, self.arrive,
-                self.answer, self.answer, self.cut, self.move, self.learn, self.wait)  # fmt: skip
-        for _ in range(steps):
-            self.random.choice(wild)()
-        self.calm = True
-        self.outbox.flushing += 1
-        for _ in range(20_000):
-            if self.outbox.idle():
+    def run(self, turns: int = 120) -> None:
+        for _ in range(turns):
+            self.something_happens()
+            self.turn()
+        self.faults = False
+        for member in self.members:
+            member.polls = True
+        if not self.members:
+            self.start()
+        for _ in range(600):
+            self.turn()
+            if self.settled():
                 return
-            for step in (self.learn, self.poll, self.arrive, self.answer, self.wait):
-                step()
-        raise AssertionError("records are still under way after a long calm")
+        raise AssertionError(
+            "the group never settled: "
+            + "; ".join(
+                f"{m.name} {m.machine.state.name} owns {[at.partition for at in m.machine.owned]}"
+                f" asked {m.asked} told {m.told[-3:]}"
+                for m in self.members
+            )
+        )
+
+    def settled(self) -> bool:
+        owned = [at for member in self.members for at in member.machine.owned]
+        everything = self.world.topics.find("t")
+        assert everything is not None
+        return (
+            len(owned) == len(set(owned)) == everything.partitions
+            and all(m.machine.state.name == "STABLE" for m in self.members)
+            and all(m.asked is None and m.machine._target is None for m in self.members)
+        )
+
+    # --- what happens to them ---
+
+    def something_happens(self) -> None:
+        what = self.chance.random()
+        if what < 0.06 or not self.members:
+            if len(self.members) < 4:
+                self.start()
+        elif what < 0.09:
+            self.members.remove(self.chance.choice(self.members))  # killed
+        elif what < 0.11:
+            self.close(self.chance.choice(self.members))
+        elif what < 0.16:
+            member = self.chance.choice(self.members)
+            member.polls = not member.polls
+        elif what < 0.17:
+            self.restart()
+        elif what < 0.18:
+            self.grow()
+
+    def start(self) -> None:
+        self.started += 1
+        name = f"m{self.started}"
+        terms = Terms(
+            GROUP,
+            instance_id=name if self.chance.random() < 0.2 else None,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=1_000,
+            poll_interval_ms_max=POLL_MS,
+        )
+        now = self.world.ms
+        machine: Any
+        if self.kind == "consumer":
+            machine = ConsumerMembership(terms, name, now)
+        else:
+            machine = ClassicMembership(terms, [ASSIGNORS[self.kind]], now)
+        machine.subscribe(["t"], now)
+        self.members.append(Member(name, machine))
+
+    def close(self, member: Member) -> None:
+        self.members.remove(member)
+        farewell = member.machine.leave("closed", self.world.ms)
+        if farewell is not None and self.chance.random() < 0.8:
+            self.world.send(farewell.request)
+
+    def restart(self) -> None:
+        self.world.start()
+        for member in self.members:
+            for sent in (member.asked, member.beaten):
+                if sent is not None:
+                    sent.cut = True
+                    sent.fails_at = min(sent.fails_at, self.world.ms + 100)
+
+    def grow(self) -> None:
+        topic = self.world.topics.find("t")
+        assert topic is not None
+        if topic.partitions < 8:
+            self.world.topics.grow("t", topic.partitions + 1)
+            self.world.topics_changed("t")
+
+    # --- what they do ---
+
+    def turn(self) -> None:
+        self.world.advance(self.chance.choice((5, 50, 300, 1_000)))
+        for member in self.chance.sample(self.members, len(self.members)):
+            self.hear(member, "asked")
+            self.hear(member, "beaten")
+            if member.polls:
+                self.poll(member)
+            self.beat(member)
+            self.check()
+
+    def hear(self, member: Member, hand: str) -> None:
+        sent: Sent | None = getattr(member, hand)
+        if sent is None:
+            return
+        now = self.world.ms
+        if sent.call is not None and not sent.call.waits and not sent.cut:
+            setattr(member, hand, None)
+            member.machine.answered(sent.request, sent.call.response, now)
+        elif (sent.cut or sent.call is None) and now >= sent.fails_at:
+            setattr(member, hand, None)
+            member.machine.failed(sent.request, CUT, now)
+
+    def send(self, request: Message) -> Sent:
+        lost = self.faults and self.chance.random() < 0.04
+        cut = self.faults and self.chance.random() < 0.04
+        fails_at = self.world.ms + self.chance.choice((0, 500, 3_000))
+        return Sent(request, None if lost else self.world.send(request), cut, fails_at)
+
+    def poll(self, member: Member) -> None:
+        machine = member.machine
+        machine.polled(self.world.ms)
+        topics = {"t": self.world.topics.find("t") or Topic(0)}
+        machine.watched(topics)
+        for _ in range(50):
+            if member.asked is not None:
+                return
+            step = machine.next_step(self.world.ms)
+            if step is None or isinstance(step, Wait):
+                return
+            assert not isinstance(step, Stop), step
+            if isinstance(step, Ask):
+                member.asked = self.send(step.request)
+                self.hear(member, "asked")
+            elif isinstance(step, Describe):
+                machine.described(topics, self.world.ms)
+            elif isinstance(step, Resolve):
+                names = {id_: self.world.topics.name_of(id_) for id_ in step.ids}
+                machine.resolved({k: v for k, v in names.items() if v}, self.world.ms)
+            else:
+                self.tell(member, step)
+        raise AssertionError(f"{member.name} has no end of steps: {member.told[-5:]}")
+
+    def tell(self, member: Member, step: Revoke | Lose | Give) -> None:
+        assert step.partitions
+        assert str(step.cause)
+        owned = set(member.machine.owned)
+        if isinstance(step, Give):
+            assert not owned & set(step.partitions)
+        else:
+            assert owned >= set(step.partitions)
+        member.told.append(f"{type(step).__name__} {step.cause.kind}")
+        member.machine.done(step, self.world.ms)
+
+    def beat(self, member: Member) -> None:
+        due = member.machine.next_beat()
+        if due is None or due > self.world.ms or member.beaten is not None:
+            return
+        ask = member.machine.beat(self.world.ms)
+        if ask is not None:
+            member.beaten = self.send(ask.request)
+            self.hear(member, "beaten")
+
+    # --- what must hold ---
+
+    def check(self) -> None:
+        known = self.world.members()
+        owners: dict[Any, str] = {}
+        for member in self.members:
+            machine = member.machine
+            if machine.standing is None or machine.standing.member_id not in known:
+                continue
+            if machine._gone is not None:
+                continue  # it has heard that it lost them, and tells its reader next
+            for at in machine.owned:
+                assert at not in owners, f"{at} belongs to {owners[at]} and {member.name}"
+                owners[at] = member.name
