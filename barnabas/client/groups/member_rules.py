@@ -63,19 +63,22 @@ def poll_interval(report: GroupReport) -> Iterator[Finding]:
     """It left although it lives: it did not come back to poll() in time."""
     left: dict[str, int] = {}
     returned: dict[str, list[ToldCause]] = {}
-    for _, cause in recent_causes(report, "LATE_POLL", "RETURNED"):
+    allowed: dict[str, int] = {}
+    for _, cause in recent_causes(report, "LATE_POLL", "RETURNED", "LEFT"):
+        allowed[named(cause)] = cause.allowed_ms
         if cause.kind == "RETURNED":
             returned.setdefault(named(cause), []).append(cause)
-        else:
+        elif cause.kind == "LATE_POLL":
             left[named(cause)] = left.get(named(cause), 0) + 1
     now_away = away(report)
     for who in dict.fromkeys((*left, *returned, *now_away)):
         times = max(left.get(who, 0), len(returned.get(who, ())), 1)
-        text = f"{who} did not poll for longer than its max.poll.interval.ms, and left"
+        interval = f"its max.poll.interval.ms of {duration(allowed[who])}"
+        text = f"{who} did not poll for longer than {interval}, and left"
         if who in now_away:
             text = (
                 f"{who} left the group but is still connected: it has not polled for longer"
-                " than its max.poll.interval.ms"
+                f" than {interval}"
             )
         elif who in returned:
             text += f"; it came back after {duration(returned[who][-1].waited_ms)}"

@@ -226,6 +226,7 @@ class Attendance:
             member.client_id,
             member.client_host,
             reason[:255],
+            allowed_ms=max(0, member.rebalance_timeout_ms),
             topics_added=topics[0],
             topics_dropped=topics[1],
             instance=member.instance_id or "",

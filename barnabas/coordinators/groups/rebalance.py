@@ -351,6 +351,7 @@ class Rebalance:
             member.client_id,
             member.client_host,
             (reason or "")[:REASON_CHARS_MAX],
+            allowed_ms=member.rebalance_timeout_ms,
             topics_added=added,
             topics_dropped=dropped,
             instance=member.instance_id or "",

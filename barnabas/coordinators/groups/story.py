@@ -58,8 +58,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that happened. `waited_ms` of `allowed_ms`: how late it was, or for how long it
-    was away. `connection` is the address the member spoke from, port and all."""
+    """One thing that happened. `waited_ms` of `allowed_ms`: how late it was. Of one that came or
+    left, how long it was away, and how long it may go without a poll. `connection` is the address
+    the member spoke from, port and all."""
 
     kind: Kind
     member: str = ""
