@@ -4,7 +4,7 @@ Written once over `Net`: `barnabas.Admin` awaits, `barnabas.sync.Admin` blocks.
 Always: errors raise; the first topic that failed is the one named.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from barnabas.client.admin_cluster import ClusterAdmin
@@ -16,6 +16,7 @@ from barnabas.client.groups.calls import offers
 from barnabas.client.groups.reporting import GroupReports
 from barnabas.client.metadata import Topic, View
 from barnabas.config.client import Settings, Value
+from barnabas.model.errors import Retriable
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.messages import (
     create_partitions,
@@ -35,6 +36,7 @@ BROKER_DEFAULT = -1
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _SET, _DELETE = 0, 1
+_SEEN_MS_MAX = 5_000
 
 
 class Option(NamedTuple):
@@ -123,6 +125,8 @@ class Admin(ClusterAdmin, SecurityAdmin, GroupReports):
                 check(result.error_code, result.error_message, about=f"topic {result.name!r}")
 
         await self._cluster.retrying(attempt)
+        if not validate_only:
+            await self._seen(name, lambda topic: topic is not None)
 
     async def delete_topic(self, name: str) -> None:
         request = delete_topics.DeleteTopicsRequest(
@@ -146,6 +150,7 @@ class Admin(ClusterAdmin, SecurityAdmin, GroupReports):
                 check(result.error_code, result.error_message, about=f"topic {name!r}")
 
         await self._cluster.retrying(attempt)
+        await self._seen(name, lambda topic: topic is None)
 
     async def create_partitions(self, name: str, count: int) -> None:
         """Grow a topic to `count` partitions."""
@@ -168,6 +173,21 @@ class Admin(ClusterAdmin, SecurityAdmin, GroupReports):
                 check(result.error_code, result.error_message, about=f"topic {result.name!r}")
 
         await self._cluster.retrying(attempt)
+        await self._seen(name, lambda topic: topic is not None and len(topic.partitions) >= count)
+
+    async def _seen(self, name: str, as_wanted: Callable[[Topic | None], bool]) -> None:
+        """Wait for the brokers to know what the controller has done; not for ever."""
+        deadline = self._cluster.net.now_ms() + _SEEN_MS_MAX
+        for wait_ms in self._cluster.waits_ms():
+            try:
+                view = await self._cluster.view_of([name])
+            except Retriable:
+                return
+            found = view.topics.get(name)
+            led = found is None or all(p.leader in view.brokers for p in found.partitions)
+            if (as_wanted(found) and led) or self._cluster.net.now_ms() + wait_ms > deadline:
+                return
+            await self._cluster.net.sleep(wait_ms)
 
     async def topic_options(self, name: str) -> list[Option]:
         return await self._describe(_TOPIC_RESOURCE, name)
