@@ -87,7 +87,8 @@ def command(
         check_topic_name(topic)
     except KafkaError as problem:
         raise click.UsageError(problem.detail) from None
-    settings = client_settings(ctx)
+    # How large a record may be is for the topic to say, not for this side.
+    settings = client_settings(ctx, {"max.request.size": str(_RECORD_SIZE_MAX)})
     if acks is not None:
         settings["acks"] = acks
     if codec is not None:

@@ -1,0 +1,171 @@
+"""A broker that loses, delays and forgets, and a producer's outbox driven against it by chance.
+
+In: a seed. Out: what the producer was told of each record, and what the log holds.
+The broker here keeps Kafka's rules for sequence numbers and nothing else: a batch must follow the
+last one of its producer id and epoch, one of the last five is a duplicate, a new epoch starts at 0.
+"""
+
+from collections import deque
+from random import Random
+
+from barnabas.client.accumulator import Accumulator, Delivery
+from barnabas.client.outbox import Outbox, Outgoing, Rules
+from barnabas.model.errors import Code, Retriable
+from barnabas.wire.batch import read_header
+from barnabas.wire.messages.produce import PartitionProduceResponse
+from barnabas.wire.records import decode_batch
+
+TOPIC = "t"
+PARTITIONS = 2
+NODES = 3
+REMEMBERED = 5
+
+
+class Log:
+    """One partition, wherever it is led."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self._epoch = -1
+        self._next = 0
+        self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=REMEMBERED)
+
+    def append(self, data: bytes, size_max: int) -> tuple[int, int]:
+        """An error code and a base offset."""
+        header = read_header(data)
+        if len(data) > size_max:
+            return Code.MESSAGE_TOO_LARGE, -1
+        epoch, first, count = header.producer_epoch, header.base_sequence, header.record_count
+        if header.producer_id >= 0:
+            for seen_epoch, seen_first, seen_count, offset in self._recent:
+                if (seen_epoch, seen_first, seen_count) == (epoch, first, count):
+                    return Code.NONE, offset
+            if epoch < self._epoch:
+                return Code.INVALID_PRODUCER_EPOCH, -1
+            if epoch > self._epoch:
+                if first != 0:
+                    return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            elif first != self._next:
+                return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            self._epoch, self._next = epoch, first + count
+        offset = len(self.values)
+        self.values += [record.value or b"" for record in decode_batch(data)]
+        self._recent.append((epoch, first, count, offset))
+        return Code.NONE, offset
+
+
+class Flight:
+    """A request on a connection: what it carries, and whether it was cut off."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self.outgoing = outgoing
+        self.data = [bytes(batch.data or b"") for batch in outgoing.batches]
+        self.answers: dict[tuple[str, int], PartitionProduceResponse] | None = None
+
+
+class History:
+    """One run."""
+
+    def __init__(self, seed: int, **rules: object) -> None:
+        self.random = Random(seed)
+        self.now = 0
+        self.rules = Rules(
+            linger_ms=self.random.choice((0, 0, 5)),
+            in_flight_max=self.random.choice((1, 2, 5)),
+            delivery_timeout_ms=1_000_000,
+            backoff_ms=10,
+            backoff_ms_max=50,
+        )._replace(**rules)  # type: ignore[arg-type]
+        self.accumulator = Accumulator(
+            batch_size_max=self.random.choice((80, 200, 1_000)),
+            buffer_size_max=1 << 30,
+            record_size_max=1 << 20,
+            clock=lambda: self.now / 1000,
+            wall=lambda: self.now / 1000,
+            chance=self.random.random,
+            wake=lambda: None,
+        )
+        self.outbox = Outbox(self.accumulator, self.rules, self.random.random)
+        self.outbox.identify(7, 0)
+        self.logs = [Log() for _ in range(PARTITIONS)]
+        self.leaders = dict.fromkeys(range(PARTITIONS), 0)
+        self.accumulator.topic_known(TOPIC, dict(self.leaders))
+        self.connections: dict[int, deque[Flight]] = {node: deque() for node in range(NODES)}
+        self.sent: list[tuple[int, bytes, Delivery]] = []
+        self.calm = False
+        self.size_max = self.random.choice((150, 400, 1 << 20))
+
+    # --- what may happen ---
+
+    def send(self) -> None:
+        partition = self.random.randrange(PARTITIONS)
+        value = b"%d" % len(self.sent)
+        delivery = self.accumulator.add(TOPIC, value, None, (), partition, None, None)
+        self.sent.append((partition, value, delivery))
+
+    def poll(self) -> None:
+        for outgoing in self.outbox.poll(self.now, lambda node: True):
+            self.connections[outgoing.node].append(Flight(outgoing))
+
+    def arrive(self) -> None:
+        """The broker handles the oldest request that it has not seen yet, of some connection."""
+        for node, flights in self.connections.items():
+            for flight in flights:
+                if flight.answers is None:
+                    self._handle(node, flight)
+                    break
+
+    def _handle(self, node: int, flight: Flight) -> None:
+        flight.answers = {}
+        for batch, data in zip(flight.outgoing.batches, flight.data, strict=True):
+            assert batch.queue is not None
+            number = batch.queue.partition
+            if self.leaders[number] != node:
+                code, offset = int(Code.NOT_LEADER_OR_FOLLOWER), -1
+            elif not self.calm and self.random.random() < 0.1:
+                code, offset = int(Code.NOT_ENOUGH_REPLICAS), -1
+            else:
+                code, offset = self.logs[number].append(data, self.size_max)
+            flight.answers[TOPIC, number] = PartitionProduceResponse(
+                index=number, error_code=code, base_offset=offset
+            )
+
+    def answer(self) -> None:
+        for flights in self.connections.values():
+            if flights and flights[0].answers is not None:
+                flight = flights.popleft()
+                assert flight.answers is not None
+                self.outbox.answered(flight.outgoing, flight.answers, self.now)
+
+    def cut(self) -> None:
+        """A connection breaks; requests that have arrived may have been written."""
+        flights = self.connections[self.random.randrange(NODES)]
+        while flights:
+            flight = flights.popleft()
+            self.outbox.unanswered(
+                flight.outgoing, Retriable(Code.NETWORK_EXCEPTION, "cut"), self.now
+            )
+
+    def move(self) -> None:
+        """A leader changes; the producer learns of it sooner or later."""
+        self.leaders[self.random.randrange(PARTITIONS)] = self.random.randrange(NODES)
+
+    def learn(self) -> None:
+        self.accumulator.topic_known(TOPIC, dict(self.leaders))
+
+    def wait(self) -> None:
+        self.now += self.random.choice((1, 5, 20, 60))
+
+    def run(self, steps: int) -> None:
+        wild = (self.send, self.send, self.send, self.poll, self.poll, self.arrive, self.arrive,
+                self.answer, self.answer, self.cut, self.move, self.learn, self.wait)  # fmt: skip
+        for _ in range(steps):
+            self.random.choice(wild)()
+        self.calm = True
+        self.outbox.flushing += 1
+        for _ in range(20_000):
+            if self.outbox.idle():
+                return
+            for step in (self.learn, self.poll, self.arrive, self.answer, self.wait):
+                step()
+        raise AssertionError("records are still under way after a long calm")

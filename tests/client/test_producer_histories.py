@@ -1,0 +1,105 @@
+"""Order kept, nothing lost, nothing doubled: whatever becomes of requests and answers.
+
+`HISTORIES` says how many; the suite runs a share.
+"""
+
+import os
+
+import pytest
+
+from barnabas.model.errors import Code, Retriable
+from tests.client.producer_histories import PARTITIONS, History
+
+COUNT = int(os.environ.get("HISTORIES", "300"))
+
+
+def check(history: History) -> None:
+    for number in range(PARTITIONS):
+        sent = [(value, delivery) for at, value, delivery in history.sent if at == number]
+        values = [value for value, _ in sent]
+        assert history.logs[number].values == values
+        for value, delivery in sent:
+            offset = delivery.metadata().offset
+            # -1: written, but so long before the answer that the broker no longer knew where.
+            assert offset == -1 or history.logs[number].values[offset] == value
+    assert history.accumulator.used == 0
+
+
+def test_an_idempotent_producer_writes_each_record_once_and_in_order() -> None:
+    for seed in range(COUNT):
+        history = History(seed)
+        try:
+            history.run(200)
+            check(history)
+        except BaseException as problem:
+            problem.add_note(f"seed {seed}")
+            raise
+
+
+def test_records_that_are_given_up_leave_the_others_in_order_and_single() -> None:
+    """A record that was given up may be in the log or not; the rest must be, once."""
+    for seed in range(COUNT):
+        history = History(seed, delivery_timeout_ms=60)
+        try:
+            history.run(200)
+            for number in range(PARTITIONS):
+                kept = [
+                    value
+                    for at, value, delivery in history.sent
+                    if at == number and delivery.exception() is None
+                ]
+                log = history.logs[number].values
+                # A batch may be written, given up for want of an answer, and the producer start
+                # a new epoch: what was acknowledged stands once for all that.
+                assert [value for value in log if value in set(kept)] == kept
+        except BaseException as problem:
+            problem.add_note(f"seed {seed}")
+            raise
+        assert history.accumulator.used == 0
+
+
+def test_without_idempotence_nothing_acknowledged_is_lost() -> None:
+    for seed in range(COUNT // 3):
+        history = History(seed, idempotent=False, acks=1)
+        history.run(200)
+        for number in range(PARTITIONS):
+            values = {value for at, value, _ in history.sent if at == number}
+            assert set(history.logs[number].values) == values
+
+
+def test_a_lost_epoch_is_left_behind() -> None:
+    """The broker has forgotten the producer: numbers start again in a new epoch."""
+    history = History(1, linger_ms=0, in_flight_max=5)
+    history.calm, history.size_max = True, 1 << 20
+    for _ in range(3):
+        history.send()
+    history.poll()
+    history.arrive()
+    history.answer()
+    for log in history.logs:
+        log._epoch, log._next = 0, 1_000
+        log._recent.clear()
+    for _ in range(3):
+        history.send()
+    history.run(0)
+    check(history)
+    assert max(log._epoch for log in history.logs) == 1
+
+
+def test_a_batch_is_tried_as_often_as_retries_say() -> None:
+    history = History(1, retries_max=2, linger_ms=0)
+    history.calm = True
+    history.send()
+    tries = 0
+    while not history.sent[0][2].done():
+        history.now += 100
+        history.poll()
+        for flights in history.connections.values():
+            while flights:
+                tries += 1
+                flight = flights.popleft()
+                why = Retriable(Code.NETWORK_EXCEPTION, "cut")
+                history.outbox.unanswered(flight.outgoing, why, history.now)
+    assert tries == 3
+    with pytest.raises(Retriable):
+        history.sent[0][2].metadata()
