@@ -8,12 +8,13 @@ Always: the first records connect and warm up, and are not counted.
 import asyncio
 import importlib.machinery
 import json
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bench.client_readers import READERS
+from bench.clock import Clock
 from tests.peers.cache import ROOT
 
 RECORD_SIZE = 100
@@ -34,20 +35,6 @@ def without_compiled() -> None:
 
     sys.path_hooks.insert(0, finder)
     sys.path_importer_cache.clear()
-
-
-class Clock:
-    """Wall and CPU time since it was made."""
-
-    def __init__(self) -> None:
-        self._wall = time.perf_counter()
-        self._cpu = sum(os.times()[:2])
-
-    def result(self) -> dict[str, Any]:
-        return {
-            "seconds": time.perf_counter() - self._wall,
-            "cpu_s": sum(os.times()[:2]) - self._cpu,
-        }
 
 
 # --- producing ---
@@ -202,6 +189,7 @@ TASKS: dict[str, dict[str, Callable[[str, str, int], Any]]] = {
         "kafka-python": produce_kafka_python,
     },
     "round-trip": {"barnabas": round_trips_ours, "aiokafka": round_trips_aiokafka},
+    "consume": READERS,
 }
 
 

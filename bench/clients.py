@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from bench.client_child import RECORD_SIZE
+from bench.client_readers import PARTITIONS, WARM_UP
 from bench.figures import P50, RECORDS_PER_S, Goal, Row, Sample, Table
 from bench.sides import Side, directory, running_sides
 from bench.suite import Settings, Suite, say
 from tests.peers.cache import ROOT
 
 CLIENT_CPU = "client CPU µs/record"
-PARTITIONS = 6
 TIMEOUT_S = 300
 
 
@@ -50,6 +51,22 @@ COMPARISONS = (
     Comparison("produce", "barnabas.sync", "confluent-kafka", {RECORDS_PER_S: None}),
     Comparison("produce", "barnabas.sync", "kafka-python", {RECORDS_PER_S: None}),
     Comparison("round-trip", "barnabas", "aiokafka", {P50: Goal(most=1.0)}),
+    Comparison(
+        "consume",
+        "barnabas",
+        "confluent-kafka",
+        {RECORDS_PER_S: Goal(least=1.5), CLIENT_CPU: Goal(most=1.0)},
+    ),
+    Comparison(
+        "consume",
+        "barnabas",
+        "aiokafka",
+        {RECORDS_PER_S: Goal(least=2.5), CLIENT_CPU: Goal(most=1.0)},
+    ),
+    Comparison("consume", "barnabas-arrow", "confluent-kafka", {RECORDS_PER_S: Goal(least=5.0)}),
+    Comparison("consume", "barnabas-uncompiled", "kafka-python", {RECORDS_PER_S: Goal(least=1.0)}),
+    Comparison("consume", "barnabas-async-for", "aiokafka", {RECORDS_PER_S: None}),
+    Comparison("consume", "barnabas.sync", "confluent-kafka", {RECORDS_PER_S: None}),
 )
 
 # Enough for about two seconds of each.
@@ -62,6 +79,14 @@ COUNTS = {
     ("produce", "kafka-python"): 50_000,
     ("round-trip", "barnabas"): 3_000,
     ("round-trip", "aiokafka"): 3_000,
+    ("consume", "barnabas"): 2_000_000,
+    ("consume", "barnabas.sync"): 2_000_000,
+    ("consume", "barnabas-async-for"): 1_500_000,
+    ("consume", "barnabas-arrow"): 4_000_000,
+    ("consume", "barnabas-uncompiled"): 300_000,
+    ("consume", "confluent-kafka"): 1_000_000,
+    ("consume", "aiokafka"): 1_000_000,
+    ("consume", "kafka-python"): 200_000,
 }
 
 
@@ -69,6 +94,8 @@ def measure(side: Side, task: str, client: str, scale: float) -> Sample:
     """One client at one task, on a fresh topic."""
     count = int(COUNTS[task, client] * scale)
     with side.topic(PARTITIONS) as topic:
+        if task == "consume":
+            fill(side.bootstrap_servers, topic, count + WARM_UP)
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "bench.client_child"),
@@ -92,6 +119,25 @@ def measure(side: Side, task: str, client: str, scale: float) -> Sample:
     figures = "  ".join(f"{value:,.4g} {figure}" for figure, value in sample.items())
     say(f"  {side.name:9} {task:12} {client:20} {figures}")
     return sample
+
+
+def fill(servers: str, topic: str, count: int) -> None:
+    """Batches of some 100 kB, spread evenly, as a busy producer makes them."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 100_000, "acks": "all",
+         "queue.buffering.max.messages": 100_000}
+    )  # fmt: skip
+    value = bytes(RECORD_SIZE)
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(topic, value, partition=number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    producer.flush()
 
 
 def measure_all(side: Side, settings: Settings) -> list[dict[tuple[str, str], Sample]]:
@@ -155,7 +201,8 @@ SUITE = Suite(
     how=(
         "5 rounds, each client in a process of its own, in an order that changes; 100 B records "
         f"without keys, {PARTITIONS} partitions, `acks=all`, `linger.ms=5` and large batches for "
-        "all when many records are produced, no lingering when each is awaited. CPU is the "
+        "all when many records are produced, no lingering when each is awaited; read in batches "
+        "of some 100 kB, up to 10,000 messages at a time. CPU is the "
         "client process's. The broker shares the machine with the client."
     ),
     parts=tuple(dict.fromkeys(comparison.task for comparison in COMPARISONS)),
