@@ -68,7 +68,7 @@ def command(
     with open_cluster(ctx, {"auto.offset.reset": "earliest"}) as cluster:
         admin = Admin(cluster=cluster)
         partitions = select_partitions(find_topic(admin, topic), numbers)
-        starts, stops = resolve(admin, partitions, range_, to_end=to_end)
+        starts, stops = resolve(admin, partitions, range_, to_end=to_end, within=True)
         with PartitionConsumer(partitions, cluster=cluster) as consumer:
             for at, offset in starts.items():
                 consumer.seek(at, offset)

@@ -72,9 +72,17 @@ def iso_time(timestamp_ms: int) -> str:
 
 
 def resolve(
-    admin: "Admin", partitions: Iterable[TopicPartition], range_: Range, *, to_end: bool
+    admin: "Admin",
+    partitions: Iterable[TopicPartition],
+    range_: Range,
+    *,
+    to_end: bool,
+    within: bool = False,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Starts, and stops where there are any. `to_end`: stop at what is the end now."""
+    """Starts, and stops where there are any. `to_end`: stop at what is the end now.
+
+    `within`: a start past the end is an error.
+    """
     from barnabas.client.admin import EARLIEST, LATEST
 
     partitions = list(partitions)
@@ -87,7 +95,7 @@ def resolve(
     else:
         starts = {at: _start(range_.start, earliest[at], latest.get(at, 0)) for at in partitions}
         for at, start in starts.items():
-            if start > max(latest.get(at, start), earliest[at]):
+            if within and start > max(latest.get(at, start), earliest[at]):
                 raise InvalidRequest(
                     Code.OFFSET_OUT_OF_RANGE,
                     f"{at}: offset {start} is past the end, which is {latest[at]}",
