@@ -23,6 +23,7 @@ COMMANDS = {
     "produce": "Write records to a topic, from lines on standard input.",
     "consume": "Read records from a topic.",
     "group": "List, describe, watch and explain consumer groups; move their offsets.",
+    "log": "Look into the files of a log: dump, verify, repair.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",
 }
 
