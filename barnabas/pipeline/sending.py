@@ -55,6 +55,7 @@ class BatchSender:
         self._acks = _ACKS_ALL if config.acks in ("all", "-1") else int(config.acks)
         self._sequences: dict[TopicPartition, int] = {}
         self._under_way: deque[_Round] = deque()
+        self._known: set[TopicPartition] = set()  # to whose brokers this producer is known
         self.producer_id: int = NO_PRODUCER_ID
         self.epoch = -1
         self.written: dict[TopicPartition, tuple[int, int]] = {}
@@ -120,6 +121,11 @@ class BatchSender:
             run(self._send(begun, batches))
         except Retriable as problem:
             self._again(problem)
+        if not all(batch.at in self._known for batch in batches):
+            # A broker takes any first number of a producer that it does not know: were the first
+            # batch refused for a while and the second taken, the first could not follow.
+            self.flush()
+            self._known.update(batch.at for batch in batches)
 
     def flush(self) -> None:
         while self._under_way:

@@ -1,0 +1,285 @@
+"""The suite "spark": `format("barnabas")` beside Spark's own Kafka source and sink.
+
+One Spark for all (local[2]), the same topics, the same round; the order of the two formats changes
+from round to round. And Spark's own connector on both brokers.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from barnabas.client.blocking import open_cluster
+from barnabas.client.blocking.net import run as blocking
+from barnabas.model.ids import TopicPartition
+from barnabas.pipeline.sending import BatchSender
+from barnabas.wire.record_loops import RecordWriter
+from bench import proc
+from bench.figures import Goal, Row, Sample, Table
+from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
+from bench.suite import Settings, Suite, say
+from tests.peers.cache import Missing
+from tests.peers.spark import check_spark, connector_jars
+
+ROWS_PER_S = "rows/s"
+CPU = "Spark's CPU µs/row"
+BATCH_MS = "ms/batch"
+PARTITIONS = 6
+OURS, THEIRS = "barnabas", "kafka"
+ROWS = {100: 6_000_000, 1000: 1_200_000}
+WRITTEN = {100: 1_000_000, 1000: 300_000}
+BATCHES = 20
+_HEADER_ROOM = 61
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing that two sides do. `run` gives a sample for a side's name."""
+
+    name: str
+    label: str
+    goals: dict[str, Goal | None]
+    run: Callable[[Any, Side, str, float], Sample]
+    sides: tuple[str, str] = (OURS, THEIRS)
+
+
+# --- topics ---
+
+
+def _fill(side: Side, topic: str, partitions: int, size: int, rows: int, codec: str) -> None:
+    """Words, of which there are two hundred, so that compressing has something to find."""
+    if side.has_topic(topic):
+        return
+    side.create_topic(topic, partitions)
+    words = [f"{number * 7919:08d}".encode() for number in range(200)]
+    each = 100_000 // size
+    with open_cluster(
+        {"bootstrap.servers": side.bootstrap_servers, "compression.type": codec}, {}
+    ) as cluster:
+        blocking(cluster.view([topic]))
+        sender = BatchSender(cluster)
+        sender.identify()
+        now_ms = time.time_ns() // 1_000_000
+        writer = RecordWriter(_HEADER_ROOM)
+        for number in range(each):
+            value = b" ".join(words[(number * 31 + i) % 200] for i in range(size // 9 + 1))
+            writer.append(b"key-%08d" % number, value[:size], (), now_ms)
+        records = writer.close()
+        for _ in range(rows // partitions // each):
+            sender.send([
+                sender.pack(TopicPartition(topic, partition), bytearray(records), each, now_ms,
+                            now_ms)
+                for partition in range(partitions)
+            ])  # fmt: skip
+        sender.flush()
+
+
+# --- what is measured ---
+
+
+@contextmanager
+def _timed(spark: Any, sample: Sample, rows: int) -> Iterator[None]:
+    cpu, begun = _cpu_s(spark), time.perf_counter()
+    yield
+    sample[ROWS_PER_S] = rows / (time.perf_counter() - begun)
+    sample[CPU] = (_cpu_s(spark) - cpu) / rows * 1e6
+
+
+def _cpu_s(spark: Any) -> float:
+    """Of the JVM and its Python workers."""
+    while True:
+        try:
+            return proc.cpu_s(spark._jvm.java.lang.ProcessHandle.current().pid())
+        except FileNotFoundError:
+            continue  # a worker ended while it was looked at
+
+
+def _reader(reader: Any, name: str, side: Side, topic: str) -> Any:
+    return reader.format(name).options(
+        **{"kafka.bootstrap.servers": side.bootstrap_servers, "subscribe": topic}
+    )
+
+
+def _read(size: int, codec: str) -> Callable[[Any, Side, str, float], Sample]:
+    def run(spark: Any, side: Side, name: str, scale: float) -> Sample:
+        topic, rows = f"spark-{size}-{codec}", int(ROWS[size] * scale)
+        _fill(side, topic, PARTITIONS, size, rows, codec)
+        sample: Sample = {}
+        with _timed(spark, sample, rows):
+            rows_of = _reader(spark.read, name, side, topic).load()
+            rows_of.write.format("noop").mode("overwrite").save()
+        return sample
+
+    return run
+
+
+def _hot(spark: Any, side: Side, name: str, scale: float) -> Sample:
+    """One partition, read by one task or by two."""
+    rows = int(ROWS[100] * scale / 2)
+    _fill(side, "spark-hot", 1, 100, rows, "none")
+    sample: Sample = {}
+    with _timed(spark, sample, rows):
+        reader = _reader(spark.read, OURS, side, "spark-hot").option("minPartitions", name)
+        reader.load().write.format("noop").mode("overwrite").save()
+    return sample
+
+
+def _stream(spark: Any, side: Side, name: str, scale: float) -> Sample:
+    topic, rows = "spark-100-none", int(ROWS[100] * scale)
+    _fill(side, topic, PARTITIONS, 100, rows, "none")
+    sample: Sample = {}
+    with _timed(spark, sample, rows):
+        _available(spark, name, side, topic, {})
+    return sample
+
+
+def _batches(spark: Any, side: Side, name: str, scale: float) -> Sample:
+    """Triggers with next to nothing to do."""
+    count = max(int(BATCHES * scale), 5)
+    _fill(side, "spark-few", 1, 1000, 100, "none")
+    took = []
+    for batches in (1, 1 + count):
+        begun = time.perf_counter()
+        _available(spark, name, side, "spark-few", {
+            "maxOffsetsPerTrigger": "1",
+            "startingOffsets": f'{{"spark-few":{{"0":{100 - batches}}}}}',
+        })  # fmt: skip
+        took.append(time.perf_counter() - begun)
+    return {BATCH_MS: (took[1] - took[0]) / count * 1e3}
+
+
+def _available(spark: Any, name: str, side: Side, topic: str, options: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as checkpoint:
+        reader = _reader(spark.readStream, name, side, topic)
+        query = (
+            reader.options(**{"startingOffsets": "earliest", **options})
+            .load()
+            .writeStream.format("noop")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+
+def _write(size: int) -> Callable[[Any, Side, str, float], Sample]:
+    def run(spark: Any, side: Side, name: str, scale: float) -> Sample:
+        from pyspark.sql import functions as f
+
+        rows = int(WRITTEN[size] * scale)
+        data = spark.range(0, rows, 1, 2).select(
+            f.concat(f.lit("key-"), f.col("id")).alias("key"),
+            f.lpad(f.col("id").cast("string"), size, "abcdefgh ").alias("value"),
+        )
+        sample: Sample = {}
+        with side.topic(PARTITIONS) as topic, _timed(spark, sample, rows):
+            sink = data.write.format(name).option("kafka.bootstrap.servers", side.bootstrap_servers)
+            sink.option("topic", topic).mode("append").save()
+        return sample
+
+    return run
+
+
+FORMATS = (
+    Task("read-100", "read, 100 B", {ROWS_PER_S: Goal(least=2.5), CPU: None}, _read(100, "none")),
+    Task("read-1k", "read, 1 KB", {ROWS_PER_S: Goal(least=1.3), CPU: None}, _read(1000, "none")),
+    Task("read-100-zstd", "read, 100 B, zstd", {ROWS_PER_S: Goal(least=2.5), CPU: None},
+         _read(100, "zstd")),
+    Task("read-1k-zstd", "read, 1 KB, zstd", {ROWS_PER_S: Goal(least=1.3), CPU: None},
+         _read(1000, "zstd")),
+    Task("stream", "stream, all available, 100 B", {ROWS_PER_S: Goal(least=2.0), CPU: None},
+         _stream),
+    Task("batch", "a batch of one row", {BATCH_MS: Goal(most=1.2)}, _batches),
+    Task("write-100", "write, 100 B", {ROWS_PER_S: Goal(least=3.0), CPU: None}, _write(100)),
+    Task("write-1k", "write, 1 KB", {ROWS_PER_S: Goal(least=1.5), CPU: None}, _write(1000)),
+)  # fmt: skip
+HOT = Task("hot", "one partition, two tasks beside one", {ROWS_PER_S: Goal(least=1.3), CPU: None},
+           _hot, ("2", "1"))  # fmt: skip
+OWN = tuple(
+    Task(f"own-{each.name}", each.label, {ROWS_PER_S: Goal(least=1.0), CPU: None}, each.run,
+         (BARNABAS, KAFKA))
+    for each in FORMATS if each.name in ("read-100", "read-1k", "write-100", "write-1k")
+)  # fmt: skip
+
+
+# --- rounds ---
+
+
+def _measure(
+    spark: Any, sides: Sequence[Side], tasks: Sequence[Task], rounds: int, scale: float
+) -> list[Row]:
+    """The first round warms up, and does not count."""
+    found: dict[tuple[str, str], list[Sample]] = {}
+    for number in range(rounds + 1):
+        say(f"round {number} of {rounds}" if number else "warm-up")
+        for task in tasks:
+            for which in task.sides if number % 2 else task.sides[::-1]:
+                own = task in OWN
+                side = next((s for s in sides if own and s.name == which), sides[0])
+                sample = task.run(spark, side, THEIRS if own else which, scale)
+                figures = "  ".join(f"{value:,.4g} {figure}" for figure, value in sample.items())
+                say(f"  {which:9} {task.label:36} {figures}")
+                if number:
+                    found.setdefault((task.name, which), []).append(sample)
+    rows = []
+    for task in tasks:
+        for figure, goal in task.goals.items():
+            mine, others = ([s[figure] for s in found[task.name, which]] for which in task.sides)
+            ratios = [a / b for a, b in zip(mine, others, strict=True)]
+            ours, theirs, ratio = (statistics.median(v) for v in (mine, others, ratios))
+            rows.append(Row(task.label, figure, ours, theirs, ratio, goal))
+    return rows
+
+
+def _run(settings: Settings) -> list[Table]:
+    try:
+        check_spark()
+        jars: list[Path] = connector_jars()
+    except Missing as missing:
+        say(f"Spark cannot be measured: {missing}")
+        return []
+    from barnabas.pipeline import session
+
+    rounds = settings.rounds or (2 if settings.quick else 5)
+    scale = 0.2 if settings.quick else 1.0
+    tables = []
+    with directory("disk") as base, running_sides(list(settings.sides), base) as sides:
+        spark = session("local[2]", options={
+            "spark.jars": ",".join(map(str, jars)),
+            "spark.security.credentials.kafka.enabled": "false",
+            "spark.driver.memory": "2g",
+        })  # fmt: skip
+        try:
+            for title, tasks, peer in (
+                ("On one broker: format(\"barnabas\") beside format(\"kafka\")", FORMATS,
+                 "Spark's Kafka connector 4.2.0"),
+                ("On one broker: a hot partition", (HOT,), "one task"),
+                ("Spark's own connector, on both brokers", OWN, "Kafka 4.3.0"),
+            ):  # fmt: skip
+                wanted = [task for task in tasks if settings.wants(task.name)]
+                if wanted and (tasks is not OWN or len(sides) == 2):
+                    say(title)
+                    rows = _measure(spark, sides, wanted, rounds, scale)
+                    tables.append(Table(title, rows, peer=peer))
+        finally:
+            spark.stop()
+    return tables
+
+
+SUITE = Suite(
+    name="spark",
+    title="Spark: format(\"barnabas\") beside Spark's own Kafka connector",
+    how=(
+        "pyspark 4.2.0, local[2], 6 partitions, one Spark and one broker for both formats, on the "
+        "same two cores; 5 interleaved rounds after one to warm up. Reads end in Spark's noop "
+        "sink, rows that are written are made by `range`. Spark's CPU is that of the JVM and its "
+        "Python workers. A batch of one row: what each of twenty triggers takes. A ratio is the median of "
+        "the rounds' ratios."
+    ),
+    parts=tuple(task.name for task in (*FORMATS, HOT, *OWN)),
+    run=_run,
+)  # fmt: skip
