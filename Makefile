@@ -12,8 +12,11 @@ BENCH ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install -q --disable-pip-version-check -c constraints.txt
+# "compat": as a path, in which Spark looks for data sources.
+EDITABLE := $(PIP) --no-build-isolation --config-settings editable_mode=compat
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
+SPARK := $(VENV)/.spark
 TYPED := $(shell find barnabas -name '*.pxd')
 
 # Real clients, other languages, kills and fuzzing take minutes: they run in `test`, not in `check`.
@@ -21,7 +24,7 @@ SLOW := tests/clients tests/client_suite tests/peers tests/kill tests/fuzz
 SLOW_HERE = $(wildcard $(SLOW))
 PYTEST = $(PY) -m pytest -q
 
-.PHONY: help demo test check lint fast slow bench sim fuzz kills compile clean
+.PHONY: help demo test check lint fast slow spark bench sim fuzz kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -31,7 +34,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip setuptools cython
-	@BARNABAS_PURE=1 PYTHONWARNINGS=ignore $(PIP) --no-build-isolation -e '.[test]'
+	@BARNABAS_PURE=1 PYTHONWARNINGS=ignore $(EDITABLE) -e '.[test]'
+	@touch $@
+
+# Half a gigabyte, and not needed to check an edit.
+$(SPARK): $(INSTALLED)
+	@echo "installing Spark into $(VENV)"
+	@BARNABAS_PURE=1 PYTHONWARNINGS=ignore $(EDITABLE) -e '.[spark]'
 	@touch $@
 
 $(COMPILED): $(INSTALLED) setup.py $(TYPED) $(TYPED:.pxd=.py)
@@ -52,12 +61,15 @@ lint: $(COMPILED)
 	$(VENV)/bin/lint-imports
 
 fast: $(COMPILED)
-	$(PYTEST) -n auto $(SLOW:%=--ignore=%)
+	$(PYTEST) -n auto $(SLOW:%=--ignore=%) --ignore=tests/spark
 
 slow: $(COMPILED)
 	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
 
-test: check slow ## everything; what this machine cannot run is listed at the end
+spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two brokers
+	$(PYTEST) tests/spark
+
+test: check slow spark ## everything; what this machine cannot run is listed at the end
 
 sim: $(COMPILED) ## the simulator on SEEDS seeds
 	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/simulator
@@ -68,7 +80,7 @@ fuzz: $(COMPILED) ## REQUESTS mutated requests against a broker
 kills: $(COMPILED) ## RUNS of kill -9 under load
 	$(PY) -m tests.kill --runs $(RUNS)
 
-bench: $(COMPILED) ## beside Apache Kafka; BENCH='--suite groups', BENCH='--quick'
+bench: $(COMPILED) $(SPARK) ## beside Apache Kafka; BENCH='--suite groups', BENCH='--quick'
 	$(PY) -m bench $(BENCH)
 
 clean: ## all that make has made

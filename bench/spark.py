@@ -277,8 +277,8 @@ SUITE = Suite(
         "pyspark 4.2.0, local[2], 6 partitions, one Spark and one broker for both formats, on the "
         "same two cores; 5 interleaved rounds after one to warm up. Reads end in Spark's noop "
         "sink, rows that are written are made by `range`. Spark's CPU is that of the JVM and its "
-        "Python workers. A batch of one row: what each of twenty triggers takes. A ratio is the median of "
-        "the rounds' ratios."
+        "Python workers. A batch of one row: what each of twenty triggers takes. A ratio is the "
+        "median of the rounds' ratios."
     ),
     parts=tuple(task.name for task in (*FORMATS, HOT, *OWN)),
     run=_run,
