@@ -99,7 +99,8 @@ cdef class Accumulator:
     cdef public bint refreshing
 
     @cython.locals(
-        size=Py_ssize_t, when=cython.longlong, slot=Slot, queue=Queue, batch=Batch, number=Py_ssize_t,
+        size=Py_ssize_t, when=cython.longlong, seconds=cython.double, slot=Slot, queue=Queue,
+        batch=Batch, delivery=Delivery,
     )
     cpdef Delivery add(
         self, str topic, object value, object key, object headers, object partition,

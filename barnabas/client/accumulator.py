@@ -301,7 +301,11 @@ class Accumulator:
                 f"a record of {size} bytes for topic {topic!r}: max.request.size is "
                 f"{self._record_size_max}",
             )
-        when: int = int(self._wall() * 1000.0) if timestamp is None else timestamp
+        if timestamp is None:
+            seconds = self._wall()
+            when = int(seconds * 1000.0)
+        else:
+            when = timestamp
         slot = self._slots.get(topic)
         if slot is None or slot.count == 0:
             return self._into_limbo(topic, value, key, headers, partition, when, callback, size)
@@ -320,7 +324,11 @@ class Accumulator:
                 queue = self._another(slot)
             slot.sticky_left -= size
         batch = self._append(queue, value, key, headers, when)
-        delivery = Delivery(self, batch, batch.count - 1, when)
+        delivery = Delivery.__new__(Delivery)  # its __init__ would take as long as all the rest
+        delivery._owner = self
+        delivery._batch = batch
+        delivery._index = batch.count - 1
+        delivery.timestamp = when
         if callback is not None:
             if batch.callbacks is None:
                 batch.callbacks = []

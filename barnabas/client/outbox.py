@@ -95,6 +95,8 @@ class Outbox:
 
     def poll(self, now: int, ready: Callable[[int], bool]) -> list[Outgoing]:
         """Requests to send now. `ready`: can this broker be sent to?"""
+        if not self.accumulator.active:
+            return []
         pressed = self.flushing > 0 or self.accumulator.used >= self.accumulator.buffer_size_max
         requests: dict[int, Outgoing] = {}
         sizes: dict[int, int] = {}

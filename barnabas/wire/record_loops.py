@@ -188,12 +188,14 @@ def _write_record(
         size += key_size
     if value_size > 0:
         size += value_size
-    names = []
-    for name, content in headers:
-        encoded = name.encode()
-        names.append(encoded)
-        size += _varint_size(len(encoded)) + len(encoded)
-        size += 1 if content is None else _varint_size(len(content)) + len(content)
+    names = None
+    if headers:
+        names = []
+        for name, content in headers:
+            encoded = name.encode()
+            names.append(encoded)
+            size += _varint_size(len(encoded)) + len(encoded)
+            size += 1 if content is None else _varint_size(len(content)) + len(content)
     if size > _INT32_MAX:
         raise InvalidRequest(
             Code.MESSAGE_TOO_LARGE, f"record of {size} bytes: none can be over {_INT32_MAX}"
@@ -210,7 +212,7 @@ def _write_record(
     if value is not None:
         buffer += value
     _write_varint(buffer, len(headers))
-    if headers:
+    if names is not None:
         for i in range(len(names)):
             encoded = names[i]
             content = headers[i][1]
