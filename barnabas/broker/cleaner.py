@@ -106,7 +106,10 @@ class Cleaner:
                 continue
             self.busy_ms += broker.clock.monotonic_ms() - began_ms
             asked = [source.base_offset for source in job.sources]
-            return self._finish(found, report, swapped, whole, asked, began_ms)
+            cleaner = self._finish(found, report, swapped, whole, asked, began_ms)
+            if cleaner:
+                await broker.logs.home(log.partition).checkpoint()
+            return cleaner
         return False
 
     def _finish(

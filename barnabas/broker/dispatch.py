@@ -164,10 +164,13 @@ class Dispatcher:
                 connection.release()
                 later.set(parts)
 
-        task = asyncio.get_running_loop().create_task(finish())
+        self.keep(asyncio.get_running_loop().create_task(finish()))
+        return later
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Until it is done: the loop alone would forget it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return later
 
 
 def handler(name: str) -> ModuleType:

@@ -9,7 +9,7 @@ Not here: which volume a log is on (storage.py), when to tidy (housekeeping.py).
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -17,9 +17,10 @@ from barnabas.broker.later import Later
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed
-from barnabas.model.ports import Disk
+from barnabas.model.ports import Disk, FileSlice
 from barnabas.system.logs import Logger
 
+WARM_BYTES = 1 << 20
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 T = TypeVar("T")
@@ -74,6 +75,13 @@ class Volume:
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    async def warm(self, slices: Iterable[FileSlice]) -> None:
+        """Have them read once, so that whoever reads them next need not wait for the disk."""
+        try:
+            await self.in_thread(lambda: _read_through(slices))
+        except OSError as error:
+            self.fail(error)
 
     # Group commit
 
@@ -178,6 +186,12 @@ class Volume:
             await self.in_thread(lambda: remove(path))
         except OSError as error:
             self._log.warning("deleted file not removed", path=path, reason=str(error))
+
+
+def _read_through(slices: Iterable[FileSlice]) -> None:
+    for file, position, length in ((each.file, each.position, each.length) for each in slices):
+        for start in range(position, position + length, WARM_BYTES):
+            file.read(start, min(WARM_BYTES, position + length - start))
 
 
 def storage_error(what: object, reason: str) -> Failed:

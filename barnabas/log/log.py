@@ -17,6 +17,9 @@ from barnabas.log.flush import Flush
 from barnabas.log.reading import Slice
 from barnabas.log.state import Appended, Deletion, LogParts
 from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.ports import FileSlice
+
+HOT_BYTES = 16 << 20
 
 __all__ = ["Appended", "Deletion", "Log", "LogParts"]
 
@@ -53,6 +56,13 @@ class Log(Copying):
         if offset >= limit:
             return Slice(None, offset)
         return self._reader.read(offset, bytes_max, limit, min_one)
+
+    def is_cold(self, found: FileSlice) -> bool:
+        """May reading it wait for the disk? What was written last is in memory for sure."""
+        active = self._active
+        if found.file is active.open_file and active.size - found.position <= HOT_BYTES:
+            return False
+        return not found.file.cached(found.position, found.length)
 
     def _out_of_range(self, offset: int) -> InvalidRequest:
         return InvalidRequest(

@@ -125,6 +125,11 @@ class Segment:
 
     # --- files ---------------------------------------------------------------------------------
 
+    @property
+    def open_file(self) -> File | None:
+        """None while nobody has needed it."""
+        return self._file
+
     def file(self) -> File:
         """The open log file."""
         self.used = True
@@ -314,10 +319,10 @@ class Segment:
         return f"{self.time_index.path}: no batch at {offset} has timestamp {timestamp}"
 
     def first_time(self) -> int:
-        """The largest timestamp of its first batch."""
+        """The largest timestamp of its first batch; -1 if that has none, or no records."""
         if self.first_timestamp == UNKNOWN:
-            header = HEADER.unpack_from(self.file().read(0, HEADER_SIZE))
-            self.first_timestamp = BatchHeader._make(header).max_timestamp
+            header = BatchHeader._make(HEADER.unpack_from(self.file().read(0, HEADER_SIZE)))
+            self.first_timestamp = header.max_timestamp if header.record_count else -1
         return self.first_timestamp
 
     def rebuild_indexes(self) -> None:
@@ -411,7 +416,7 @@ class Segment:
             return
         start = self.offset_index.floor(relative)
         for _, header in headers(self.file(), start, self.size):
-            if header.max_timestamp > self.max_timestamp:
+            if header.max_timestamp > self.max_timestamp and header.record_count:
                 self.max_timestamp = header.max_timestamp
                 self.max_timestamp_offset = header.last_offset
             self.next_offset = header.last_offset + 1

@@ -34,6 +34,10 @@ class File(Protocol):
         """Up to `length` bytes; fewer only at the end of the file."""
         ...
 
+    def cached(self, position: int, length: int) -> bool:
+        """Could these bytes be read without waiting for the disk? A guess from both ends."""
+        ...
+
     def write(self, position: int, data: Buffer) -> None:
         """All of `data`, or an OSError."""
         ...

@@ -12,6 +12,7 @@ from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Buffer
 
 LOCK_FILE = ".lock"
+_ONE_BYTE = bytearray(1)  # read into, never looked at
 
 
 class SystemFile:
@@ -39,6 +40,16 @@ class SystemFile:
             parts.append(data)
             got += len(data)
         return b"".join(parts)
+
+    def cached(self, position: int, length: int) -> bool:
+        try:
+            for at in (position, position + length - 1):
+                os.preadv(self._fd, (_ONE_BYTE,), at, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system that cannot say
+            return True
+        return True
 
     def write(self, position: int, data: Buffer) -> None:
         written = os.pwrite(self._fd, data, position)

@@ -152,6 +152,9 @@ class MemoryFile:
         self.data = data
         self.bytes_read = 0
 
+    def cached(self, position: int, length: int) -> bool:
+        return True
+
     def read(self, position: int, length: int) -> bytes:
         self.bytes_read += length
         return self.data[position : position + length]

@@ -108,7 +108,7 @@ async def test_a_dirty_log_is_compacted_by_the_worker_which_then_ends(tmp_path: 
         assert f"barnabas_compaction_runs_total {float(cleaner.runs)}" in metrics
         before, keeper = contents(log), running.broker.catalog._keeper
     async with running_broker(tmp_path, QUICK, keeper=keeper) as running:
-        assert running.broker.logs.clean
+        assert running.broker.logs.volumes[0].logs.clean
         assert contents(log_of(running, "t")) == before
 
 
@@ -141,7 +141,7 @@ async def test_a_broker_stops_at_once_in_the_middle_of_a_pass(tmp_path: Path) ->
     assert not Path(f"/proc/{pid}").exists()
     settings = {"log.cleaner.enable": "false"}
     async with running_broker(tmp_path, settings, keeper=keeper) as running:
-        assert running.broker.logs.clean
+        assert running.broker.logs.volumes[0].logs.clean
         assert contents(log_of(running, "t")) == before
         assert not list((tmp_path / "t-0").glob("*.cleaned"))
 

@@ -76,6 +76,9 @@ class SimulatedFile:
     def size(self) -> int:
         return len(self._node.data)
 
+    def cached(self, position: int, length: int) -> bool:
+        return True
+
     def read(self, position: int, length: int) -> bytes:
         assert not self.closed, f"{self.path} is closed"
         self._disk.reads += 1

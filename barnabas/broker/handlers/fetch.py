@@ -1,16 +1,20 @@
 """Fetch: file slices out, now or as soon as there are enough bytes.
 
 Always: whole batches; the first batch of a reply comes however large it is; a reply that
-waits is planned at most twice. The bytes themselves never pass through here.
+waits is planned at most twice. The bytes themselves never pass through here, and what is not
+in memory is read in its volume's thread before the reply leaves.
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from barnabas.broker.later import Later
+from barnabas.broker.volume import Volume
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.ports import FileSlice
 from barnabas.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -49,7 +53,7 @@ def handle(
         or request.max_wait_ms <= 0
         or not plan.partitions
     ):
-        return reading.respond(plan)
+        return _warmed(broker, reading, plan) if plan.cold else reading.respond(plan)
     partitions = dict.fromkeys(plan.partitions)
     if len(partitions) < len(plan.partitions):
         return reading.respond(plan)  # no consumer asks twice for a partition: nothing is held
@@ -59,7 +63,7 @@ def handle(
 class Plan:
     """What a reply would carry if it left now; partitions are added one after the other."""
 
-    __slots__ = ("aborted", "failed", "found", "left", "partitions", "responses", "size")
+    __slots__ = ("aborted", "cold", "failed", "found", "left", "partitions", "responses", "size")
 
     def __init__(self, broker: "Broker", request: FetchRequest) -> None:
         self.left = min(request.max_bytes, broker.config.fetch_max_bytes)
@@ -69,6 +73,7 @@ class Plan:
         )
         self.size = 0
         self.failed = False
+        self.cold: dict[Volume, list[FileSlice]] = {}  # what would wait for a disk
         self.partitions: list[Partition] = []
         self.responses: list[FetchableTopicResponse] = []
         self.found: list[tuple[Wanted, PartitionData]] = []
@@ -98,6 +103,8 @@ class Plan:
         if records is not None:
             self.size += records.length
             self.left = max(0, self.left - records.length)
+            if partition.volume is not None and partition.log.is_cold(records):
+                self.cold.setdefault(partition.volume, []).append(records)
         log = partition.log
         return PartitionData(
             partition_index=index,
@@ -218,7 +225,9 @@ Reading = Alone | InSession
 class FetchWait:
     """A fetch that found too little: it waits for bytes or for its time to be up."""
 
-    __slots__ = ("_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "later")
+    __slots__ = (
+        "_broker", "_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "later",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -227,6 +236,7 @@ class FetchWait:
         partitions: "dict[Partition, None]",
         bytes_missing: int,
     ) -> None:
+        self._broker = broker
         self._loop = broker.loop
         self._reading = reading
         self._partitions = partitions
@@ -254,13 +264,31 @@ class FetchWait:
             return
         self._leave()
         reading = self._reading
-        self.later.set(reading.respond(reading.plan()))
+        plan = reading.plan()
+        if plan.cold:
+            _warmed(self._broker, reading, plan).then(self.later.set)
+        else:
+            self.later.set(reading.respond(plan))
 
     def _leave(self) -> None:
         self.later.cancelled = None
         self._timer.cancel()
         for partition in self._partitions:
             partition.waiters.pop(self, None)
+
+
+def _warmed(broker: "Broker", reading: Reading, plan: Plan) -> Later[FetchResponse]:
+    """The reply, once all that it sends is in memory."""
+    later: Later[FetchResponse] = Later()
+
+    async def warm() -> None:
+        await asyncio.gather(*(volume.warm(slices) for volume, slices in plan.cold.items()))
+        if not later.done:
+            later.set(reading.respond(plan))
+
+    task = broker.loop.create_task(warm())
+    broker.dispatcher.keep(task)
+    return later
 
 
 def _in_session(broker: "Broker", request: FetchRequest, by_id: bool) -> InSession:
