@@ -13,6 +13,7 @@ from typing import Any
 
 POLL_S = 0.1
 HEARTBEAT_MS = 300
+SERVER = "server-"  # before the names of assignors of the new protocol
 
 stopping = False
 
@@ -48,12 +49,16 @@ def confluent(options: dict[str, Any]) -> None:
         "client.id": options["name"],
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": options["session_ms"],
-        "heartbeat.interval.ms": HEARTBEAT_MS,
-        "partition.assignment.strategy": options["strategy"],
         "topic.metadata.refresh.interval.ms": 1000,
         "reconnect.backoff.max.ms": 500,
     }
+    if options["strategy"].startswith(SERVER):
+        settings["group.protocol"] = "consumer"
+        settings["group.remote.assignor"] = options["strategy"].removeprefix(SERVER)
+    else:
+        settings["session.timeout.ms"] = options["session_ms"]
+        settings["heartbeat.interval.ms"] = HEARTBEAT_MS
+        settings["partition.assignment.strategy"] = options["strategy"]
     if options["instance"]:
         settings["group.instance.id"] = options["instance"]
     consumer = Consumer(settings)
@@ -158,6 +163,43 @@ async def aiokafka(options: dict[str, Any]) -> None:
     await consumer.stop()
 
 
+async def barnabas(options: dict[str, Any]) -> None:
+    from barnabas import Consumer, KafkaError
+
+    strategy = options["strategy"]
+    ours: dict[str, Any] = (
+        {"group_protocol": "consumer", "group_remote_assignor": strategy.removeprefix(SERVER)}
+        if strategy.startswith(SERVER)
+        else {"partition_assignment_strategy": strategy}
+    )
+    async with Consumer(
+        *options["topics"],
+        bootstrap_servers=options["bootstrap"],
+        group_id=options["group"],
+        client_id=options["name"],
+        group_instance_id=options["instance"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=options["session_ms"],
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        metadata_max_age_ms=1000,
+        **ours,
+    ) as consumer:
+        owned = Owned()
+        while not stopping:
+            try:
+                messages = await consumer.getmany(100, POLL_S)
+                owned.now([each.partition for each in consumer.assignment()])
+                for message in messages:
+                    say(partition=message.partition, offset=message.offset)
+                if messages:
+                    await consumer.commit()
+            except KafkaError as error:
+                say(error=error.code)
+                if error.code == 82:  # fenced: another has our instance id
+                    return
+
+
 def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     library, options = sys.argv[1], json.loads(sys.argv[2])
@@ -166,7 +208,7 @@ def main() -> None:
     elif library == "kafka-python":
         kafka_python(options)
     else:
-        asyncio.run(aiokafka(options))
+        asyncio.run({"aiokafka": aiokafka, "barnabas": barnabas}[library](options))
 
 
 if __name__ == "__main__":
