@@ -87,7 +87,8 @@ class Cleaner:
         from barnabas.broker.cleaner_protocol import Order, Part
 
         broker, log = self._broker, found.log
-        if not await broker.logs.home(log.partition).checkpoint():
+        volume = broker.logs.home(log.partition)
+        if not await volume.checkpoint():
             return False
         config = broker.config
         wall_ms, began_ms = broker.clock.wall_ms(), broker.clock.monotonic_ms()
@@ -108,7 +109,7 @@ class Cleaner:
             asked = [source.base_offset for source in job.sources]
             cleaner = self._finish(found, report, swapped, whole, asked, began_ms)
             if cleaner:
-                await broker.logs.home(log.partition).checkpoint()
+                await volume.checkpoint()
             return cleaner
         return False
 
