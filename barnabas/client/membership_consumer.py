@@ -102,6 +102,7 @@ class ConsumerMembership:
         self._arrived = Cause("joined", "this consumer joined the group")
         self._tell_owned = False
         self._tell_topics = True
+        self._tell_all = False
         self._beat_at = now
         self._interval_ms = terms.heartbeat_interval_ms
         self._beating = False
@@ -213,23 +214,23 @@ class ConsumerMembership:
             return None
         self._beating = True
         self._unresolved = ()
-        joining = self.epoch == _JOIN_EPOCH
-        tell_topics = self._tell_topics or joining
-        tell_owned = self._tell_owned or joining
-        self._tell_owned = self._tell_topics = False
+        everything = self._tell_all or self.epoch == _JOIN_EPOCH
+        tell_topics = self._tell_topics or everything
+        tell_owned = self._tell_owned or everything
+        self._tell_owned = self._tell_topics = self._tell_all = False
         return Ask(
             ConsumerGroupHeartbeatRequest(
                 group_id=self.terms.group_id,
                 member_id=self.member_id,
                 member_epoch=self.epoch,
                 instance_id=self.terms.instance_id,
-                rack_id=self.terms.rack if joining else None,
-                rebalance_timeout_ms=self.terms.poll_interval_ms_max if joining else -1,
+                rack_id=self.terms.rack if everything else None,
+                rebalance_timeout_ms=self.terms.poll_interval_ms_max if everything else -1,
                 subscribed_topic_names=(
                     sorted(self._topics) if tell_topics and self._pattern is None else None
                 ),
                 subscribed_topic_regex=self._pattern if tell_topics else None,
-                server_assignor=self._assignor if joining else None,
+                server_assignor=self._assignor if everything else None,
                 topic_partitions=self._owned_by_id() if tell_owned else None,
             )
         )
@@ -253,8 +254,7 @@ class ConsumerMembership:
             return
         code = response.error_code
         self._beat_at = now + self._interval_ms
-        if code:
-            self._unsaid(request)
+        self._tell_all = bool(code)
         if code in _FENCED:
             self._fenced(code, now)
         elif code in _AGAIN:
@@ -299,7 +299,9 @@ class ConsumerMembership:
             return
         self._beating = False
         self._beat_at = now + self.terms.backoff_ms
-        self._unsaid(request)
+        # What was said may not have been heard, nor what was answered. All that a member can say
+        # is answered with all that it should own.
+        self._tell_all = True
         if not isinstance(error, Retriable):
             said = error.detail
             self._fail(fatal(error.code, said, self.terms.group_id, _REMEDIES))
@@ -321,15 +323,6 @@ class ConsumerMembership:
             TopicPartitions(topic_id=topic_id, partitions=numbers)
             for topic_id, numbers in topics.items()
         ]
-
-    def _unsaid(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        """Whether it was heard is not known: say it again."""
-        self._tell_owned = self._tell_owned or request.topic_partitions is not None
-        self._tell_topics = (
-            self._tell_topics
-            or request.subscribed_topic_names is not None
-            or request.subscribed_topic_regex is not None
-        )
 
     def _fenced(self, code: int, now: int) -> None:
         if code == Code.UNKNOWN_MEMBER_ID:
