@@ -42,6 +42,10 @@ def group_argument(command: F) -> F:
 def _check_name(ctx: click.Context, parameter: click.Parameter, group: str) -> str:
     if not group:
         raise click.UsageError("a group needs a name", ctx)
+    try:
+        group.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError(f"GROUP {ascii(group)[:100]}: not UTF-8", ctx) from None
     return group
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from barnabas.cli.offsets import iso_time
-from barnabas.cli.render import Row, table
+from barnabas.cli.render import Row, printable, table
 from barnabas.client.groups.finding import Finding
 from barnabas.client.groups.report import GroupReport, PartitionReport
 from barnabas.client.groups.words import count, listed
@@ -29,7 +29,8 @@ def headline(report: GroupReport) -> str:
         if report.unread_ms:
             behind += f", the oldest for {duration(report.unread_ms)}"
     return (
-        f"{report.group}: {report.state}{generation}, {count(len(report.members), 'member')},"
+        f"{printable(report.group)}: {report.state}{generation},"
+        f" {count(len(report.members), 'member')},"
         f" {count(len(report.partitions), 'partition')}, {behind}"
     )
 
@@ -44,7 +45,7 @@ def description(report: GroupReport) -> str:
         ("lag", _lag(report)),
     ]
     width = max(len(name) for name, _ in facts)
-    parts = ["".join(f"{name.ljust(width)}  {value}\n" for name, value in facts)]
+    parts = ["".join(f"{name.ljust(width)}  {printable(value)}\n" for name, value in facts)]
     if report.members:
         parts.append(table(member_rows(report), ["member", "client", "host", "owns"]))
     if report.partitions:
@@ -66,6 +67,10 @@ def rebalances(report: GroupReport) -> str:
 
 def rebalance(chapter: ToldChapter, report: GroupReport) -> str:
     """Generation, causes, times and moves, in one line."""
+    return printable(_rebalance(chapter, report))
+
+
+def _rebalance(chapter: ToldChapter, report: GroupReport) -> str:
     causes = [cause.text for cause in chapter.causes]
     why = listed(causes, 3) if causes else "for no cause that is known"
     if chapter.under_way:
@@ -110,7 +115,10 @@ def _wrapped(text: str, label: str = "") -> str:
     from textwrap import fill
 
     indent = " " * (2 + len(label))
-    return fill(text + ".", 96, initial_indent=f"  {label}", subsequent_indent=indent) + "\n"
+    return (
+        fill(printable(text) + ".", 96, initial_indent=f"  {label}", subsequent_indent=indent)
+        + "\n"
+    )
 
 
 # Rows and documents

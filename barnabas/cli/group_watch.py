@@ -13,7 +13,7 @@ import click
 from barnabas.cli.group_arguments import find_group, group_argument
 from barnabas.cli.offsets import iso_time
 from barnabas.cli.options import cluster_options, open_admin
-from barnabas.cli.render import chosen_output, output_option
+from barnabas.cli.render import chosen_output, output_option, printable
 
 if TYPE_CHECKING:
     from barnabas.client.groups.report import GroupReport
@@ -69,7 +69,7 @@ def _draw(report: "GroupReport") -> None:
 
     text = description(report)
     for finding in diagnose(report):
-        text += f"\n{finding.severity.value}: {finding.name}: {finding.text}\n"
+        text += f"\n{finding.severity.value}: {finding.name}: {printable(finding.text)}\n"
     lines = f"{iso_time(report.now_ms)}\n{text}".splitlines()
     height = shutil.get_terminal_size().lines - 1
     click.echo(HOME_AND_CLEAR + "\n".join(lines[:height]))

@@ -72,7 +72,7 @@ def render(rows: Sequence[Row], columns: Sequence[str], output: str) -> None:
 def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     """Columns as wide as they need to be; numbers to the right."""
     cells = [[column.upper().replace("_", " ") for column in columns]]
-    cells += [[_plain(row.get(column)) for column in columns] for row in rows]
+    cells += [[printable(_plain(row.get(column))) for column in columns] for row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     right = [
         bool(rows) and all(isinstance(row.get(column), int) for row in rows) for column in columns
@@ -85,6 +85,13 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
         for line in cells
     ]
     return "\n".join(lines) + "\n"
+
+
+def printable(text: str) -> str:
+    """In one line, and with nothing in it that a terminal would obey: names come from anywhere."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _plain(value: object) -> str:

@@ -260,6 +260,19 @@ def test_wrong_usage_is_said_in_one_line(
     assert ended.err.count("\n") == 1
 
 
+def test_a_name_that_a_terminal_would_obey_is_shown_harmless(shell: Shell, topic: str) -> None:
+    name = f"{topic}\x1b[31m\n\u202ered"
+    shell.out("topic", "create", topic)
+    commit(shell, name, topic, {0: 0})
+    for verb in ("describe", "explain"):
+        shown = shell.out("group", verb, name)
+        assert f"{topic}\\x1b[31m\\n\\u202ered" in shown
+        assert "\x1b" not in shown
+    assert "\x1b" not in shell.out("group", "ls")
+    assert json.loads(shell.out("group", "describe", name, "-J"))["group"] == name
+    assert shell("group", "describe", "\udcff").code == 2
+
+
 def test_a_topic_that_is_not_there_is_no_place_to_seek(shell: Shell, group: str) -> None:
     assert shell("group", "seek", group, "--to", "latest", "-t", "no-such-topic").code == 3
     ended = shell("group", "seek", group, "--to", "latest", "-t", "t:x")
