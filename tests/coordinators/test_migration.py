@@ -159,11 +159,12 @@ def test_a_group_that_is_not_of_consumers_stays_what_it_is() -> None:
 
 def test_an_assignor_with_data_of_its_own_cannot_be_left_behind() -> None:
     w = world()
-    member, joined = w.new()
-    w.advance(0)
     owned = assignment({"t": [0]})[:-4] + b"\0\0\0\1x"
-    w.sync(member, joined.response.generation_id, {member: owned})
-    assert w.enter("n").code is Code.GROUP_ID_NOT_FOUND
+    for protocol, code in (("special", Code.GROUP_ID_NOT_FOUND), ("sticky", Code.NONE)):
+        member, joined = w.new(group=protocol, protocols=[protocol])
+        w.advance(0)
+        w.sync(member, joined.response.generation_id, {member: owned}, group=protocol)
+        assert w.enter("n", group=protocol).code is code
 
 
 def test_the_policy_decides() -> None:

@@ -9,6 +9,7 @@ Not here: whether the policy allows it (consumer_verbs.py).
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from barnabas.assignment import CLIENT_ASSIGNORS
 from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.consumer_member import (
     ClassicSide,
@@ -73,7 +74,7 @@ def _upgraded(
     if subscription is None:
         raise _not_possible(group.id, f"the subscription of {member.id!r} cannot be read")
     held: dict[UUID, dict[int, int]] = {}
-    for topic_id, partitions in _assigned(member, group.id, topics).items():
+    for topic_id, partitions in _assigned(member, group, topics).items():
         mine = [p for p in partitions if (topic_id, p) not in taken]
         taken.update((topic_id, p) for p in mine)
         if mine:
@@ -93,16 +94,17 @@ def _upgraded(
     )
 
 
-def _assigned(member: Member, group_id: str, topics: Topics) -> dict[UUID, list[int]]:
+def _assigned(member: Member, group: ClassicGroup, topics: Topics) -> dict[UUID, list[int]]:
     if not member.assignment:
         return {}
     version = min(max(version_of(member.assignment), 0), 3)
     try:
         given = ConsumerProtocolAssignment.decode(member.assignment, version, 2)
     except KafkaError:
-        raise _not_possible(group_id, f"the assignment of {member.id!r} cannot be read") from None
-    if given.user_data:
-        raise _not_possible(group_id, "its assignor keeps data of its own in the assignments")
+        raise _not_possible(group.id, f"the assignment of {member.id!r} cannot be read") from None
+    if given.user_data and group.protocol not in CLIENT_ASSIGNORS:
+        # (librdkafka puts some beside shares of known assignors too, where nobody needs it.)
+        raise _not_possible(group.id, "its assignor keeps data of its own in the assignments")
     return {
         found.topic_id: sorted(set(topic.partitions))
         for topic in given.assigned_partitions

@@ -8,6 +8,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
@@ -19,8 +20,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * One member of a group: it consumes, commits after every poll, and says, a JSON object a line, what
  * it owns and what it has read. SIGTERM makes it close its consumer in good order.
  *
- * Arguments: servers, topic (or, behind a caret, a pattern), group, name, assignor, instance id or
- * "", session timeout.
+ * Arguments: servers, topic (or, behind a caret, a pattern), group, name, assignor (behind
+ * "server-" one of the new protocol), instance id or "", session timeout.
  */
 public class Member {
     static final String ASSIGNORS = "org.apache.kafka.clients.consumer.";
@@ -51,12 +52,18 @@ public class Member {
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("group.id", arguments[2]);
         settings.put("client.id", arguments[3]);
-        settings.put("partition.assignment.strategy", assignor(arguments[4]));
+        boolean isNew = arguments[4].startsWith("server-");
+        if (isNew) {
+            settings.put("group.protocol", "consumer");
+            settings.put("group.remote.assignor", arguments[4].substring("server-".length()));
+        } else {
+            settings.put("partition.assignment.strategy", assignor(arguments[4]));
+            settings.put("session.timeout.ms", arguments[6]);
+            settings.put("heartbeat.interval.ms", "300");
+        }
         if (!arguments[5].isEmpty()) {
             settings.put("group.instance.id", arguments[5]);
         }
-        settings.put("session.timeout.ms", arguments[6]);
-        settings.put("heartbeat.interval.ms", "300");
         settings.put("metadata.max.age.ms", "1000");
         settings.put("auto.offset.reset", "earliest");
         settings.put("enable.auto.commit", "false");
@@ -71,7 +78,9 @@ public class Member {
                 // It ends anyway.
             }
         }));
-        if (arguments[1].startsWith("^")) {
+        if (arguments[1].startsWith("^") && isNew) {
+            consumer.subscribe(new SubscriptionPattern(arguments[1]));
+        } else if (arguments[1].startsWith("^")) {
             consumer.subscribe(Pattern.compile(arguments[1]));
         } else {
             consumer.subscribe(List.of(arguments[1]));
