@@ -18,7 +18,8 @@ from barnabas.client.message import RawMessage
 from barnabas.client.partition_consumer import PartitionConsumer
 from barnabas.client.workers.letters import Trail, trail_in
 from barnabas.model.ids import TopicPartition
-from tests.client_suite.conftest import OwnBroker, Served
+from tests.client_suite.conftest import OPTIONS, Served
+from tests.conftest import StartBroker
 
 PARTITIONS = 4
 RECORDS = 3_000
@@ -172,8 +173,9 @@ async def _wait_for_progress(notes: Path, before: int, more: int) -> None:
 
 
 async def test_a_broker_that_is_killed_costs_no_record_and_no_letter(
-    own_broker: OwnBroker, topic: str, group: str, tmp_path: Path
+    start_broker: StartBroker, topic: str, group: str, tmp_path: Path
 ) -> None:
+    own_broker = start_broker(OPTIONS)
     servers = own_broker.bootstrap_servers
     async with barnabas.Admin(bootstrap_servers=servers) as admin:
         await admin.create_topic(topic, partitions=PARTITIONS)

@@ -46,6 +46,7 @@ from barnabas.model.ids import TopicPartition
 
 _log = logging.getLogger("barnabas.workers")
 _POLL_S = 1.0
+_DRAIN_POLL_S = 0.05
 _RECORDS_MAX = 500
 
 
@@ -87,6 +88,7 @@ class Runner:
         try:
             counts = await self._prepare_topics(Admin(cluster=cluster))
             self._post = Post(cluster)
+            self._poll_interval_ms = cluster.config.max_poll_interval_ms
             self._window = Window(self._policy, counts)
             self._pool = (
                 ThreadPoolExecutor(self._policy.concurrency, thread_name_prefix="barnabas-worker")
@@ -150,7 +152,8 @@ class Runner:
                     await self._poll(stopped)
             finally:
                 stopped.cancel()
-            await self._consumer.close()  # drains by way of on_revoked
+            await self._drain()
+            await self._consumer.close()
         finally:
             await self._end()
 
@@ -168,6 +171,13 @@ class Runner:
         now = self._now()
         for at, group in groupby(messages, key=_partition_of):
             self._do(self._window.fetched(at, group, now))
+
+    async def _drain(self) -> None:
+        """Let calls end. The group hears of us meanwhile, or the last commit would be refused."""
+        self._do(self._window.revoke(self._window.partitions, self._now()))
+        while self._window.partitions:
+            self._consumer.pause()
+            await self._consumer.getmany(1, _DRAIN_POLL_S)
 
     async def _end(self) -> None:
         """Whatever happened: no task, no thread, no connection is left behind."""
@@ -191,7 +201,7 @@ class Runner:
     async def _assigned(
         self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition], cause: Cause
     ) -> None:
-        if not partitions:
+        if not partitions or self._stop.is_set():
             return
         committed = await consumer.committed(*partitions)
         for at in partitions:
@@ -203,7 +213,10 @@ class Runner:
     ) -> None:
         waiting = {at: asyncio.Event() for at in partitions}
         self._released.update(waiting)
-        self._do(self._window.revoke(partitions, self._now()))
+        # A rebalance happens within one poll: it must be over before the next one is due.
+        longest = self._poll_interval_ms // 2
+        drain_ms = min(self._policy.drain_ms, longest)
+        self._do(self._window.revoke(partitions, self._now(), drain_ms))
         for event in waiting.values():
             await event.wait()
 

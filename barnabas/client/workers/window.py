@@ -62,8 +62,14 @@ class Window:
         self._shares[at] = Share(at, self._term, committed, metadata)
         return self._act(now)
 
-    def revoke(self, partitions: Iterable[TopicPartition], now: int) -> list[Effect]:
-        """They go to another worker. What runs may end, what leaves may go; then `Release`."""
+    def revoke(
+        self, partitions: Iterable[TopicPartition], now: int, drain_ms: int | None = None
+    ) -> list[Effect]:
+        """They go to another worker. What runs may end, what leaves may go; then `Release`.
+
+        `drain_ms`: how long that may take, if not as long as the policy says.
+        """
+        drain_ms = self._policy.drain_ms if drain_ms is None else drain_ms
         for at in partitions:
             share = self._shares.get(at)
             if share is None:
@@ -71,7 +77,7 @@ class Window:
                 continue
             if share.draining:
                 continue
-            share.drain_until = now + self._policy.drain_ms
+            share.drain_until = now + drain_ms
             for entry in share.entries:
                 if entry.state not in _STAYS:
                     entry.state = State.DROPPED
