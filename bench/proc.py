@@ -9,7 +9,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     """The process and all that descend from it."""
     found = [pid]
     for parent in found:
@@ -21,7 +21,7 @@ def _family(pid: int) -> list[int]:
 def cpu_s(pid: int) -> float:
     """User and system time of a process and its children, the ended ones too."""
     ticks = 0
-    for member in _family(pid):
+    for member in family(pid):
         # The name, in brackets, may hold spaces; the numbers follow the last bracket.
         fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
         utime, stime, ended_utime, ended_stime = (int(field) for field in fields[11:15])
@@ -31,8 +31,16 @@ def cpu_s(pid: int) -> float:
 
 def rss_mb(pid: int) -> float:
     """Resident memory of a process and its children."""
-    pages = sum(int(Path(f"/proc/{m}/statm").read_text().split()[1]) for m in _family(pid))
+    pages = sum(int(Path(f"/proc/{m}/statm").read_text().split()[1]) for m in family(pid))
     return pages * _PAGE_BYTES / 1e6
+
+
+def peak_rss_mb(pid: int) -> float:
+    """The most resident memory that a process ever had; 0 if it has ended."""
+    try:
+        return int(_first_value(f"/proc/{pid}/status", "VmHWM").split()[0]) * 1024 / 1e6
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return 0.0
 
 
 class Bystanders:

@@ -27,7 +27,7 @@ from barnabas.log.compaction import Compaction
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.system.disk import SystemDisk
 
-NICE = 10
+NICE = 5
 ORDERS = 0
 REPORTS = 1
 

@@ -35,10 +35,12 @@ class IndexBuilder:
 
     def add(self, position: int, header: BatchHeader) -> None:
         last_offset = header.base_offset + header.last_offset_delta
+        # A batch that compaction has emptied has a timestamp, but no record that has it.
+        timestamp = header.max_timestamp if header.record_count else -1
         if position == 0:
-            self.first_timestamp = header.max_timestamp
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp = header.max_timestamp
+            self.first_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
             self.max_timestamp_offset = last_offset
         if self._bytes_since_entry > self._interval:
             self.offset_entries += OFFSET_ENTRY.pack(last_offset - self._base_offset, position)
