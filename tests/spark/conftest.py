@@ -72,3 +72,10 @@ def servers(request: pytest.FixtureRequest) -> str:
     name = "our_broker" if request.param == "barnabas" else "apache_kafka"
     found: str = request.getfixturevalue(name).bootstrap_servers
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first of them waits for Spark to start and to warm up."""
+    for item in items:
+        if "tests/spark/" in item.path.as_posix():
+            item.add_marker(pytest.mark.timeout(400))
