@@ -25,7 +25,7 @@ from tests.process import BrokerProcess, running_broker
 OPTIONS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "300",
 }
 PROTOCOLS = ["classic", "consumer"]
@@ -92,7 +92,7 @@ class Situation:
             "log_level": 0,
         }
         if self.protocol == "classic":
-            given |= {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300}
+            given |= {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 300}
         given |= {name.replace("_", "."): value for name, value in settings.items()}
         options = {"topic": self.topic, "work_ms": work_ms, "settings": given}
         member = subprocess.Popen(
@@ -133,12 +133,12 @@ class Situation:
         self.wait(lambda now: now["state"] == "Stable" and len(now["members"]) == members)
 
     def wait_explained(self, name: str) -> str:
-        """That, and nothing else."""
+        """That, and nothing else; but on a busy machine any rebalance may be slow."""
         said: list[dict[str, str]] = [{}]
 
         def explained() -> bool:
             said[0] = self.explain()
-            return list(said[0]) == [name]
+            return name in said[0] and not said[0].keys() - {name, "slow-rebalance"}
 
         until(explained, lambda: (said, self.describe()))
         return said[0][name]
@@ -162,7 +162,8 @@ only_classic = pytest.mark.parametrize("situation", ["classic"], indirect=True)
 def test_1_a_member_that_polls_too_rarely(situation: Situation) -> None:
     situation.create(1)
     situation.write(20, 0)
-    situation.add("sleepy", work_ms=60_000, max_poll_interval_ms=3_000)
+    session = {"session_timeout_ms": 3_000} if situation.protocol == "classic" else {}
+    situation.add("sleepy", work_ms=60_000, max_poll_interval_ms=3_000, **session)
     if situation.protocol == "classic":
         text = situation.wait_explained("poll-interval")
         assert "sleepy at 127.0.0.1 left the group but is still connected" in text
@@ -176,11 +177,12 @@ def test_1_a_member_that_polls_too_rarely(situation: Situation) -> None:
 def test_2_a_member_that_is_stopped(situation: Situation) -> None:
     situation.create(2)
     situation.add("steady")
-    frozen = situation.add("frozen")
+    session = {"session_timeout_ms": 6_000} if situation.protocol == "classic" else {}
+    frozen = situation.add("frozen", **session)
     situation.wait_stable(2)
     frozen.send_signal(signal.SIGSTOP)
     text = situation.wait_explained("session-timeout")
-    assert text.startswith("frozen at 127.0.0.1 was not heard for 3")
+    assert text.startswith("frozen at 127.0.0.1 was not heard for 6")
     assert "session.timeout.ms" in text
     assert "is still connected: its process was stopped" in text
 
