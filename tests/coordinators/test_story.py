@@ -174,7 +174,7 @@ def test_those_who_left_are_not_remembered_without_end() -> None:
 
 def test_a_client_that_says_why_it_leaves_is_believed() -> None:
     assert is_late_poll("consumer poll timeout has expired.")
-    assert is_late_poll("max.poll.interval.ms exceeded")
+    assert is_late_poll("no messages were asked for in 300000 ms (max.poll.interval.ms)")
     assert not is_late_poll("the consumer is being closed")
     assert not is_late_poll(None)
 

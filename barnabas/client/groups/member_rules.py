@@ -106,8 +106,9 @@ def session_timeout(report: GroupReport) -> Iterator[Finding]:
             guess = "It is still connected: its process was stopped or starved"
         if report.type == CONSUMER:
             option = f"group.consumer.{option} (at the broker)"
-            if last.alive:  # librdkafka does not say so there
-                guess += ", or it has not polled within max.poll.interval.ms and heartbeats no more"
+        if last.alive and (report.type == CONSUMER or last.instance_id):
+            # Then librdkafka does not leave, and nobody who is static does.
+            guess += ", or it has not polled within max.poll.interval.ms and heartbeats no more"
         yield problem(
             "session-timeout",
             f"{who} was not heard for {duration(last.waited_ms)} and was dropped{often}: its"

@@ -261,7 +261,9 @@ class Story:
 
 def is_late_poll(reason: str | None) -> bool:
     """Some clients say, as they leave, that it is their poll interval that has run out."""
-    return reason is not None and "poll" in reason and ("expired" in reason or "exceed" in reason)
+    if reason is None:
+        return False
+    return "max.poll.interval" in reason or ("poll" in reason and "expired" in reason)
 
 
 def share_bytes(assignments: Mapping[str, Share]) -> int:
