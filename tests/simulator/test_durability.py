@@ -1,0 +1,100 @@
+"""Each line of docs/DURABILITY.md, on a broker whose disk forgets what was not synced."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from barnabas.keeper.memory import MemoryKeeper
+from tests.broker.running import Running, running_broker
+from tests.broker.test_volumes import produced, until, values
+from tests.simulator.disk import SimulatedDisk
+
+DATA = Path("/data")
+SEEDS = range(25)
+RECORDS = 30
+
+
+@asynccontextmanager
+async def broker(disk: SimulatedDisk, keeper: MemoryKeeper) -> AsyncIterator[Running]:
+    async with running_broker(DATA, keeper=keeper, disk=disk) as running:
+        yield running
+
+
+async def acknowledged(running: Running, topic: str, records: int = RECORDS) -> None:
+    for _ in range(records):
+        assert (await produced(running, topic, 0)).error_code == 0
+
+
+async def survivors(disk: SimulatedDisk, keeper: MemoryKeeper, topic: str = "t") -> int:
+    async with broker(disk, keeper) as running:
+        return len(await values(running, topic))
+
+
+def power_lost(seed: int) -> Callable[[SimulatedDisk], SimulatedDisk]:
+    return lambda disk: disk.kill().crash(Random(seed))
+
+
+async def left(
+    configs: dict[str, str],
+    then: Callable[[SimulatedDisk], SimulatedDisk],
+    wait: Callable[[Running], object] | None = None,
+) -> int:
+    """How many records are left of those acknowledged, when the broker ends like that."""
+    disk, keeper = SimulatedDisk(), MemoryKeeper()
+    async with broker(disk, keeper) as running:
+        await running.create("t", configs=configs)
+        await acknowledged(running, "t")
+        if wait is not None:
+            await until(lambda: wait(running))
+        after = then(disk)
+    return await survivors(after, keeper)
+
+
+@pytest.mark.parametrize("configs", [{}, {"flush.messages": "1"}, {"flush.messages": "7"}])
+async def test_what_was_acknowledged_survives_the_end_of_the_process(
+    configs: dict[str, str],
+) -> None:
+    assert await left(configs, SimulatedDisk.kill) == RECORDS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_synced_record_survives_a_loss_of_power(seed: int) -> None:
+    assert await left({"flush.messages": "1"}, power_lost(seed)) == RECORDS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_with_a_flush_every_seven_records_at_most_six_are_lost(seed: int) -> None:
+    assert await left({"flush.messages": "7"}, power_lost(seed)) >= RECORDS - 6
+
+
+@pytest.mark.parametrize("seed", SEEDS[:3])
+async def test_with_a_flush_by_time_all_survive_once_it_has_passed(seed: int) -> None:
+    def synced(running: Running) -> bool:
+        return running.broker.topics.existing("t").partition(0).log.durable_offset == RECORDS
+
+    assert await left({"flush.ms": "1"}, power_lost(seed), synced) == RECORDS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_without_a_flush_a_loss_of_power_leaves_whole_records_in_order(seed: int) -> None:
+    disk, keeper = SimulatedDisk(), MemoryKeeper()
+    async with broker(disk, keeper) as running:
+        await running.create("t")
+        await acknowledged(running, "t")
+        after = disk.kill().crash(Random(seed))
+    async with broker(after, keeper) as running:
+        log = running.broker.topics.existing("t").partition(0).log
+        assert len(await values(running, "t")) == log.end_offset <= RECORDS
+        assert (await produced(running, "t", 0)).base_offset == log.end_offset - 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_after_a_clean_stop_a_loss_of_power_takes_nothing(seed: int) -> None:
+    disk, keeper = SimulatedDisk(), MemoryKeeper()
+    async with broker(disk, keeper) as running:
+        await running.create("t")
+        await acknowledged(running, "t")
+    assert await survivors(disk.crash(Random(seed)), keeper) == RECORDS
