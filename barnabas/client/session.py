@@ -163,9 +163,9 @@ class Session:
         expected, api_key, version = self._pending.popleft()
         if api_key == API_VERSIONS and frame[4:6] == b"\0\x23":
             version = 0  # a broker too old for the version asked answers in the oldest
-        correlation_id, response = read_response(frame, api_key, version)
+        correlation_id = int.from_bytes(frame[:4], signed=True)
         if correlation_id != expected:
             raise Corrupt(
                 f"response {correlation_id} where {expected} was due", Code.NETWORK_EXCEPTION
             )
-        return response
+        return read_response(frame, api_key, version)[1]

@@ -5,7 +5,8 @@ import socket
 from typing import Any
 
 from barnabas.config.kinds import Address
-from barnabas.model.errors import Code, Retriable
+from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
+from barnabas.wire.primitives import Malformed
 
 SEND_PARTS_MAX = 512  # below the kernel's limit of pieces in one call
 
@@ -54,5 +55,14 @@ def lost(address: Address, problem: OSError) -> Retriable:
     """The error for what went wrong with a socket."""
     if isinstance(problem, TimeoutError):
         return Retriable(Code.REQUEST_TIMED_OUT, f"{address}: no answer in time")
-    reason = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else problem.strerror
+    number = problem.errno or 0
+    reason = os.strerror(number) if number > 0 else problem.strerror or str(problem)
     return Retriable(Code.NETWORK_EXCEPTION, f"{address}: {reason}")
+
+
+def named(address: Address, problem: KafkaError) -> KafkaError:
+    """The error for bytes that cannot be read: it says whose they were."""
+    said = f"{address}: {problem.detail}"
+    if isinstance(problem, Corrupt | Malformed):
+        return Corrupt(said, problem.code)
+    return type(problem)(problem.code, said)

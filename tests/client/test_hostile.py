@@ -1,0 +1,235 @@
+"""Both drivers against brokers that lie: a typed error, in time, and memory within bounds."""
+
+import asyncio
+import resource
+import struct
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+import barnabas
+import barnabas.sync
+from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
+from barnabas.wire.messages.init_producer_id import InitProducerIdResponse
+from barnabas.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tests.client.impostor import INIT_PRODUCER_ID, METADATA, PRODUCE, Behave, Impostor, Request
+
+QUICK = {
+    "request_timeout_ms": 200,
+    "default_api_timeout_ms": 400,
+    "socket_connection_setup_timeout_ms": 400,
+}
+LONG_S = 15  # far more than the timeouts allow, far less than for ever
+
+
+def topics_blocking(address: str) -> object:
+    with barnabas.sync.Admin(bootstrap_servers=address, **QUICK) as admin:  # type: ignore[arg-type]
+        return admin.topics()
+
+
+def topics_awaited(address: str) -> object:
+    async def ask() -> object:
+        async with barnabas.Admin(bootstrap_servers=address, **QUICK) as admin:  # type: ignore[arg-type]
+            return await admin.topics()
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(params=[topics_awaited, topics_blocking])
+def topics(request: pytest.FixtureRequest) -> Callable[[str], object]:
+    found: Callable[[str], object] = request.param
+    return found
+
+
+def silent(request: Request) -> None:
+    pass
+
+
+def hang_up(request: Request) -> None:
+    raise OSError
+
+
+def garbage(request: Request) -> None:
+    request.raw(Random(1).randbytes(100_000))
+
+
+def web_server(request: Request) -> None:
+    request.raw(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def another_request(request: Request) -> None:
+    request.raw(struct.pack(">ii", 104, request.correlation_id + 1) + bytes(100))
+
+
+def cut_short(request: Request) -> None:
+    request.body(b"\0\0\0\0\0")
+
+
+def endless_array(request: Request) -> None:
+    request.body(b"\0" + struct.pack(">i", 0) + b"\xff\xff\xff\xff\x07" + bytes(100))
+
+
+def two_gigabytes(request: Request) -> None:
+    request.raw(struct.pack(">i", 0x7FFF_FFFF))
+
+
+def two_hundred_megabytes_that_never_come(request: Request) -> None:
+    request.raw(struct.pack(">ii", 200_000_000, request.correlation_id) + bytes(1_000))
+
+
+def a_drip(request: Request) -> None:
+    request.raw(struct.pack(">ii", 100_000, request.correlation_id))
+    for _ in range(1_000):
+        time.sleep(0.01)
+        request.raw(b"\0")
+
+
+@pytest.mark.parametrize(
+    ("behave", "kinds"),
+    [
+        (silent, (Retriable,)),
+        (hang_up, (Retriable,)),
+        (garbage, (Corrupt,)),
+        (web_server, (Corrupt,)),
+        (another_request, (Corrupt,)),
+        (cut_short, (Corrupt, InvalidRequest)),
+        (endless_array, (Corrupt, InvalidRequest)),
+        (two_gigabytes, (Corrupt,)),
+        (two_hundred_megabytes_that_never_come, (Retriable,)),
+        (a_drip, (Retriable,)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_lie_is_a_typed_error_in_time(
+    topics: Callable[[str], object], behave: Behave, kinds: tuple[type[KafkaError], ...]
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with Impostor(behave) as impostor:
+        started = time.monotonic()
+        with pytest.raises(kinds) as refused:
+            topics(impostor.address)
+        assert time.monotonic() - started < LONG_S
+        assert str(impostor.port) in str(refused.value)
+    grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown_mb < 50
+
+
+def producing(impostor: "Impostor", behave: Behave) -> Behave:
+    def answer(request: Request) -> None:
+        if request.key == METADATA:
+            request.answer(impostor.metadata())
+        elif request.key == INIT_PRODUCER_ID:
+            request.answer(
+                InitProducerIdResponse(
+                    throttle_time_ms=0, error_code=0, producer_id=7, producer_epoch=0
+                )
+            )
+        else:
+            assert request.key == PRODUCE
+            behave(request)
+
+    return answer
+
+
+def answered_for(topic: str, partition: int, code: int = 0) -> Behave:
+    def answer(request: Request) -> None:
+        request.answer(
+            ProduceResponse(
+                responses=[
+                    TopicProduceResponse(
+                        name=topic,
+                        topic_id=request.message.topic_data[0].topic_id,
+                        partition_responses=[
+                            PartitionProduceResponse(
+                                index=partition, error_code=code, base_offset=0
+                            )
+                        ],
+                    )
+                ]
+            )
+        )
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("behave", "said"),
+    [
+        (silent, "no answer in time"),
+        (hang_up, "closed the connection"),
+        (garbage, "bytes announced"),
+        (another_request, "was due"),
+        (answered_for("t", 5), "missing in the answer"),
+        (answered_for("t", 0, Code.NOT_LEADER_OR_FOLLOWER), "does not lead"),
+        (answered_for("t", 0, Code.OUT_OF_ORDER_SEQUENCE_NUMBER), "sequence number is missing"),
+        (answered_for("t", 0, 32_000), "error code 32000"),
+    ],
+    ids=["silent", "hang-up", "garbage", "correlation", "other", "moved", "sequence", "future"],
+)
+@pytest.mark.parametrize("blocking", [False, True], ids=["awaited", "blocking"])
+def test_a_record_is_never_left_without_an_answer(
+    behave: Behave, said: str, blocking: bool
+) -> None:
+    options: dict[str, Any] = {**QUICK, "delivery_timeout_ms": 600, "retry_backoff_ms": 20}
+
+    async def send(address: str) -> None:
+        async with barnabas.Producer(bootstrap_servers=address, **options) as producer:
+            await producer.send("t", b"x")
+
+    def send_blocking(address: str) -> None:
+        with barnabas.sync.Producer(bootstrap_servers=address, **options) as producer:
+            producer.send("t", b"x")
+
+    def run(address: str) -> None:
+        if blocking:
+            send_blocking(address)
+        else:
+            asyncio.run(send(address))
+
+    def serve(request: Request) -> None:
+        producing(impostor, behave)(request)
+
+    with Impostor(serve) as impostor:
+        started = time.monotonic()
+        with pytest.raises(KafkaError, match=said):
+            run(impostor.address)
+        assert time.monotonic() - started < LONG_S
+
+
+async def test_a_leader_that_is_not_there_is_named() -> None:
+    def answer(request: Request) -> None:
+        request.answer(impostor.metadata(port=1))
+
+    with Impostor(answer) as impostor:
+        producer = barnabas.Producer(
+            bootstrap_servers=impostor.address,
+            delivery_timeout_ms=400,
+            enable_idempotence=False,
+        )
+        with pytest.raises(Retriable, match=r"t-0.*delivery\.timeout\.ms=400.*127\.0\.0\.1:1"):
+            await producer.send("t", b"x")
+        await producer.close()
+
+
+async def test_nothing_warns_when_nobody_closes(recwarn: pytest.WarningsRecorder) -> None:
+    import gc
+
+    def answer(request: Request) -> None:
+        request.answer(impostor.metadata())
+
+    with Impostor(answer) as impostor:
+        producer: barnabas.Producer | None = barnabas.Producer(bootstrap_servers=impostor.address)
+        admin: barnabas.Admin | None = barnabas.Admin(bootstrap_servers=impostor.address)
+        assert admin is not None
+        await admin.topics()
+        assert producer is not None
+        producer = admin = None
+        gc.collect()
+    assert [str(warning.message) for warning in recwarn.list] == []
