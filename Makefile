@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 SEEDS ?= 20
+LIVES ?= 100000
 REQUESTS ?= 20000
 RUNS ?= 20
 BENCH ?=
@@ -73,6 +74,9 @@ test: check slow spark ## everything; what this machine cannot run is listed at 
 
 sim: $(COMPILED) ## the simulator on SEEDS seeds
 	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/simulator
+
+lives: $(COMPILED) ## LIVES random lives of a log against a model
+	LIVES=$(LIVES) $(PYTEST) -n auto tests/simulator/test_log_life.py
 
 fuzz: $(COMPILED) ## REQUESTS mutated requests against a broker
 	$(PY) -m tests.fuzz --requests $(REQUESTS)

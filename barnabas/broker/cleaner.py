@@ -68,6 +68,7 @@ class Cleaner:
                         continue
                 except Exception as error:
                     self._failed(found.log, repr(error), for_good=True)
+                    continue
                 finally:
                     self.current = None
                 wait_ms = max(wait_ms, FAILURE_BACKOFF_MS)
@@ -82,7 +83,7 @@ class Cleaner:
             del self.unfit[log]
 
     async def _compact(self, found: Cleanable) -> bool:
-        """True if the log is cleaner now, or there is no log any more."""
+        """True if there is no use in waiting before the next: it is cleaner now, or left alone."""
         from barnabas.broker.cleaner_process import CleanerProcess
         from barnabas.broker.cleaner_protocol import Order, Part
 
@@ -133,7 +134,7 @@ class Cleaner:
             missing = report.gone and all(base in bases for base in bases_asked)
             if missing or not report.gone:
                 self._failed(log, report.reason, for_good=missing or report.damaged)
-            return report.gone and not missing
+            return report.gone or report.damaged  # others may be due
         if not whole:
             return True  # its segments went meanwhile: it is looked at anew
         log.cleaned_to = max(log.cleaned_to, report.end_offset)

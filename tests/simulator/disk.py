@@ -113,6 +113,10 @@ class SimulatedFile:
         assert not self.closed, f"{self.path} is closed"
         self._disk.step()
         self._disk.syncs.append(self.path)
+        if self.path in self._disk.failing_syncs:
+            # As Linux: the pages count as written from now on, and what was in them is gone.
+            self._disk.failing_syncs.discard(self.path)
+            raise OSError(5, "sync failed on the simulated disk", self.path)
         self._node.synced = bytes(self._node.data)
 
     def close(self) -> None:
@@ -131,6 +135,7 @@ class SimulatedDisk:
         self.stop_at = -1  # the step at which the process dies
         self._faults: dict[str, int] = {}
         self._closed_paths: set[str] = set()
+        self.failing_syncs: set[str] = set()
         self.reads = 0
         self.bytes_read = 0
         self.opened: list[str] = []
@@ -252,6 +257,10 @@ class SimulatedDisk:
     def fail_open(self, path: str) -> None:
         """Opening `path` fails until `heal`, as when file descriptors run out."""
         self._closed_paths.add(path)
+
+    def fail_sync(self, path: str) -> None:
+        """The next sync of `path` fails, once."""
+        self.failing_syncs.add(path)
 
     def heal(self) -> None:
         """No fault waits any more."""
