@@ -112,8 +112,7 @@ class GroupMember:
             if isinstance(step, Stop):
                 raise step.error
             if isinstance(step, Ask):
-                if not await self._ask(step):
-                    return
+                await self._ask(step)
             elif isinstance(step, Describe):
                 topics = _topics(await self._view(step.topics))
                 with self._guard:
@@ -152,7 +151,7 @@ class GroupMember:
 
     # --- the poll hand ---
 
-    async def _ask(self, ask: Ask) -> bool:
+    async def _ask(self, ask: Ask) -> None:
         request = ask.request
         timeout_ms = self._cluster.timeout_ms
         if isinstance(request, JoinGroupRequest | SyncGroupRequest):
@@ -163,13 +162,12 @@ class GroupMember:
             answer = connection.send(request, APIS[request.api_key].response, timeout_ms=timeout_ms)
         except KafkaError as problem:
             self._failed(request, problem)
-            return isinstance(problem, Retriable)
+            return
         except BaseException:
             # Cancelled while connecting: the machine must not wait for an answer for ever.
             self._failed(request, Retriable(Code.NETWORK_EXCEPTION, "cancelled"))
             raise
         self._pending = (ask, answer)
-        return True
 
     async def _take_answer(self) -> None:
         assert self._pending is not None

@@ -308,10 +308,11 @@ class ClassicMembership:
             return
         code = response.error_code
         self.state = State.UNJOINED
-        if code == Code.MEMBER_ID_REQUIRED:
+        if code == Code.MEMBER_ID_REQUIRED and not self.member_id and response.member_id:
             self.member_id = response.member_id
-        elif code in _FORGOTTEN:
-            self._forgotten(code)
+        elif code in _FORGOTTEN or code == Code.MEMBER_ID_REQUIRED:
+            self._forgotten(Code.UNKNOWN_MEMBER_ID)
+            self._wait_until = now + self.terms.backoff_ms
         elif code in _AGAIN:
             self._wait_until = now + self.terms.backoff_ms
         elif code:

@@ -16,7 +16,7 @@ from barnabas.client.message import RawMessage
 from barnabas.client.net import Answer
 from barnabas.client.places import LATEST, Reset, places_at
 from barnabas.client.progress import UNKNOWN, Place, Progress
-from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.fetch import FetchResponse
@@ -226,6 +226,9 @@ class Reader:
             found |= await places_at(
                 self.cluster, dict.fromkeys(ended, LATEST), committed_only=self.committed_only
             )
+        for at, place in found.items():
+            if place.offset < 0:
+                raise Corrupt(f"{at}: its leader says that it ends at offset {place.offset}")
         return found
 
     async def _fetch(self, now: int) -> None:

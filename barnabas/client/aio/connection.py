@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import barnabas
 from barnabas.client.session import Session
-from barnabas.client.sockets import SEND_PARTS_MAX, cut, lost, new_socket, numeric, views_of
+from barnabas.client.sockets import SEND_PARTS_MAX, cut, lost, named, new_socket, numeric, views_of
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import Message
@@ -148,7 +148,7 @@ class Connection:
         except OSError as problem:
             self._end(lost(self.address, problem))
         except KafkaError as problem:
-            self._end(_named(self.address, problem))
+            self._end(named(self.address, problem))
 
     def _writable(self) -> None:
         try:
@@ -223,9 +223,3 @@ class Connection:
                 pending.future.set_exception(problem)
                 pending.future.exception()  # whoever gave up waiting needs no warning
         self._pending.clear()
-
-
-def _named(address: Address, problem: KafkaError) -> KafkaError:
-    if isinstance(problem, Corrupt):
-        return Corrupt(f"{address}: {problem.detail}", problem.code)
-    return type(problem)(problem.code, f"{address}: {problem.detail}")

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import barnabas
 from barnabas.client.session import Session
-from barnabas.client.sockets import SEND_PARTS_MAX, cut, lost, new_socket, numeric, views_of
+from barnabas.client.sockets import SEND_PARTS_MAX, cut, lost, named, new_socket, numeric, views_of
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import Message
@@ -194,11 +194,7 @@ class Connection:
             raise self._end(lost(self.address, problem)) from None
         except KafkaError as problem:
             # What follows in the stream can no longer be trusted.
-            if isinstance(problem, Corrupt):
-                named: KafkaError = Corrupt(f"{self.address}: {problem.detail}", problem.code)
-            else:
-                named = type(problem)(problem.code, f"{self.address}: {problem.detail}")
-            raise self._end(named) from None
+            raise self._end(named(self.address, problem)) from None
 
     def _expect(self, answer: type[M], deadline: float) -> Answer[M]:
         waiting = Answer(self, answer, deadline)
