@@ -89,13 +89,15 @@ class GroupCalls:
             raise no_group(group)
         return found
 
-    async def describe_groups(self, groups: Iterable[str]) -> dict[str, Description]:
-        """Those of them that are there."""
-        wanted = list(groups)
+    async def describe_groups(
+        self, groups: Iterable[str], *, coordinators: Mapping[str, int] | None = None
+    ) -> dict[str, Description]:
+        """Those of them that are there. `coordinators`: whom to ask, where a list has said it."""
+        wanted, hints = list(groups), dict(coordinators or {})
 
         async def attempt() -> dict[str, Description]:
             found: dict[str, Description] = {}
-            for connection, ids in await self._by_coordinator(wanted):
+            for connection, ids in await self._by_coordinator(wanted, hints):
                 found |= await self._describe_new(connection, ids)
                 older = [id_ for id_ in ids if id_ not in found]
                 if older:
@@ -109,13 +111,13 @@ class GroupCalls:
         return (await self.groups_offsets([group]))[group]
 
     async def groups_offsets(
-        self, groups: Iterable[str]
+        self, groups: Iterable[str], *, coordinators: Mapping[str, int] | None = None
     ) -> dict[str, dict[TopicPartition, Committed]]:
-        wanted = list(groups)
+        wanted, hints = list(groups), dict(coordinators or {})
 
         async def attempt() -> dict[str, dict[TopicPartition, Committed]]:
             found: dict[str, dict[TopicPartition, Committed]] = {id_: {} for id_ in wanted}
-            for connection, ids in await self._by_coordinator(wanted):
+            for connection, ids in await self._by_coordinator(wanted, hints):
                 found |= await self._offsets(connection, ids)
             return found
 
@@ -262,12 +264,21 @@ class GroupCalls:
 
     # Inside
 
-    async def _by_coordinator(self, groups: list[str]) -> list[tuple["Connection", list[str]]]:
+    async def _by_coordinator(
+        self, groups: list[str], hints: dict[str, int] | None = None
+    ) -> list[tuple["Connection", list[str]]]:
+        """`hints` are believed once: whoever asks again had been sent to the wrong one."""
+        known = dict(hints or {})
+        if hints:
+            hints.clear()
         by_broker: dict[int, list[str]] = {}
         for group in groups:
             if not group:
                 raise InvalidRequest(Code.INVALID_GROUP_ID, "a group needs a name")
-            by_broker.setdefault(await self._cluster.coordinator_id(group), []).append(group)
+            broker = known.get(group)
+            if broker is None:
+                broker = await self._cluster.coordinator_id(group)
+            by_broker.setdefault(broker, []).append(group)
         return [(await self._cluster.broker(broker), ids) for broker, ids in by_broker.items()]
 
     async def _describe_new(

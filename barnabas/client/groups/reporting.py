@@ -100,16 +100,16 @@ class GroupReports(GroupCalls):
     async def group_summaries(self) -> list[GroupSummary]:
         """Every group, by name."""
         listed = await self.groups()
-        names = [listing.group for listing in listed]
-        described = await self.describe_groups(names)
-        offsets = await self.groups_offsets(names)
+        asked = {listing.group: listing.coordinator for listing in listed if listing.group}
+        described = await self.describe_groups(asked, coordinators=asked)
+        offsets = await self.groups_offsets(asked, coordinators=asked)
         every = {at for committed in offsets.values() for at in committed}
         bounds = await self._bounds(await self._existing({at.topic for at in every}), every)
         return [
             GroupSummary(
                 listing if group is None else listing._replace(state=group.state, type=group.type),
                 0 if group is None else len(group.members),
-                _lag(offsets[listing.group], bounds),
+                _lag(offsets.get(listing.group, {}), bounds),
             )
             for listing in listed
             for group in (described.get(listing.group),)
