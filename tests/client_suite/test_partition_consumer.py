@@ -284,14 +284,3 @@ def test_a_blocking_reader_does_the_same(served: Served, topic: str) -> None:
         assert consumer.position((topic, 0)) == 100
         with pytest.raises(TimeoutError):
             consumer.getone(timeout=0.05)
-
-
-def test_a_message_can_be_pickled() -> None:
-    """To be handed to a worker process."""
-    import pickle
-
-    from tests.cli.test_formats import message
-
-    original = message(headers=(("a", b"1"),))
-    copy = pickle.loads(pickle.dumps(original))  # noqa: S301
-    assert (copy.topic, copy.offset, copy.headers) == ("topic", 42, (("a", b"1"),))
