@@ -12,6 +12,7 @@ broker without groups never imports any of it.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from barnabas.broker.topic import Topic, Topics
 
 OFFSETS_TOPIC = "__consumer_offsets"
+LULL_MS = 100  # of a group of the new protocol whose first members come
 LOAD_BYTES = 1 << 20
 LOAD_SLICE_S = 0.004
 LOAD_WAIT_S_MAX = 0.5
@@ -165,6 +167,9 @@ class Coordination:
         topics = TopicsSeen(self._broker.topics)
         to_load = []
         for index, partition in enumerate(topic.partitions):
+            if partition.failure:
+                continue  # its commits cannot be read: nobody must be told that there are none
+            partition.on_commit = partial(self._committed, index)
             journal = PartitionJournal(partition, self._clock)
             shard = GroupShard(limits, self.chronicle, topics)
             self.runtime.start_loading(index, shard, journal)
@@ -177,6 +182,10 @@ class Coordination:
         if to_load:
             self._loading = self._loop.create_task(self._load(topic, to_load))
         self._arm(self.runtime.next_deadline())
+
+    def _committed(self, index: int) -> None:
+        """Records that had to be synced first now are."""
+        self._deliver(self.runtime.watermark_moved(index))
 
     def _limits(self) -> Limits:
         config = self._broker.config
@@ -192,6 +201,7 @@ class Coordination:
             consumer_members_max=config.group_consumer_max_size,
             consumer_assignors=config.group_consumer_assignors or ("uniform",),
             consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+            consumer_lull_ms=LULL_MS,
             consumer_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
             consumer_downgrade=config.group_consumer_migration_policy
             in ("bidirectional", "downgrade"),

@@ -26,10 +26,20 @@ from barnabas.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
 )
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from barnabas.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from barnabas.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+)
+from barnabas.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
@@ -382,6 +392,37 @@ async def test_a_record_is_synced_when_its_time_has_come(
         log = running.broker.topics.existing("t").partition(0).log
         assert log.high_watermark == 1
         await until(lambda: log.durable_offset == 1)
+
+
+async def test_an_offset_that_must_be_synced_is_committed_when_it_is(
+    tmp_path: Path, directories: list[Path]
+) -> None:
+    disk = SickDisk()
+    settings = {
+        "log.dirs": str(directories[0]),
+        "log.flush.interval.messages": "1",
+        "offsets.topic.num.partitions": "1",
+    }
+    async with running_broker(tmp_path, settings, disk=disk) as running:
+        await running.create("t")
+        committed = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=7, committed_metadata=""
+        )
+        request = OffsetCommitRequest(
+            group_id="g",
+            member_id="",
+            topics=[OffsetCommitRequestTopic(name="t", partitions=[committed])],
+        )
+        finding = FindCoordinatorRequest(key="g", key_type=0)
+        assert not (await running.ask(finding, FindCoordinatorResponse, 3)).error_code
+        wire = running.connect()
+        (offsets,) = running.broker.topics.existing("__consumer_offsets").partitions
+        with stalled(disk, directories[0]):
+            running.send(request, 8, wire)
+            await until(lambda: offsets.log.end_offset == 1)
+            assert offsets.log.high_watermark == 0
+        response = await running.receive(request, OffsetCommitResponse, 8, wire)
+        assert response.topics[0].partitions[0].error_code == 0
 
 
 # --- moves --------------------------------------------------------------------------------------
