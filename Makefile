@@ -25,7 +25,7 @@ SLOW := tests/clients tests/client_suite tests/peers tests/kill tests/fuzz
 SLOW_HERE = $(wildcard $(SLOW))
 PYTEST = $(PY) -m pytest -q
 
-.PHONY: help demo test check lint fast slow spark bench sim fuzz kills compile clean
+.PHONY: help demo test check lint fast slow spark bench sim lives fuzz kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
