@@ -86,6 +86,7 @@ class Life:
             consumer_members_max=size,
             consumer_session_timeout_ms=self.random.choice((6_000, 15_000, 45_000)),
             consumer_assignment_interval_ms=self.random.choice((0, 1_000, 1_000, 5_000)),
+            consumer_lull_ms=self.random.choice((0, 100, 1_000)),
             consumer_upgrade=self.random.random() < 0.8,
             consumer_downgrade=self.random.random() < 0.8,
         )

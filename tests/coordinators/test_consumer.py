@@ -79,6 +79,29 @@ def test_members_that_come_together_are_given_their_shares_together() -> None:
     ]
 
 
+def test_a_fleet_that_starts_together_is_given_its_shares_together() -> None:
+    w = world(consumer_lull_ms=100)
+    first = w.enter("a")
+    assert told(w, first) == (1, [])
+    assert first.response.heartbeat_interval_ms == 100
+    w.advance(80)
+    assert told(w, w.enter("b")) == (1, [])
+    w.advance(80)
+    assert told(w, w.beat("a", 1)) == (1, None)  # b has come, so there may be more
+    w.advance(20)
+    assert told(w, w.beat("a", 1)) == (3, [0, 1])
+    assert told(w, w.beat("b", 1)) == (3, [2, 3])
+    assert w.state() == "Stable"
+
+
+def test_newcomers_cannot_put_off_the_first_shares_for_ever() -> None:
+    w = world(consumer_lull_ms=100)
+    for name in "abcdefghijklmnop":
+        w.enter(name)
+        w.advance(80)
+    assert kept(w).target_epoch > 1
+
+
 def test_whoever_has_something_to_wait_for_is_asked_to_come_back_soon() -> None:
     w = world()
     assert w.enter("a").response.heartbeat_interval_ms == 5_000

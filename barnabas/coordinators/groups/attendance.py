@@ -19,7 +19,7 @@ from barnabas.coordinators.groups.states import ConsumerStage
 from barnabas.coordinators.groups.story import Cause, Kind, Story, difference
 from barnabas.coordinators.groups.target import partitions_of
 from barnabas.coordinators.groups.topics import Topics
-from barnabas.coordinators.groups.turn import Turn
+from barnabas.coordinators.groups.turn import Turn, wait_ms
 from barnabas.coordinators.runtime import Now
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.model.errors import Code
@@ -64,6 +64,7 @@ class Attendance:
         self._timers = timers
         self._seats: dict[str, Seat] = {}
         self._unsettled: dict[str, None] = {}
+        self._gathering: tuple[int, int] | None = None  # since when, and the last to come
         self._contested: dict[str, Cause] = {}  # by member: who else has its instance id
 
     # To look at
@@ -130,6 +131,27 @@ class Attendance:
         cause = replace(self.cause(late, member), waited_ms=waited, allowed_ms=allowed)
         self.story.happened(cause, now)
         return member
+
+    # A fleet that starts together
+
+    def _begin_gathering(self, now: Now) -> bool:
+        """Is this the first member of a group that had better wait for more?"""
+        lull_ms = min(self.limits.consumer_lull_ms, self.limits.consumer_assignment_interval_ms)
+        if self.kept.members or not lull_ms:
+            return False
+        self._gathering = (now.ms, now.ms)
+        return True
+
+    def _wait_ms(self, now: Now) -> int:
+        """How long until targets may be made: for a lull, or since the last ones."""
+        if self._gathering is None:
+            return wait_ms(self.kept, self.limits, now)
+        began_ms, last_ms = self._gathering
+        end_ms = min(
+            last_ms + self.limits.consumer_lull_ms,
+            began_ms + self.limits.consumer_assignment_interval_ms,
+        )
+        return max(0, end_ms - now.ms)
 
     # Timers
 

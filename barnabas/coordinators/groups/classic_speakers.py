@@ -131,7 +131,7 @@ class MixedGroup(ConsumerGroup):
         if self.stale or kept.epoch > kept.target_epoch:
             turn = Turn(kept, self.limits, self._topics, member)
             turn.describe(member, look_again=self.stale, now=now)
-            turn.retarget(now)
+            turn.retarget(now, wait=self._wait_ms(now) > 0)
             self.stale = False
             self._tell(turn, now)
             records = turn.records

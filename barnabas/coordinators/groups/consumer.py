@@ -24,7 +24,7 @@ from barnabas.coordinators.groups.consumer_records import (
 from barnabas.coordinators.groups.member import Caller
 from barnabas.coordinators.groups.reconcile import Owned
 from barnabas.coordinators.groups.topics import metadata_hash
-from barnabas.coordinators.groups.turn import Turn, wait_ms
+from barnabas.coordinators.groups.turn import Turn
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.wire.messages.consumer_group_heartbeat import (
@@ -67,7 +67,7 @@ class ConsumerGroup(Attendance):
         """`new_id`: the id for a member that has none. A KafkaError when it may not speak."""
         owned = owned_by(request)
         try:
-            turn = self._admit(request, request.member_id or new_id, owned)
+            turn = self._admit(request, request.member_id or new_id, owned, now)
         except Fenced as refused:
             self._contest(request, refused.code, caller, now)
             raise
@@ -96,7 +96,11 @@ class ConsumerGroup(Attendance):
         )
 
     def _admit(
-        self, request: ConsumerGroupHeartbeatRequest, member_id: str, owned: Owned | None
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        member_id: str,
+        owned: Owned | None,
+        now: Now,
     ) -> Turn:
         kept = self.kept
         joins = request.member_epoch == JOINING
@@ -104,6 +108,7 @@ class ConsumerGroup(Attendance):
         member = kept.members.get(member_id)
         holder = kept.by_instance(instance)
         replaced = None
+        gathers = False
         if instance is not None and holder is not None and holder.id != member_id:
             if not joins:
                 raise self._fenced_twin(holder, member_id, instance)
@@ -121,14 +126,20 @@ class ConsumerGroup(Attendance):
                     f"{member_id!r} is not a member of group {self.id!r}; it must join",
                 )
             self.check_room()
+            gathers = self._begin_gathering(now)
             member = ConsumerMember(member_id)
         elif member is not None:
             _check_epoch(member, request.member_epoch, owned)
-        return Turn(kept, self.limits, self._topics, member or ConsumerMember(member_id), replaced)
+        member = member or ConsumerMember(member_id)
+        return Turn(kept, self.limits, self._topics, member, replaced, gathers=gathers)
 
     def _go_on(self, turn: Turn, owned: Owned | None, caller: Caller, now: Now) -> None:
         """Targets, the member's own step, its timers, and the story of it all."""
-        turn.retarget(now)
+        if self._gathering is not None and turn.is_new:
+            self._gathering = (self._gathering[0], now.ms)
+        turn.retarget(now, wait=self._wait_ms(now) > 0)
+        if turn.targets is not None:
+            self._gathering = None
         turn.reconcile(owned)
         self.stale = False
         if turn.replaced is not None:
@@ -174,11 +185,10 @@ class ConsumerGroup(Attendance):
         )
 
     def _interval_ms(self, turn: Turn, now: Now) -> int:
-        """Sooner where there is something to hear soon: ADR 10."""
+        """Sooner where there is something to hear soon (ADR 14)."""
         interval_ms = self.limits.consumer_heartbeat_interval_ms
         if turn.epoch > turn.target_epoch:
-            left_ms = wait_ms(self.kept, self.limits, now)
-            return min(interval_ms, max(left_ms, 1))
+            return min(interval_ms, max(self._wait_ms(now), 1))
         if turn.member.standing is Standing.UNRELEASED:
             return min(interval_ms, SOON_MS)
         return interval_ms

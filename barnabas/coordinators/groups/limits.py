@@ -27,5 +27,7 @@ class Limits:
     consumer_members_max: int = 0x7FFF_FFFF
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_assignment_interval_ms: int = 1_000
+    # A fleet that starts together is given its shares together: the first ones wait for a lull.
+    consumer_lull_ms: int = 0
     consumer_upgrade: bool = True
     consumer_downgrade: bool = True

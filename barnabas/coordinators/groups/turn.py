@@ -41,6 +41,8 @@ class Turn:
         topics: Topics,
         member: ConsumerMember,
         replaced: ConsumerMember | None = None,
+        *,
+        gathers: bool = False,
     ) -> None:
         self.records: list[ConsumerRecord] = []
         self.kept = kept
@@ -53,6 +55,7 @@ class Turn:
         self.topics_changed = False
         self.resubscribed = False
         self.targets: dict[str, Target] | None = None
+        self._gathers = gathers  # it is the first of a group that waits for more to come
         self._limits = limits
         self._topics = topics
         self._regexes = kept.regexes
@@ -88,7 +91,7 @@ class Turn:
         digest = metadata_hash(names, self._topics)
         self.topics_changed = not bump and digest != self.kept.metadata_hash
         if bump or self.topics_changed:
-            self.epoch += 1
+            self.epoch += 2 if self._gathers else 1
             value = EpochValue(epoch=self.epoch, metadata_hash=digest)
             self.records.append(ConsumerRecord(EPOCH_KEY, self.kept.id, "", value))
         if self.kept.has_partitions_record:
@@ -120,11 +123,17 @@ class Turn:
         self.records.append(ConsumerRecord(REGEX_KEY, self.kept.id, regex, value))
         return found
 
-    def retarget(self, now: Now) -> None:
-        """New targets, unless there are some for this epoch or it is too soon after the last."""
+    def retarget(self, now: Now, *, wait: bool) -> None:
+        """New targets, unless there are some for this epoch, or it is too soon."""
         kept = self.kept
         self.target_epoch = kept.target_epoch
-        if kept.target_epoch >= self.epoch or wait_ms(kept, self._limits, now):
+        if self._gathers:
+            # An epoch of its own in which nobody has anything; the next one shares out.
+            self.target_epoch = self.epoch - 1
+            self.records.append(target_record(kept.id, self.member.id, {}))
+            self._keep_target_epoch(now)
+            return
+        if kept.target_epoch >= self.epoch or wait:
             return
         default = self._limits.consumer_assignors[0]
         self.assignor = kept.assignor(self._before, self.member, default)
@@ -138,8 +147,13 @@ class Turn:
                 before = kept.target(self.replaced.id)
             if target != before:
                 self.records.append(target_record(kept.id, member_id, target))
-        value = TargetEpochValue(assignment_epoch=self.epoch, assignment_timestamp=now.wall_ms)
-        self.records.append(ConsumerRecord(TARGET_EPOCH_KEY, kept.id, "", value))
+        self._keep_target_epoch(now)
+
+    def _keep_target_epoch(self, now: Now) -> None:
+        value = TargetEpochValue(
+            assignment_epoch=self.target_epoch, assignment_timestamp=now.wall_ms
+        )
+        self.records.append(ConsumerRecord(TARGET_EPOCH_KEY, self.kept.id, "", value))
 
     def _subscriptions(self) -> Iterable[tuple[ConsumerMember, tuple[str, ...], Target]]:
         kept, seen = self.kept, False
