@@ -1,6 +1,7 @@
 """The command against a broker: groups looked at, moved, moved back, deleted."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -258,6 +259,21 @@ def test_wrong_usage_is_said_in_one_line(
     assert ended.code == 2, ended
     assert says in ended.err
     assert ended.err.count("\n") == 1
+
+
+def test_the_shell_completes_the_names_of_groups(shell: Shell, group: str) -> None:
+    command = [sys.executable, "-m", "barnabas"]
+    environment = {
+        **os.environ,
+        "_BARNABAS_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"barnabas -b {shell.servers} group describe {group[:-1]}",
+        "COMP_CWORD": "5",
+    }
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert f"plain,{group}" in ended.stdout.splitlines()
+    environment["COMP_WORDS"] = f"barnabas -b 127.0.0.1:1 group describe {group[:-1]}"
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert (ended.stdout.strip(), ended.stderr) == ("", "")
 
 
 def test_a_name_that_a_terminal_would_obey_is_shown_harmless(shell: Shell, topic: str) -> None:

@@ -61,6 +61,9 @@ async def test_a_group_is_reported_with_its_members_and_its_lag(
             _check_story(report)
         (summary,) = [each for each in await admin.group_summaries() if each.listing.group == group]
         assert (summary.listing.state, summary.lag) == ("Empty", RECORDS - 2)
+        await admin.alter_group_offsets(group, {first: Committed(0)})
+        assert (await admin.group_offsets(group))[first].offset == 0
+        await admin.delete_group(group)
 
 
 def _check_story(report: GroupReport) -> None:
