@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
+from barnabas.wire.apis import APIS, PRIVATE_FROM
 from tests.fuzz import corpus
 from tests.fuzz.generate import TOPICS, Generator, too_generous
 from tests.fuzz.mutate import framed, misframed, mutated
@@ -54,7 +55,10 @@ class Fuzz:
         self._watch = watch
         self._seed = seed
         self._corpus = corpus.load()
+        # Our own APIs are told to our own client alone.
+        own = [api for key, api in APIS.items() if key >= PRIVATE_FROM]
         self._versions = advertised_apis(broker.host, broker.port)
+        self._versions |= {api.key: (api.min_version, api.max_version) for api in own}
         self._ids: list[UUID] = watch.renew(TOPICS)
         self._sent: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)  # by the port used
         self.figures = Figures()
