@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from barnabas.broker.topic import Topic, Topics
 
 OFFSETS_TOPIC = "__consumer_offsets"
-LULL_MS = 100  # of a group of the new protocol whose first members come
 LOAD_BYTES = 1 << 20
 LOAD_SLICE_S = 0.004
 LOAD_WAIT_S_MAX = 0.5
-# Before the first generation of a group: members that start together come within moments. A member
+# Before the first generation or target of a group: members that start together come within moments. A member
 # that was alone in a generation hears of the others only at its next heartbeat, seconds later.
 LULL_MS = 100
 

@@ -33,12 +33,18 @@ SESSION, REVOKE, JOIN, SYNC = "session", "revoke", "join", "sync"
 class Seat:
     """The timers of one member, and when it was last heard."""
 
-    __slots__ = ("connection", "heard_ms", "timers")
+    __slots__ = ("connection", "heard_ms", "session", "timers")
 
-    def __init__(self) -> None:
+    def __init__(self, group: str, member: str) -> None:
         self.heard_ms = 0
         self.connection = ""
-        self.timers: dict[str, Timer[TimerKey]] = {}
+        self.session: Timer[TimerKey] = Timer(TimerKey(SESSION, group, member))
+        self.timers: dict[str, Timer[TimerKey]] = {}  # of other kinds, as they are needed
+
+    def leave(self) -> None:
+        self.session.stop()
+        for timer in self.timers.values():
+            timer.stop()
 
 
 class Attendance:
@@ -108,8 +114,7 @@ class Attendance:
 
     def end(self) -> None:
         for seat in self._seats.values():
-            for timer in seat.timers.values():
-                timer.stop()
+            seat.leave()
         self._seats.clear()
 
     # Deadlines
@@ -163,9 +168,9 @@ class Attendance:
     def _heard(self, member: ConsumerMember, now: Now) -> None:
         seat = self._seats.get(member.id)
         if seat is None:
-            seat = self._seats[member.id] = Seat()
+            seat = self._seats[member.id] = Seat(self.id, member.id)
         seat.heard_ms = now.ms
-        self._start(SESSION, member.id, now.ms + self.session_ms(member))
+        self._timers.set(seat.session, now.ms + self.session_ms(member))
 
     def _watch_revocation(self, member: ConsumerMember, now: Now) -> None:
         """A member of the classic protocol is watched by its join instead."""
@@ -194,8 +199,7 @@ class Attendance:
         self._contested.pop(member_id, None)
         seat = self._seats.pop(member_id, None)
         if seat is not None:
-            for timer in seat.timers.values():
-                timer.stop()
+            seat.leave()
 
     # The story
 
