@@ -7,12 +7,14 @@ Not here: which log and why (log/cleanable.py), which records (log/compaction.py
 """
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from barnabas.log.cleanable import Cleanable, dirtiest, job_for
+from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
 from barnabas.log.jobs import Cleaned
 from barnabas.log.log import Log
+from barnabas.model.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -60,7 +62,7 @@ class Cleaner:
         while not self._stopping.is_set():
             wait_ms = broker.config.log_cleaner_backoff_ms
             self._forget_gone()
-            found = dirtiest(broker.logs.logs.values(), broker.clock.wall_ms(), self.unfit)
+            found = dirtiest(self._looked_at())
             if found is not None:
                 self.current = found
                 try:
@@ -76,6 +78,16 @@ class Cleaner:
                 await self._process.end()  # its memory is not held while there is no work
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), max(wait_ms, 50) / 1000)
+
+    def _looked_at(self) -> Iterator[Cleanable]:
+        wall_ms = self._broker.clock.wall_ms()
+        for log in tuple(self._broker.logs.logs.values()):
+            if not may_be_due(log) or log in self.unfit:
+                continue
+            try:
+                yield look(log, wall_ms)
+            except (OSError, KafkaError) as error:
+                self._failed(log, str(error), for_good=True)
 
     def _forget_gone(self) -> None:
         logs = self._broker.logs.logs

@@ -113,6 +113,7 @@ def _compaction(broker: "Broker"):  # type: ignore[no-untyped-def]
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     from barnabas.log.cleanable import look
+    from barnabas.model.errors import KafkaError
 
     cleaner = broker.cleaner
     for name, doc, value in (
@@ -135,7 +136,10 @@ def _compaction(broker: "Broker"):  # type: ignore[no-untyped-def]
         if "compact" not in topic.config.cleanup_policy:
             continue
         for partition in topic.partitions:
-            found = look(partition.log, wall_ms)
+            try:
+                found = look(partition.log, wall_ms)
+            except (OSError, KafkaError):
+                continue  # the cleaner tells of it
             values = [topic.name, str(partition.name.partition)]
             dirty.add_metric(values, found.dirty_bytes)
             ratio.add_metric(values, found.dirty_ratio)

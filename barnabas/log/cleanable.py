@@ -69,17 +69,15 @@ def look(log: Log, wall_ms: int) -> Cleanable:
     return found._replace(due=due)
 
 
-def dirtiest(logs: Iterable[Log], wall_ms: int, unfit: Iterable[Log] = ()) -> Cleanable | None:
+def may_be_due(log: Log) -> bool:
+    """A quick look: most logs have nothing but an active segment."""
+    return log.config.compacted and len(log.segments) > 1
+
+
+def dirtiest(found: Iterable[Cleanable]) -> Cleanable | None:
     """The one to compact next, if any is due."""
-    left_out = set(map(id, unfit))
-    best: Cleanable | None = None
-    for log in logs:
-        if not log.config.compacted or len(log.segments) < 2 or id(log) in left_out:
-            continue
-        found = look(log, wall_ms)
-        if found.due and (best is None or found.dirty_ratio > best.dirty_ratio):
-            best = found
-    return best
+    due = [each for each in found if each.due]
+    return max(due, key=lambda each: each.dirty_ratio, default=None)
 
 
 def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Job:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from barnabas.log.cleanable import dirtiest, look
+from barnabas.log.cleanable import Cleanable, dirtiest, look, may_be_due
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
@@ -34,6 +34,10 @@ def put_alone(log: Log, *pairs: tuple[str, str | None], time: int = NOW) -> None
     """In a segment of its own."""
     put(log, *pairs, time=time)
     seal(log, time)
+
+
+def next_of(log: Log, wall_ms: int) -> Cleanable | None:
+    return dirtiest([look(log, wall_ms)] if may_be_due(log) else [])
 
 
 def values(log: Log) -> list[tuple[int, str, str | None]]:
@@ -227,18 +231,18 @@ def test_the_dirtiest_log_is_next_and_the_reason_is_told() -> None:
     disk, _, log = made(min_cleanable_dirty_ratio=0.5, segment_bytes=200)
     for _ in range(3):
         put_alone(log, ("a", "1"))
-    found = dirtiest([log], NOW)
+    found = next_of(log, NOW)
     assert found is not None
     assert found.due == "100% is dirty, min.cleanable.dirty.ratio = 0.5"
     log.cleaned_to = 2
     assert look(log, NOW).dirty_ratio == pytest.approx(1 / 3, abs=0.01)
-    assert dirtiest([log], NOW) is None  # not dirty enough
+    assert next_of(log, NOW) is None  # not dirty enough
     log.config.max_compaction_lag_ms = 1000
-    found = dirtiest([log], NOW + 1500)
+    found = next_of(log, NOW + 1500)
     assert found is not None
     assert found.due == "records wait for 1500 ms, max.compaction.lag.ms = 1000"
     log.config.compacted = False
-    assert dirtiest([log], NOW + 1500) is None
+    assert next_of(log, NOW + 1500) is None
     assert disk.exists(log.path)
 
 

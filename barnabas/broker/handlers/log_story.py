@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.dispatch import Call
 from barnabas.log.cleanable import look
 from barnabas.log.log import Log
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.log_story import LogStoryRequest, LogStoryResponse, ToldLog
 
 if TYPE_CHECKING:
@@ -17,10 +17,11 @@ def handle(broker: "Broker", request: LogStoryRequest, call: Call) -> LogStoryRe
     for index in dict.fromkeys(request.partitions):
         try:
             log = broker.topics.existing(request.topic).partition(index).log
+            logs.append(_tell(broker, index, log))
         except KafkaError as error:
             logs.append(ToldLog(partition=index, error_code=error.code))
-        else:
-            logs.append(_tell(broker, index, log))
+        except OSError:
+            logs.append(ToldLog(partition=index, error_code=Code.KAFKA_STORAGE_ERROR))
     return LogStoryResponse(logs=logs)
 
 
