@@ -1,6 +1,9 @@
 """The four ways to use threads, on a broker."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -354,9 +357,71 @@ def test_a_slow_batch_does_not_cost_the_membership(served: Served, topic: str, g
     assert committed(servers, group, topic, 1) == {0: 4}
 
 
+async def test_any_callable_that_gives_a_coroutine_is_awaited(
+    served: Served, topic: str, group: str
+) -> None:
+    """Taking one for a blocking function would lose every record."""
+    servers = served.bootstrap_servers
+    await asyncio.to_thread(fill, servers, topic, 10, partitions=1)
+    seen: list[tuple[str, int]] = []
+
+    class Handler:
+        async def __call__(self, message: RawMessage) -> None:
+            await asyncio.sleep(0)
+            seen.append(("object", message.offset))
+
+    async def inner(message: RawMessage) -> None:
+        await asyncio.sleep(0)
+        seen.append(("lambda", message.offset))
+
+    workers = [
+        parallel(topic, group_id=f"{group}-object")(Handler()),
+        parallel(topic, group_id=f"{group}-lambda")(lambda message: inner(message)),  # noqa: PLW0108
+    ]
+    runs = [asyncio.create_task(one.serve(bootstrap_servers=servers)) for one in workers]
+    await until(lambda: len(seen) == 20)
+    for one in workers:
+        one.stop()
+    await asyncio.gather(*runs)
+    assert sorted(seen) == [(kind, n) for kind in ("lambda", "object") for n in range(10)]
+
+
+@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
+def test_a_signal_ends_a_worker_whose_calls_never_do(
+    served: Served, topic: str, group: str, kind: str
+) -> None:
+    servers = served.bootstrap_servers
+    fill(servers, topic, 3, partitions=1)
+    program = f"""
+import asyncio, time
+from barnabas import parallel
+
+@parallel({topic!r}, group_id={group!r}, drain=0.2, order="none")
+{"async " if kind == "asyncio" else ""}def handle(message):
+    print(message.offset, flush=True)
+    {"await asyncio.sleep(1000)" if kind == "asyncio" else "time.sleep(1000)"}
+
+handle.run(bootstrap_servers={servers!r})
+print("ended", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert [process.stdout.readline() for _ in range(3)] == ["0\n", "1\n", "2\n"]
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=DEADLINE_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out) == (0, "ended\n")
+    assert committed(servers, group, topic, 1) == {}
+
+
 def test_what_cannot_work_is_refused_by_name() -> None:
     with pytest.raises(InvalidRequest, match="'kye'; it is one of key, partition, none"):
         parallel("orders", group_id="g", order="kye")
+    with pytest.raises(InvalidRequest, match="round for ever"):
+        parallel("orders", group_id="g", dlq="orders")
     with pytest.raises(InvalidRequest, match="name topics"):
         parallel(group_id="g")
     with pytest.raises(InvalidRequest, match="threads is 0"):

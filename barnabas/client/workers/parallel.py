@@ -205,6 +205,9 @@ def parallel(
         raise invalid(f"order is {order!r}; it is one of {', '.join(orders)}")
     if not topics:
         raise invalid("nothing to read: name topics")
+    for name in (retry_topic, dlq):
+        if name in topics:
+            raise invalid(f"{name!r} is read and written: its records would go round for ever")
     policy = Policy(
         group=group_id,
         order=Order(order),

@@ -11,7 +11,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
@@ -37,6 +37,7 @@ from barnabas.client.workers.effects import (
 )
 from barnabas.client.workers.letters import cause_of
 from barnabas.client.workers.policy import Policy, Reject
+from barnabas.client.workers.pool import Pool
 from barnabas.client.workers.post import Post
 from barnabas.client.workers.share import Entry
 from barnabas.client.workers.window import Window
@@ -47,6 +48,7 @@ from barnabas.model.ids import TopicPartition
 _log = logging.getLogger("barnabas.workers")
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
+_END_S_MAX = 5.0
 _RECORDS_MAX = 500
 
 
@@ -68,7 +70,10 @@ class Runner:
         self._opener = opener
         self._settings = dict(settings or {})
         self._options = options
-        self._blocking = not inspect.iscoroutinefunction(handler)
+        self._blocking = not (
+            inspect.iscoroutinefunction(handler)
+            or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+        )
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
         self._calls: dict[Entry, asyncio.Future[None]] = {}
@@ -90,11 +95,7 @@ class Runner:
             self._post = Post(cluster)
             self._poll_interval_ms = cluster.config.max_poll_interval_ms
             self._window = Window(self._policy, counts)
-            self._pool = (
-                ThreadPoolExecutor(self._policy.concurrency, thread_name_prefix="barnabas-worker")
-                if self._blocking
-                else None
-            )
+            self._pool = Pool(self._policy.concurrency) if self._blocking else None
             await self._consume(cluster)
         finally:
             cluster.close()
@@ -185,15 +186,15 @@ class Runner:
         self._do(self._window.lost(self._window.partitions, now))
         if self._timer is not None:
             self._timer.cancel()
-        pending = [*self._tasks, *(call for call in self._calls.values())]
+        pending: list[asyncio.Future[None]] = [*self._tasks]
+        if self._pool is None:
+            pending += self._calls.values()
+        else:
+            self._pool.close()
         for task in pending:
             task.cancel()
-        if not self._blocking:
-            await asyncio.gather(*pending, return_exceptions=True)
-        else:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        if pending:  # a handler that swallows its cancellation is left behind
+            await asyncio.wait(pending, timeout=_END_S_MAX)
         await self._consumer.close()
 
     # --- the group ---
@@ -311,7 +312,7 @@ class Runner:
         message = cast("RawMessage", entry.record)
         call: asyncio.Future[None]
         if self._pool is not None:
-            call = self._loop.run_in_executor(self._pool, self._call_blocking, message)
+            call = self._pool.submit(partial(self._call_blocking, message))
         else:
             call = self._loop.create_task(self._call(message))
         self._calls[entry] = call
@@ -321,7 +322,9 @@ class Runner:
         await self._handler(self._opener.open(raw))
 
     def _call_blocking(self, raw: RawMessage) -> None:
-        self._handler(self._opener.open(raw))
+        result = self._handler(self._opener.open(raw))
+        if inspect.iscoroutine(result):  # a plain function that gave one: it counts when it ends
+            asyncio.run_coroutine_threadsafe(result, self._loop).result()
 
     def _ended(self, entry: Entry, call: "asyncio.Future[None]") -> None:
         del self._calls[entry]

@@ -141,8 +141,11 @@ class Window:
 
     def cancelled(self, entry: Entry, now: int) -> list[Effect]:
         """The call ended early because we asked for it: its time was up, or its partition left."""
-        limit = self._policy.timeout_ms
-        return self.failed(entry, f"TimeoutError: no end after {(limit or 0) / 1000:g} s", now)
+        limit_ms = self._policy.timeout_ms
+        cause = "CancelledError: the call was cancelled"
+        if limit_ms is not None:
+            cause = f"TimeoutError: no end after {limit_ms / 1000:g} s"
+        return self.failed(entry, cause, now)
 
     # Answers
 

@@ -1,0 +1,61 @@
+"""Threads for blocking handlers.
+
+Unlike a ThreadPoolExecutor's they do not keep a process from ending: a call that never ends, and
+whose drain time is up, is cut off like in a crash, and its record handled again.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+
+class Pool:
+    """As many threads as calls at a time, up to `size`."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._loop = asyncio.get_running_loop()
+        self._calls: SimpleQueue[tuple[Callable[[], None], asyncio.Future[None]] | None]
+        self._calls = SimpleQueue()
+        self._threads = 0
+        self._busy = 0
+
+    def submit(self, call: Callable[[], None]) -> "asyncio.Future[None]":
+        """On the loop's thread. The future cannot be cancelled: a thread runs to its end."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._busy += 1
+        if self._busy > self._threads and self._threads < self._size:
+            self._threads += 1
+            name = f"barnabas-worker-{self._threads}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._calls.put((call, future))
+        return future
+
+    def close(self) -> None:
+        for _ in range(self._threads):
+            self._calls.put(None)
+
+    def _work(self) -> None:
+        while (todo := self._calls.get()) is not None:
+            call, future = todo
+            problem: BaseException | None = None
+            try:
+                call()
+            except StopIteration as stray:  # a future does not take one
+                problem = RuntimeError(f"the handler raised {stray!r}")
+            except BaseException as any_:
+                problem = any_
+            try:
+                self._loop.call_soon_threadsafe(self._settle, future, problem)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+    def _settle(self, future: "asyncio.Future[None]", problem: BaseException | None) -> None:
+        self._busy -= 1
+        if future.done():
+            return
+        if problem is None:
+            future.set_result(None)
+        else:
+            future.set_exception(problem)
