@@ -89,7 +89,7 @@ def _heartbeats() -> Workload:
                 side.bootstrap_servers, HERD_GROUPS, HERD_MEMBERS
             )
         cpu = side.cpu_s()
-        beats = herds[side.bootstrap_servers].heartbeat(HEARTBEAT_S, 15 * scale)
+        beats = herds[side.bootstrap_servers].heartbeat(HEARTBEAT_S, 10 * scale)
         spent = side.cpu_s() - cpu
         sample = {CPU_SHARE: spent / beats.seconds, P50: beats.p50_ms, P99: beats.p99_ms}
         return {label: sample}

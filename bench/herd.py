@@ -127,11 +127,11 @@ class Herd:
 
     def __init__(self, servers: str, groups: int, members_each: int) -> None:
         self._lines: list[Line] = []
-        for number in range(groups):
-            lines = [Line(servers) for _ in range(members_each)]
-            if not number:
-                open_coordinator(lines[0], "herd-0")
-            self._lines += lines
+        for number in range(groups * members_each):
+            line = Line(servers)
+            # An answer, or connections would come faster than they are accepted.
+            open_coordinator(line, f"herd-{number // members_each}")
+            self._lines.append(line)
         # All at once, so that each group comes together within its first rebalance's delay.
         for number, line in enumerate(self._lines):
             line.send(_join(f"herd-{number // members_each}"), JOIN)
@@ -171,10 +171,12 @@ class Herd:
             assert isinstance(synced, SyncGroupResponse)
             assert not synced.error_code, synced
         for line, answer in zip(lines, answers, strict=True):
-            request_ = HeartbeatRequest(
+            beat = HeartbeatRequest(
                 group_id=group, generation_id=answer.generation_id, member_id=answer.member_id
             )
-            reply = line.call(request_, HEARTBEAT)
+            line.send(beat, HEARTBEAT)
+        for line in lines:
+            reply = line.receive(HeartbeatRequest, HEARTBEAT)
             assert isinstance(reply, HeartbeatResponse)
             assert not reply.error_code, reply
 
