@@ -20,7 +20,7 @@ cdef class Record:
 
 
 cdef class RecordWriter:
-    cdef readonly bytearray buffer
+    cdef public bytearray buffer
     cdef readonly long long count
     cdef readonly long long last_offset_delta
     cdef readonly long long base_timestamp

@@ -1,0 +1,184 @@
+"""The path of a record to its batch, plain and compiled."""
+
+import random
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import barnabas.client
+from barnabas.client import accumulator as imported
+from barnabas.model.errors import Code, InvalidRequest
+
+
+def _plain() -> Any:
+    source = Path(barnabas.client.__path__[0]) / "accumulator.py"
+    spec = spec_from_file_location("barnabas.client.accumulator", source)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert not module.COMPILED
+    return module
+
+
+FLAVOURS = [
+    pytest.param(_plain(), id="plain"),
+    pytest.param(
+        imported,
+        id="compiled",
+        marks=() if imported.COMPILED else pytest.mark.skip("the accumulator is not compiled"),
+    ),
+]
+flavours = pytest.mark.parametrize("module", FLAVOURS)
+
+
+def new(module: Any, **options: Any) -> Any:
+    settings: dict[str, Any] = {
+        "batch_size_max": 1_000,
+        "buffer_size_max": 1 << 20,
+        "record_size_max": 1 << 20,
+        "clock": lambda: 1.0,
+        "wall": lambda: 1_700_000_000.25,
+        "chance": random.Random(1).random,
+        "wake": lambda: None,
+    }
+    return module.Accumulator(**{**settings, **options})
+
+
+def add(accumulator: Any, value: Any = b"v", **more: Any) -> Any:
+    given = {"key": None, "headers": (), "partition": None, "timestamp": None, "callback": None}
+    given.update(more)
+    return accumulator.add("t", value, *given.values())
+
+
+def known(module: Any, partitions: int = 3, **options: Any) -> Any:
+    accumulator = new(module, **options)
+    accumulator.topic_known("t", dict.fromkeys(range(partitions), 1))
+    return accumulator
+
+
+@flavours
+def test_a_record_is_counted_until_its_batch_is_finished(module: Any) -> None:
+    accumulator = known(module)
+    delivery = add(accumulator, bytes(100))
+    assert accumulator.used > 100
+    assert not delivery.done()
+    (queue,) = accumulator.active
+    (batch,) = queue.waiting
+    batch.succeed(41, -1)
+    batch.release()
+    assert delivery.done()
+    assert delivery.metadata() == ("t", queue.partition, 41, 1_700_000_000_250)
+
+
+@flavours
+def test_the_batch_says_the_time_where_the_broker_set_it(module: Any) -> None:
+    accumulator = known(module)
+    delivery = add(accumulator, timestamp=5)
+    next(iter(accumulator.active)).waiting[0].succeed(0, 99)
+    assert delivery.metadata().timestamp == 99
+    assert delivery.timestamp == 5
+
+
+@flavours
+def test_a_full_buffer_refuses(module: Any) -> None:
+    accumulator = known(module, buffer_size_max=500)
+    while accumulator.used < 500:
+        add(accumulator, bytes(50))
+    with pytest.raises(module.BufferFull, match=r"buffer\.memory is 500"):
+        add(accumulator)
+
+
+@flavours
+def test_a_record_that_cannot_be_encoded_leaves_nothing_behind(module: Any) -> None:
+    accumulator = known(module)
+    for wrong in ("text", [1], 7):
+        with pytest.raises(TypeError):
+            add(accumulator, wrong)
+    with pytest.raises(InvalidRequest, match=r"max\.request\.size"):
+        add(accumulator, bytes(2 << 20))
+    assert accumulator.used == 0
+    assert not accumulator.active
+
+
+@flavours
+def test_a_record_larger_than_a_batch_gets_its_own(module: Any) -> None:
+    accumulator = known(module, 1)
+    for size in (10, 5_000, 10):
+        add(accumulator, bytes(size))
+    (queue,) = accumulator.active
+    assert [batch.count for batch in queue.waiting] == [1, 1, 1]
+    assert queue.open is queue.waiting[-1]
+
+
+@flavours
+def test_records_without_keys_stay_for_a_while_and_go_where_a_leader_is(module: Any) -> None:
+    accumulator = new(module, batch_size_max=1 << 20)
+    accumulator.topic_known("t", {0: 1, 1: -1, 2: 1})
+    for _ in range(2_000):
+        add(accumulator, bytes(100))
+    counts = {queue.partition: queue.waiting[0].count for queue in accumulator.active}
+    assert sorted(counts) == [0, 2]
+    assert all(count >= module.STICKY_SIZE // 200 for count in counts.values())
+
+
+@flavours
+def test_ones_own_partitioner_is_asked_and_checked(module: Any) -> None:
+    accumulator = known(module, partitioner=lambda topic, key, value, count: int(value))
+    add(accumulator, b"2")
+    assert [queue.partition for queue in accumulator.active] == [2]
+    with pytest.raises(InvalidRequest, match="chose partition 3 of topic 't', which has 3"):
+        add(accumulator, b"3")
+
+
+@flavours
+def test_records_wait_for_their_topic_and_keep_their_order(module: Any) -> None:
+    accumulator = new(module)
+    told: list[Any] = []
+    deliveries = [add(accumulator, b"%d" % n, callback=lambda *what: told.append(what))
+                  for n in range(5)]  # fmt: skip
+    assert list(accumulator.unknown) == ["t"]
+    assert accumulator.used > 0
+    accumulator.topic_known("t", {0: 1})
+    (queue,) = accumulator.active
+    (batch,) = queue.waiting
+    assert batch.count == 5
+    batch.succeed(10, -1)
+    batch.announce()
+    assert [delivery.metadata().offset for delivery in deliveries] == [10, 11, 12, 13, 14]
+    assert [metadata.offset for metadata, _ in told] == [10, 11, 12, 13, 14]
+
+
+@flavours
+def test_records_of_a_topic_that_is_not_there_fail_together(module: Any) -> None:
+    accumulator = new(module)
+    deliveries = [add(accumulator) for _ in range(3)]
+    accumulator.topic_failed("t", InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, "no t"))
+    for delivery in deliveries[:2]:
+        with pytest.raises(InvalidRequest, match="no t"):
+            delivery.metadata()
+    count, first = accumulator.take_failed()
+    assert (count, first.code) == (1, Code.UNKNOWN_TOPIC_OR_PARTITION)
+    assert accumulator.used == 0
+
+
+@flavours
+def test_a_partition_that_is_not_there_yet_is_waited_for(module: Any) -> None:
+    accumulator = known(module, 1)
+    here = add(accumulator, partition=1)
+    nowhere = add(accumulator, partition=7)
+    assert accumulator.refreshing
+    accumulator.topic_known("t", {0: 1, 1: 1})
+    assert not here.done()
+    with pytest.raises(InvalidRequest, match="no partition 7: it has 2"):
+        nowhere.metadata()
+
+
+@flavours
+@given(key=st.binary(max_size=40))
+def test_both_flavours_hash_keys_alike(module: Any, key: bytes) -> None:
+    assert module.murmur2(key) == imported.murmur2(key)
