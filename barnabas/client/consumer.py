@@ -28,14 +28,12 @@ from barnabas.client.membership_consumer import ConsumerMembership
 from barnabas.client.message import K, Raw, V
 from barnabas.client.messages import Interceptor, Messages, called
 from barnabas.client.net import Answer
-from barnabas.client.places import Committed
 from barnabas.client.subscription import Subscription, Wanted, subscription
 from barnabas.config.client import Settings, Value
 from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Fenced
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
-from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 
 Callback = Callable[[Any, list[TopicPartition], Cause], Any]
 """Of (consumer, partitions, cause); may be a coroutine function."""
@@ -188,16 +186,15 @@ class Consumer(Messages[K, V]):
     def _standing(self) -> Standing | None:
         return self._member.standing if self._member is not None else None
 
-    async def _send_commit(
-        self, offsets: dict[TopicPartition, Committed]
-    ) -> Answer[OffsetCommitResponse]:
+    def _commits_as(self) -> Standing | None:
         """Never as somebody who is no member: a group that is empty would believe it."""
-        if self._standing() is None:
+        standing = self._standing()
+        if standing is None:
             raise Fenced(
                 Code.UNKNOWN_MEMBER_ID,
                 f"group {self._group_id!r}: not committed, this consumer is not a member",
             )
-        return await super()._send_commit(offsets)
+        return standing
 
     def _may_commit(self) -> bool:
         return self._standing() is not None
@@ -259,8 +256,6 @@ class Consumer(Messages[K, V]):
                 await called(on_lost, self._owner, partitions, step.cause)
         finally:
             self._reader.remove(partitions)
-            for at in partitions:
-                self._kept.pop(at, None)
 
     async def _leave(self) -> None:
         if self._member is None:

@@ -7,34 +7,21 @@ Not here: reading (reader.py), groups (member.py).
 """
 
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from barnabas.client.cluster import Cluster
+from barnabas.client.commits import Commits, as_offsets
 from barnabas.client.membership import Standing
 from barnabas.client.message import K, Message, RawMessage, V
 from barnabas.client.net import Answer
-from barnabas.client.places import (
-    COMMIT_VERSION_MAX,
-    EARLIEST,
-    LATEST,
-    Committed,
-    check_committed,
-    commit_request,
-    fetch_committed,
-    reset_of,
-)
+from barnabas.client.places import EARLIEST, LATEST, Committed, fetch_committed, reset_of
 from barnabas.client.progress import UNKNOWN, Place
 from barnabas.client.reader import Reader
 from barnabas.config.option import invalid
-from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Code, Corrupt, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
-from barnabas.wire.messages.offset_commit import OffsetCommitResponse
-
-_log = logging.getLogger("barnabas.client")
-_LAST_COMMIT_MS = 5_000  # how long a close or a handover waits for its commit
 
 At = tuple[str, int]
 Numbers = Mapping[At, int] | Mapping[TopicPartition, int]
@@ -89,10 +76,7 @@ class Messages(Generic[K, V]):
         self._next = 0
         self._in_hand: dict[TopicPartition, Place] = {}  # positions before the last batch
         self._auto_commit = config.enable_auto_commit and bool(self._group_id)
-        self._commit_at = 0
-        self._kept: dict[TopicPartition, Committed] = {}  # as last committed by itself
-        self._commits: list[tuple[Answer[OffsetCommitResponse], dict[TopicPartition, Committed]]]
-        self._commits = []
+        self._commits = Commits(cluster, self._commits_as, self._told_commit)
         self._closed = False
 
     def stands_for(self, owner: object, *, owns_cluster: bool = True) -> None:
@@ -164,10 +148,10 @@ class Messages(Generic[K, V]):
             raise InvalidRequest(Code.INVALID_REQUEST, "the consumer is closed")
         while True:
             self._in_hand = {}
-            if self._commits:
-                await self._gather_commits()
-            if self._auto_commit:
-                await self._commit_by_itself()
+            await self._commits.gather()
+            if self._auto_commit and self._may_commit():
+                # Its user has come back for more: all that was handed out has been used.
+                await self._commits.now_and_then(self._reader.positions)
             await self._between_polls()
             before = self._reader.positions() if self._auto_commit else {}
             taken = await self._reader.poll(count_max, self._until(deadline), self._others())
@@ -338,31 +322,22 @@ class Messages(Generic[K, V]):
         Fenced: the partition belongs to another member by now. Rebalancing: ask for messages
         first, so that the rebalance goes on.
         """
-        offsets = self._committable(what)
-        if offsets:
-            await self._cluster.retrying(lambda: self._commit(offsets))
+        await self._commits.now(self._committable(what))
 
     async def commit_nowait(self, what: Message[Any, Any] | Offsets | None = None) -> None:
         """The same, but the answer is looked at by the next poll, which logs what failed."""
-        offsets = self._committable(what)
-        if offsets:
-            self._commits.append((await self._send_commit(offsets), offsets))
+        await self._commits.soon(self._committable(what))
 
     async def committed(self, *partitions: At) -> dict[TopicPartition, Committed]:
         """What the group has committed for these, or for all assigned; where it has."""
-        self._group()
-        those = self._those(partitions)
-        return await self._cluster.retrying(
-            lambda: fetch_committed(self._cluster, self._group_id, those)
-        )
+        return await self._commits.found(self._those(partitions))
 
     def _committable(
         self, what: Message[Any, Any] | Offsets | None
     ) -> dict[TopicPartition, Committed]:
-        self._group()
         if what is None:
             self._put_back()
-            return _as_commits(self._reader.positions())
+            return as_offsets(self._reader.positions())
         if isinstance(what, Mapping):
             return {
                 TopicPartition(*at): place if isinstance(place, Committed) else Committed(place)
@@ -371,86 +346,24 @@ class Messages(Generic[K, V]):
         at = TopicPartition(what.topic, what.partition)
         return {at: Committed(what.offset + 1, what.leader_epoch)}
 
-    def _group(self) -> None:
-        if not self._group_id:
-            raise invalid("commits need a group: set group.id")
-
-    def _standing(self) -> Standing | None:
+    def _commits_as(self) -> Standing | None:
+        """As which member; None: as somebody who is not one."""
         return None
 
-    async def _commit(self, offsets: dict[TopicPartition, Committed]) -> None:
-        answer = await self._send_commit(offsets)
-        check_committed(self._group_id, await answer)
-        self._told_commit(offsets)
-
-    async def _send_commit(
-        self, offsets: dict[TopicPartition, Committed]
-    ) -> Answer[OffsetCommitResponse]:
-        connection = await self._cluster.coordinator(self._group_id)
-        return connection.send(
-            commit_request(self._group_id, self._standing(), offsets),
-            OffsetCommitResponse,
-            timeout_ms=self._cluster.timeout_ms,
-            version_max=COMMIT_VERSION_MAX,
-        )
+    def _may_commit(self) -> bool:
+        return True
 
     def _told_commit(self, offsets: dict[TopicPartition, Committed]) -> None:
         for one in self._interceptors:
             one.on_commit(offsets)
 
-    async def _gather_commits(self) -> None:
-        for answer, offsets in self._commits[:]:
-            if not answer.done():
-                return
-            self._commits.pop(0)
-            try:
-                check_committed(self._group_id, await answer)
-            except KafkaError as problem:
-                self._kept.clear()
-                if isinstance(problem, Retriable):
-                    self._cluster.forget_coordinator(self._group_id)
-                    self._cluster.drop_closed()
-                _log.warning("a commit failed: %s", problem)
-            else:
-                self._told_commit(offsets)
-
-    async def _commit_by_itself(self) -> None:
-        """All that was handed out has been used: its user has come back for more."""
-        now = self._cluster.net.now_ms()
-        if now < self._commit_at:
-            return
-        self._commit_at = now + self._cluster.config.auto_commit_interval_ms
-        offsets = self._news()
-        if not offsets or not self._may_commit():
-            return
-        try:
-            self._commits.append((await self._send_commit(offsets), offsets))
-        except Retriable as problem:
-            self._kept.clear()
-            _log.warning("a commit failed: %s", problem)
-
-    def _may_commit(self) -> bool:
-        return True
-
-    def _news(self) -> dict[TopicPartition, Committed]:
-        places = _as_commits(self._reader.positions())
-        news = {at: place for at, place in places.items() if self._kept.get(at) != place}
-        self._kept.update(news)
-        return news
-
     async def _commit_last(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Before partitions go: what was used of them."""
-        offsets = _as_commits({**self._reader.positions(), **self._in_hand})
+        places = {**self._reader.positions(), **self._in_hand}
         if partitions is not None:
-            gone = set(partitions)
-            offsets = {at: place for at, place in offsets.items() if at in gone}
-        if not offsets or not self._may_commit():
-            return
-        try:
-            limit_ms = min(_LAST_COMMIT_MS, self._cluster.config.default_api_timeout_ms)
-            await self._cluster.retrying(lambda: self._commit(offsets), timeout_ms=limit_ms)
-        except KafkaError as problem:
-            _log.warning("the last commit failed: %s", problem)
+            places = {at: places[at] for at in partitions if at in places}
+        if self._may_commit():
+            await self._commits.last(places)
 
     async def _left_off(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Place]:
         """Where the group left off."""
@@ -476,6 +389,7 @@ class Messages(Generic[K, V]):
         try:
             if self._auto_commit and self._cluster.known is not None:
                 await self._commit_last()
+            await self._commits.gather(wait=True)
             await self._leave()
             if self._cluster.known is not None:
                 await self._reader.close()
@@ -493,7 +407,3 @@ async def called(callback: Callable[..., Any] | None, *arguments: object) -> Non
         result = callback(*arguments)
         if inspect.isawaitable(result):
             await result
-
-
-def _as_commits(places: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Committed]:
-    return {at: Committed(place.offset, place.leader_epoch) for at, place in places.items()}

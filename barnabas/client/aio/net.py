@@ -80,12 +80,14 @@ class Pulse:
             self._timer = None
         flow = self._flow()
         if flow is not None and not self._stopped:
-            self._task = self._loop.create_task(self._run(flow()))
+            self._task = self._loop.create_task(self._run(flow))
+            # A loop that is closed without cancelling its tasks has no need to complain of this.
+            self._task._log_destroy_pending = False  # type: ignore[attr-defined]
 
-    async def _run(self, flow: Coroutine[Any, Any, int | None]) -> None:
+    async def _run(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
         again_at = None
         try:
-            again_at = await flow
+            again_at = await flow()  # made only here: a task cancelled before leaves none behind
         finally:
             self._task = None
         if self._again:
