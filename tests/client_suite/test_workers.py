@@ -183,8 +183,9 @@ async def test_a_slow_handler_does_not_cost_the_membership(
     assert await asyncio.to_thread(committed, servers, group, topic, 1) == {0: 2}
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_partitions_move_between_workers_and_no_record_is_handled_twice(
-    served: Served, topic: str, group: str
+    served: Served, topic: str, group: str, protocol: str
 ) -> None:
     """Without crashes: what runs is drained before its partition goes."""
     servers = served.bootstrap_servers
@@ -192,7 +193,13 @@ async def test_partitions_move_between_workers_and_no_record_is_handled_twice(
     seen = Seen()
 
     def worker() -> Parallel[bytes | None, bytes | None]:
-        @parallel(topic, group_id=group, concurrency=8, heartbeat_interval_ms=200)
+        @parallel(
+            topic,
+            group_id=group,
+            concurrency=8,
+            group_protocol=protocol,
+            heartbeat_interval_ms=200,
+        )
         async def handle(message: RawMessage) -> None:
             seen.begin(message)
             await asyncio.sleep(0.01)
@@ -404,15 +411,15 @@ from barnabas import parallel
 handle.run(bootstrap_servers={servers!r})
 print("ended", flush=True)
 """
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        assert [process.stdout.readline() for _ in range(3)] == ["0\n", "1\n", "2\n"]
-        process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=DEADLINE_S)
-    finally:
-        process.kill()
-        process.wait()
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert [process.stdout.readline() for _ in range(3)] == ["0\n", "1\n", "2\n"]
+            process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()
     assert (process.returncode, out) == (0, "ended\n")
     assert committed(servers, group, topic, 1) == {}
 

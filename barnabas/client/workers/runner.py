@@ -46,7 +46,7 @@ from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retr
 from barnabas.model.ids import TopicPartition
 
 _log = logging.getLogger("barnabas.workers")
-_POLL_S = 1.0
+_POLL_S = 0.25  # how soon a stop is seen
 _DRAIN_POLL_S = 0.05
 _END_S_MAX = 5.0
 _RECORDS_MAX = 500
@@ -147,28 +147,18 @@ class Runner:
             on_lost=self._lost,
         )
         try:
-            stopped = self._loop.create_task(self._stop.wait())
             try:
                 while not self._stop.is_set():
-                    await self._poll(stopped)
-            finally:
-                stopped.cancel()
+                    await self._poll()
+            except KafkaError as problem:
+                self._fail(problem)  # what was handled can still be committed
             await self._drain()
             await self._consumer.close()
         finally:
             await self._end()
 
-    async def _poll(self, stopped: "asyncio.Task[Any]") -> None:
-        poll = self._loop.create_task(self._consumer.getmany(_RECORDS_MAX, _POLL_S))
-        await asyncio.wait((poll, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not poll.done():
-            poll.cancel()
-        try:
-            messages = await poll
-        except asyncio.CancelledError:
-            if self._stop.is_set():
-                return
-            raise
+    async def _poll(self) -> None:
+        messages = await self._consumer.getmany(_RECORDS_MAX, _POLL_S)
         now = self._now()
         for at, group in groupby(messages, key=_partition_of):
             self._do(self._window.fetched(at, group, now))
@@ -178,7 +168,12 @@ class Runner:
         self._do(self._window.revoke(self._window.partitions, self._now()))
         while self._window.partitions:
             self._consumer.pause()
-            await self._consumer.getmany(1, _DRAIN_POLL_S)
+            try:
+                await self._consumer.getmany(1, _DRAIN_POLL_S)
+            except KafkaError:
+                if self._failure is None:
+                    raise
+                await asyncio.sleep(_DRAIN_POLL_S)
 
     async def _end(self) -> None:
         """Whatever happened: no task, no thread, no connection is left behind."""
@@ -204,10 +199,22 @@ class Runner:
     ) -> None:
         if not partitions or self._stop.is_set():
             return
-        committed = await consumer.committed(*partitions)
+        committed = await self._committed(consumer, partitions)
         for at in partitions:
             place = committed.get(at, Committed(-1))
             self._do(self._window.given(at, place.offset, place.metadata, self._now()))
+
+    async def _committed(
+        self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, Committed]:
+        """An outage must not end a worker that waits through all others."""
+        while True:
+            try:
+                return await consumer.committed(*partitions)
+            except Retriable as problem:
+                if self._stop.is_set():
+                    raise
+                _log.warning("where the group left off is not known yet: %s", problem)
 
     async def _revoked(
         self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition], cause: Cause
