@@ -41,7 +41,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 LOAD_BYTES = 1 << 20
 LOAD_SLICE_S = 0.004
 LOAD_WAIT_S_MAX = 0.5
-# Before the first generation or target of a group: members that start together come within moments. A member
+# Before the first generation of a group: members that start together come within moments. A member
 # that was alone in a generation hears of the others only at its next heartbeat, seconds later.
 LULL_MS = 100
 
