@@ -7,6 +7,7 @@ Why not the last two commits: a client commits in bursts, every five seconds by 
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from barnabas.broker.topic import Topics
@@ -42,14 +43,16 @@ class Pace:
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
 
     def sample(self, groups: Iterable[tuple[str, Offsets]], now: Now) -> None:
+        places = (
+            (group, topic, partition, value.offset)
+            for group, offsets in groups
+            for topic, partition, value in offsets.of_group(group)
+        )
         found: dict[Place, tuple[int, int]] = {}
-        for group, offsets in groups:
-            for topic, partition, value in offsets.of_group(group):
-                end = end_offset(self._topics, topic, partition)
-                if end is not None:
-                    found[group, topic, partition] = (value.offset, end)
-                if len(found) >= PARTITIONS_MAX:
-                    break
+        for group, topic, partition, committed in islice(places, PARTITIONS_MAX):
+            end = end_offset(self._topics, topic, partition)
+            if end is not None:
+                found[group, topic, partition] = (committed, end)
         self._samples.append(Sample(now.ms, found))
 
     def of(self, place: Place, committed: int, end: int, now: Now) -> Rate | None:

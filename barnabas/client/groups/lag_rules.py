@@ -63,17 +63,16 @@ def out_of_range(report: GroupReport) -> Iterator[Finding]:
 
 def uneven(report: GroupReport) -> Iterator[Finding]:
     """One partition, or one member, has nearly all the lag."""
-    lagging = [p for p in report.partitions if p.lag]
-    total = report.lag
-    if not report.members or total < LAG_MIN or len(report.partitions) < 2 or any(stuck(report)):
+    lagging = [p for p in report.owned if p.lag]
+    total = sum(p.lag or 0 for p in lagging)
+    if total < LAG_MIN or len(report.owned) < 2 or any(stuck(report)):
         return
     worst = max(lagging, key=lambda p: p.lag or 0)
     by_owner: dict[str, int] = {}
     for partition in lagging:
         if partition.owner is not None:
-            owned = by_owner.get(partition.owner, 0)
-            by_owner[partition.owner] = owned + (partition.lag or 0)
-    top_owner = max(by_owner, key=by_owner.__getitem__, default=None)
+            by_owner[partition.owner] = by_owner.get(partition.owner, 0) + (partition.lag or 0)
+    top_owner = max(by_owner, key=by_owner.__getitem__)
     if (worst.lag or 0) >= SHARE * total and _is_hot(report, worst):
         yield problem(
             "hot-partition",
@@ -85,8 +84,7 @@ def uneven(report: GroupReport) -> Iterator[Finding]:
             " '%k\\n'`. More members do not help one partition",
         )
     elif (
-        top_owner is not None
-        and len(report.members) > 1
+        len(report.members) > 1
         and by_owner[top_owner] >= SHARE * total
         and _has_fair_share(report, top_owner)
         and not _just_taken_over(report, worst)
@@ -113,8 +111,8 @@ def _is_hot(report: GroupReport, partition: PartitionReport) -> bool:
 def _has_fair_share(report: GroupReport, owner: str) -> bool:
     """Others, with as much to read, keep up."""
     weights = _weights(report)
-    of = sum(weights[p.at] for p in report.partitions if p.owner == owner)
-    owners = {p.owner for p in report.partitions if p.owner is not None}
+    of = sum(weights[p.at] for p in report.owned if p.owner == owner)
+    owners = {p.owner for p in report.owned}
     return of <= HOT * sum(weights.values()) / max(1, len(owners))
 
 
@@ -129,9 +127,9 @@ def _just_taken_over(report: GroupReport, partition: PartitionReport) -> bool:
 
 def _weights(report: GroupReport) -> dict[TopicPartition, int]:
     """How much is written to each: of late, or else in all."""
-    if any(p.pace is not None and p.pace.produced for p in report.partitions):
-        return {p.at: 0 if p.pace is None else p.pace.produced for p in report.partitions}
-    return {p.at: p.end - p.start for p in report.partitions}
+    if any(p.pace is not None and p.pace.produced for p in report.owned):
+        return {p.at: 0 if p.pace is None else p.pace.produced for p in report.owned}
+    return {p.at: p.end - p.start for p in report.owned}
 
 
 def _share_of_records(report: GroupReport, partition: PartitionReport) -> str:
@@ -176,28 +174,44 @@ def _stands_still(partition: PartitionReport) -> bool:
     return ago is not None and ago >= STUCK_MS and waits
 
 
+def not_subscribed(report: GroupReport) -> Iterator[Finding]:
+    """Offsets of a topic that no member wants any more."""
+    wanted = {topic for member in report.members for topic in member.topics}
+    if report.state != "Stable" or not wanted or any(topic.startswith("/") for topic in wanted):
+        return
+    left = [p for p in report.partitions if p.lag and p.at.topic not in wanted]
+    if left:
+        topics = dict.fromkeys(p.at.topic for p in left)
+        yield warning(
+            "not-subscribed",
+            f"no member subscribes to {listed(topics)}, where the group has"
+            f" {count(sum(p.lag or 0 for p in left), 'record')} unread",
+            "subscribe to it again, or leave it: what is committed there is forgotten after"
+            " offsets.retention.minutes",
+        )
+
+
 def falling_behind(report: GroupReport) -> Iterator[Finding]:
     """More comes in than is read, everywhere: no rule about one of them says it better."""
-    if not report.members or report.lag < LAG_MIN:
+    lag = sum(p.lag or 0 for p in report.owned)
+    if lag < LAG_MIN or any(stuck(report)) or any(uneven(report)):
         return
-    if any(stuck(report)) or any(uneven(report)):
-        return
-    paced = [p.pace for p in report.partitions if p.pace is not None and p.pace.ms >= PACE_MS_MIN]
+    paced = [p.pace for p in report.owned if p.pace is not None and p.pace.ms >= PACE_MS_MIN]
     read = sum(pace.consumed * 1_000 / pace.ms for pace in paced)
     written = sum(pace.produced * 1_000 / pace.ms for pace in paced)
     long_enough = max((pace.ms for pace in paced), default=0) >= STUCK_MS // 3
     if not long_enough or read >= written * 0.95:
         return
-    partitions = len(report.partitions)
+    partitions = len(report.owned)
     more = "add members" if len(report.members) < partitions else "add partitions, then members"
     yield problem(
         "falling-behind",
         f"{per_second(round(written * 10), 10_000)} come in, {per_second(round(read * 10), 10_000)}"
-        f" are read: the lag of {count(report.lag, 'record')} grows",
+        f" are read: the lag of {count(lag, 'record')} grows",
         f"{more} (there are {len(report.members)} members on {partitions} partitions), or make the"
         " work on a record quicker; larger fetches (max.partition.fetch.bytes, fetch.min.bytes)"
         " help where the network is the limit",
     )
 
 
-RULES = (out_of_range, stuck, uneven, falling_behind)
+RULES = (out_of_range, stuck, uneven, falling_behind, not_subscribed)

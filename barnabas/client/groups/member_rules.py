@@ -248,12 +248,15 @@ def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[Finding]
 
 def idle_members(report: GroupReport) -> Iterator[Finding]:
     idle = [member for member in report.members if not member.owned]
-    partitions = sum(report.topic_partitions.values())
+    topics = {topic for member in report.members for topic in member.topics}
+    topics |= {partition.at.topic for partition in report.owned}
+    partitions = sum(report.topic_partitions.get(topic, 0) for topic in topics)
     if report.state != STABLE or not idle or not 0 < partitions < len(report.members):
         return
     yield warning(
         "idle-members",
-        f"{len(idle)} of {len(report.members)} members have nothing to do: a partition has one"
+        f"{len(idle)} of {len(report.members)} members {'has' if len(idle) == 1 else 'have'}"
+        f" nothing to do: a partition has one"
         f" reader, and there are {count(partitions, 'partition')}",
         "add partitions (barnabas topic add-partitions), or run fewer members. Where order within"
         " a key is enough, one member can work on many records of a partition at once",

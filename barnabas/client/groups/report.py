@@ -117,6 +117,11 @@ class GroupReport:
         return max((partition.lag or 0 for partition in self.partitions), default=0)
 
     @property
+    def owned(self) -> tuple[PartitionReport, ...]:
+        """The partitions that a member has now."""
+        return tuple(partition for partition in self.partitions if partition.owner is not None)
+
+    @property
     def unread_ms(self) -> int:
         """Age of the oldest unread record."""
         return max((partition.unread_ms or 0 for partition in self.partitions), default=0)

@@ -290,6 +290,31 @@ SICK: list[tuple[str, GroupReport, str]] = [
         "only t-0 since 40 s, while 100 records wait; c1 is a member",
     ),
     (
+        "not-subscribed",
+        replace(
+            HEALTHY,
+            partitions=(
+                *HEALTHY.partitions,
+                PartitionReport(TopicPartition("old", 0), 0, 0, 5_000),
+            ),
+            topic_partitions={"t": 4, "old": 1},
+        ),
+        "no member subscribes to old, where the group has 5,000 records unread",
+    ),
+    (
+        "idle-members",
+        replace(
+            HEALTHY,
+            members=(member("c1", 0), member("c2", 1), member("c3")),
+            partitions=(
+                *HEALTHY.partitions[:2],
+                PartitionReport(TopicPartition("old", 0), 0, 0, 0),
+            ),
+            topic_partitions={"t": 2, "old": 50},
+        ),
+        "1 of 3 members have nothing to do",
+    ),
+    (
         "falling-behind",
         lagging(500, 500, 500, 500, pace=Pace(60_000, 300, 600)),
         "40/s come in, 20/s are read",
