@@ -34,8 +34,8 @@ from barnabas.wire.records import iter_batches
 if TYPE_CHECKING:
     import pyarrow
 
-ROWS_MAX = 64 * 1024  # of one Arrow batch
-BYTES_MAX = 8 * 1024 * 1024
+ROWS_MAX = 16 * 1024  # of one Arrow batch, which is then read while it is still in the caches
+BYTES_MAX = 4 * 1024 * 1024
 _FETCH_BYTES = 4 * 1024 * 1024
 _BY_NAME_MAX = 12  # the last version of Fetch that names topics
 _WAIT_MS = 500
