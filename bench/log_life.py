@@ -3,6 +3,7 @@
 In: settings. Out: tables. Both brokers get the very same files, made beforehand.
 """
 
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -181,7 +182,7 @@ def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, flo
         sample["MB of memory, the worker"] = peak_mb[0]
     else:
         sample["MB of memory, the broker"] = side.rss_mb()
-    quiet = max(_produce(side) for _ in range(3))
+    quiet = statistics.median(_produce(side) for _ in range(5))
     stop = threading.Event()
     rates: list[float] = []
     thread = threading.Thread(target=lambda: _keep_producing(side, stop, rates))

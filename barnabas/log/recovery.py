@@ -10,6 +10,7 @@ checked; what lies before was synced, indexes included.
 from typing import NamedTuple
 from uuid import UUID
 
+from barnabas.log.checking import check_segment
 from barnabas.log.checkpoints import (
     PARTITION_METADATA,
     CorruptCheckpoint,
@@ -20,14 +21,12 @@ from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.findings import Finding
-from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.jobs import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from barnabas.log.log import Log, LogParts
+from barnabas.log.names import Names, sort_names
 from barnabas.log.producers import ProducerStates
-from barnabas.log.rebuild import IndexBuilder
-from barnabas.log.scan import checked_batches, headers
+from barnabas.log.scan import headers
 from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from barnabas.log.snapshots import Snapshots
 from barnabas.log.swaps import finish_swaps
 from barnabas.log.warm import WarmSegments
@@ -36,7 +35,6 @@ from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.model.ports import Disk
 
 UNKNOWN = -1
-_OFFSET_DIGITS = 20
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 
 
@@ -50,16 +48,6 @@ class Checkpoints(NamedTuple):
     start_offset: int = 0
     high_watermark: int = 0
     cleaned_to: int = 0
-
-
-class _Names(NamedTuple):
-    """The files of a partition directory, by kind."""
-
-    logs: list[int]
-    offset_indexes: list[int]
-    time_indexes: list[int]
-    snapshots: list[int]
-    others: list[str]
 
 
 def create_log(
@@ -135,10 +123,10 @@ class _Opening:
         self.topic_id = NO_TOPIC_ID
 
     def run(self) -> LogParts:
-        names = _sort_names(self._disk.list(self._path))
+        names = sort_names(self._disk.list(self._path))
         if any(name.endswith(SWAP_SUFFIX) for name in names.others):
             finish_swaps(self._disk, self._path, names.logs, names.others, self._findings)
-            names = _sort_names(self._disk.list(self._path))
+            names = sort_names(self._disk.list(self._path))
         self._remove_leftovers(names)
         epochs = self._read_epochs(names)
         newest_epoch = epochs.latest
@@ -217,7 +205,7 @@ class _Opening:
     def _find(self, path: str, what: str, action: str) -> None:
         self._findings.append(Finding(path, what, action))
 
-    def _remove_leftovers(self, names: _Names) -> None:
+    def _remove_leftovers(self, names: Names) -> None:
         for name in names.others:
             if name.endswith(_LEFTOVERS):
                 self._disk.remove(f"{self._path}/{name}")
@@ -232,7 +220,7 @@ class _Opening:
                     self._disk.remove(path)
                     self._find(path, "an index without its log file", "removed")
 
-    def _read_epochs(self, names: _Names) -> LeaderEpochs:
+    def _read_epochs(self, names: Names) -> LeaderEpochs:
         if EPOCHS_FILE not in names.others:
             return LeaderEpochs([])
         path = f"{self._path}/{EPOCHS_FILE}"
@@ -242,7 +230,7 @@ class _Opening:
             self._find(path, str(error), "ignored, epochs come from the batches checked")
             return LeaderEpochs([])
 
-    def _read_topic_id(self, names: _Names) -> None:
+    def _read_topic_id(self, names: Names) -> None:
         if PARTITION_METADATA not in names.others:
             return
         path = f"{self._path}/{PARTITION_METADATA}"
@@ -251,7 +239,7 @@ class _Opening:
         except CorruptCheckpoint as error:
             self._find(path, str(error), "ignored, the topic id is unknown here")
 
-    def _open_segments(self, names: _Names) -> None:
+    def _open_segments(self, names: Names) -> None:
         disk, path = self._disk, self._path
         last = len(names.logs) - 1
         for number, base in enumerate(names.logs):
@@ -398,38 +386,11 @@ class _Opening:
         self, segment: Segment, states: ProducerStates, epochs: LeaderEpochs
     ) -> bool:
         """Walk one segment; True if all of it was sound."""
-        builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
-        expected = segment.base_offset
-        good, problem = 0, ""
-        holes_to = self._holes_to
-        for position, header, bad in checked_batches(segment.file(), segment.size):
-            problem = bad
-            if header is not None:
-                base = header.base_offset
-                if base < expected or base > max(expected, holes_to):
-                    problem = f"batch starts at offset {base}, {expected} expected"
-                elif header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
-                    problem = f"offset {header.last_offset} is too far from the segment's base"
-            if problem or header is None:
-                break
-            builder.add(position, header)
-            epochs.begin(header.leader_epoch, header.base_offset)
-            states.replay(header)
-            expected = header.last_offset + 1
-            good = position + header.size
-        if problem:
-            self._find(
-                segment.path,
-                f"at position {good} of {segment.size}: {problem}",
-                f"cut to {good} bytes, the log ends at {expected}",
-            )
-            segment.file().truncate(good)
-            segment.file().sync()  # or the next power loss may bring back what was cut
-            segment.size = good
-        segment.adopt_indexes(builder)
-        segment.next_offset = expected
-        segment.close()
-        return not problem
+        interval = self._config.index_interval_bytes
+        cut = check_segment(segment, self._holes_to, interval, states, epochs)
+        if cut is not None:
+            self._findings.append(cut)
+        return cut is None
 
     # --- producers -----------------------------------------------------------------------------
 
@@ -465,21 +426,3 @@ class _Opening:
         for offset in snapshots.offsets[:-1]:
             if offset not in bases:
                 snapshots.remove(offset)
-
-
-def _sort_names(names: list[str]) -> _Names:
-    sorted_names = _Names([], [], [], [], [])
-    kinds = {
-        LOG_SUFFIX: sorted_names.logs,
-        INDEX_SUFFIX: sorted_names.offset_indexes,
-        TIME_INDEX_SUFFIX: sorted_names.time_indexes,
-        SNAPSHOT_SUFFIX: sorted_names.snapshots,
-    }
-    for name in names:
-        offset, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
-        kind = kinds.get(suffix)
-        if kind is not None and offset.isascii() and offset.isdigit():
-            kind.append(int(offset))
-        else:
-            sorted_names.others.append(name)
-    return sorted_names

@@ -3,9 +3,10 @@
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -67,11 +68,13 @@ class Writer:
                 self.topic,
                 key=key,
                 value=value,
-                on_delivery=lambda error, _, key=key, value=value: self._told(error, key, value),
+                on_delivery=partial(self._told, key, value),
             )
             self.producer.poll(0)
 
-    def _told(self, error: KafkaError | None, key: str, value: str | None) -> None:
+    def _told(
+        self, key: str, value: str | None, error: KafkaError | None, _message: Message
+    ) -> None:
         if error is None:
             self.last[key] = value
 

@@ -1,0 +1,36 @@
+"""The files of a partition's directory by kind, from their names alone."""
+
+from typing import NamedTuple
+
+from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
+
+_OFFSET_DIGITS = 20
+
+
+class Names(NamedTuple):
+    """The files of a partition directory, by kind."""
+
+    logs: list[int]
+    offset_indexes: list[int]
+    time_indexes: list[int]
+    snapshots: list[int]
+    others: list[str]
+
+
+def sort_names(names: list[str]) -> Names:
+    sorted_names = Names([], [], [], [], [])
+    kinds = {
+        LOG_SUFFIX: sorted_names.logs,
+        INDEX_SUFFIX: sorted_names.offset_indexes,
+        TIME_INDEX_SUFFIX: sorted_names.time_indexes,
+        SNAPSHOT_SUFFIX: sorted_names.snapshots,
+    }
+    for name in names:
+        offset, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
+        kind = kinds.get(suffix)
+        if kind is not None and offset.isascii() and offset.isdigit():
+            kind.append(int(offset))
+        else:
+            sorted_names.others.append(name)
+    return sorted_names
