@@ -120,4 +120,5 @@ cdef class Accumulator:
 cdef class Intake:
     cdef readonly Accumulator _accumulator
     cdef object _prepare
+    cdef readonly object _lock
     cdef public bint _closed

@@ -506,9 +506,11 @@ class Intake:
         self,
         accumulator: Accumulator,
         prepare: Callable[..., tuple[Any, ...]] | None,
+        lock: Any = None,
     ) -> None:
         self._accumulator = accumulator
         self._prepare = prepare
+        self._lock = lock  # where threads share a producer
         self._closed = False
 
     def send_nowait(
@@ -538,7 +540,10 @@ class Intake:
             key = key.encode()
         if type(headers) is not tuple:
             headers = tuple(headers.items() if hasattr(headers, "items") else headers)
-        return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
+        if self._lock is None:
+            return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
+        with self._lock:
+            return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
 
 
 def closed() -> KafkaError:

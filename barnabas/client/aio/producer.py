@@ -82,6 +82,7 @@ class Producer(Intake):
         self._request_timeout_ms = config.request_timeout_ms
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduled = False
+        self._stopped = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: dict[object, asyncio.Task[None]] = {}
         self._down_until: dict[int, int] = {}
@@ -166,6 +167,7 @@ class Producer(Intake):
         try:
             await self.flush()
         finally:
+            self._stopped = True
             if self._timer is not None:
                 self._timer.cancel()
             for task in self._tasks.values():
@@ -226,7 +228,7 @@ class Producer(Intake):
     # --- what the loop calls ---
 
     def _wake(self) -> None:
-        if not self._scheduled:
+        if not self._scheduled and not self._stopped:
             if self._loop is None:
                 self._loop = asyncio.get_running_loop()
             self._scheduled = True
@@ -234,6 +236,8 @@ class Producer(Intake):
 
     def _pump(self) -> None:
         self._scheduled = False
+        if self._stopped:
+            return
         assert self._loop is not None
         now = time.monotonic_ns() // 1_000_000
         while requests := self._outbox.poll(now, self._ready):
@@ -309,11 +313,12 @@ class Producer(Intake):
             return
         task = asyncio.get_running_loop().create_task(flow)
         self._tasks[key] = task
-        task.add_done_callback(lambda _: self._ended(key))
+        task.add_done_callback(lambda done: self._ended(key, done))
 
-    def _ended(self, key: object) -> None:
+    def _ended(self, key: object, task: "asyncio.Task[None]") -> None:
         del self._tasks[key]
-        self._wake()
+        if not task.cancelled():  # else the loop is about to end, and wants no more tasks
+            self._wake()
 
     async def _refresh(self) -> None:
         try:

@@ -90,11 +90,13 @@ class Producer(Intake):
             partitioner=partitioner,
         )
         accumulator.waiting = self._wait
-        super().__init__(accumulator, preparation(key_serializer, value_serializer, interceptors))
+        lock = threading.RLock()
+        super().__init__(
+            accumulator, preparation(key_serializer, value_serializer, interceptors), lock
+        )
         self._outbox = Outbox(accumulator, rules, random.random)
         self._request_timeout_ms = config.request_timeout_ms
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = threading.Condition(lock)
         self._thread: threading.Thread | None = None
         self._asleep = False
         self._stopping = False
@@ -114,34 +116,6 @@ class Producer(Intake):
                 raise
 
     # --- what users call ---
-
-    def send_nowait(
-        self,
-        topic: str,
-        value: Any = None,
-        *,
-        key: Any = None,
-        headers: Any = (),
-        partition: int | None = None,
-        timestamp: int | None = None,
-        callback: Callback | None = None,
-    ) -> Delivery:
-        """Add a record and go on; BufferFull if there is no room for it.
-
-        `callback(metadata, error)` is called once, on the sender's thread, with one of the two
-        and None.
-        """
-        with self._lock:
-            return Intake.send_nowait(
-                self,
-                topic,
-                value,
-                key=key,
-                headers=headers,
-                partition=partition,
-                timestamp=timestamp,
-                callback=callback,
-            )
 
     def send(
         self,
