@@ -384,11 +384,18 @@ def _failed(problem: str, error: OSError | KafkaError) -> Failed:
     return Failed(Code.KAFKA_STORAGE_ERROR, f"{problem}: {reason}")
 
 
+def _segment_ms(config: TopicConfig) -> int:
+    """What is to be compacted in time must leave the active segment in time."""
+    if "compact" in config.cleanup_policy:
+        return min(config.segment_ms, config.max_compaction_lag_ms)
+    return config.segment_ms
+
+
 def log_config(config: TopicConfig, broker: "Broker") -> LogConfig:
     """What a log needs to know of its topic's configuration."""
     return LogConfig(
         segment_bytes=config.segment_bytes,
-        segment_ms=config.segment_ms,
+        segment_ms=_segment_ms(config),
         segment_jitter_ms=config.segment_jitter_ms,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,

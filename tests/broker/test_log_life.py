@@ -112,6 +112,15 @@ async def test_a_dirty_log_is_compacted_by_the_worker_which_then_ends(tmp_path: 
         assert contents(log_of(running, "t")) == before
 
 
+async def test_max_compaction_lag_closes_segments_in_time(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, {"log.cleaner.enable": "false"}) as running:
+        lag = {"max.compaction.lag.ms": "5000"}
+        await running.create("kept", configs=lag)
+        await running.create("compacted", configs={**lag, "cleanup.policy": "compact"})
+        assert log_of(running, "kept").config.segment_ms > 5000
+        assert log_of(running, "compacted").config.segment_ms == 5000
+
+
 async def test_a_worker_that_is_killed_costs_a_pass_and_nothing_else(tmp_path: Path) -> None:
     slow = {**QUICK, "log.cleaner.io.max.bytes.per.second": "1000"}
     async with running_broker(tmp_path, slow) as running:
