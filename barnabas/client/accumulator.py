@@ -378,7 +378,7 @@ class Accumulator:
 
     def _another(self, slot: Slot) -> Queue:
         """The next partition for records without keys, one with a leader if there is any."""
-        choices = slot.available or slot.queues
+        choices = slot.available or slot.queues[: slot.count]
         queue = choices[int(self._chance() * len(choices)) % len(choices)]
         slot.sticky = queue
         slot.sticky_left = STICKY_SIZE
@@ -417,12 +417,15 @@ class Accumulator:
         slot = self._slots.get(topic)
         if slot is None:
             slot = self._slots[topic] = Slot(topic)
-        for number in range(slot.count, len(leaders)):
+        for number in range(len(slot.queues), len(leaders)):
             slot.queues.append(Queue(topic, number))
-        slot.count = max(slot.count, len(leaders))
+        # Fewer than before: the topic is another of the same name.
+        slot.count = len(leaders)
         for queue in slot.queues:
             queue.leader = leaders.get(queue.partition, -1)
         slot.available = [queue for queue in slot.queues if queue.leader >= 0]
+        if slot.sticky is not None and slot.sticky.leader < 0:
+            slot.sticky = None
         if slot.count and topic in self.unknown:
             self._out_of_limbo(slot)
 

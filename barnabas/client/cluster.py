@@ -107,6 +107,10 @@ class Cluster:
         check(response.error_code, about="metadata")
         return View(response)
 
+    def watch(self, topics: Iterable[str]) -> None:
+        """Have them in the next pictures."""
+        self._topics.update(dict.fromkeys(topics))
+
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Leave them out of the next pictures."""
         for name in topics:

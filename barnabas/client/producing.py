@@ -180,5 +180,5 @@ async def producer_identity(cluster: Cluster) -> tuple[int, int]:
 
 async def picture(cluster: Cluster, topics: Sequence[str]) -> View:
     """Of these topics, which the broker may create for the asking."""
-    await cluster.view(topics)
+    cluster.watch(topics)
     return await cluster.refresh(create=cluster.config.allow_auto_create_topics)

@@ -127,6 +127,19 @@ def test_records_without_keys_stay_for_a_while_and_go_where_a_leader_is(module: 
 
 
 @flavours
+def test_a_topic_that_came_back_with_fewer_partitions_uses_those(module: Any) -> None:
+    accumulator = known(module, 3)
+    for _ in range(50):
+        add(accumulator, bytes(1_000))
+    accumulator.topic_known("t", {0: 1})
+    before = {queue: len(queue.waiting) for queue in accumulator.queues()}
+    for key in (None, b"a", b"b", b"c"):
+        add(accumulator, bytes(1_000), key=key)
+    after = {queue: len(queue.waiting) for queue in accumulator.queues()}
+    assert [after[queue] - before[queue] for queue in after] == [4, 0, 0]
+
+
+@flavours
 def test_ones_own_partitioner_is_asked_and_checked(module: Any) -> None:
     accumulator = known(module, partitioner=lambda topic, key, value, count: int(value))
     add(accumulator, b"2")
