@@ -147,14 +147,15 @@ class _Writer:
             self.sized(kind, target)
         return target
 
-    def nested(self, kind: Kind, target: str) -> str:
+    def nested(self, kind: Kind, target: str, *, null: int = -1) -> str:
+        """`null`: what stands for nothing, another byte in tagged fields than elsewhere."""
         assert kind.struct is not None
         source = self.source
         if not kind.nullable:
             return self.struct(kind.struct)
         self.read("b", target)
         self.flush()
-        source.line(f"if {target} == -1: {target} = None")
+        source.line(f"if {target} == {null}: {target} = None")
         source.line(f"elif {target} != 1: raise ValueError('neither null nor there')")
         source.line("else:")
         source.depth += 1
@@ -267,7 +268,10 @@ class _Writer:
             source.line(f"{word} {tag} == {field.tag}:")
             source.path[-1] = field.name
             source.depth += 1
-            made = self.value(field.kind, field.name)
+            if field.kind.shape == "struct":
+                made = self.nested(field.kind, source.variable("v"), null=0)
+            else:
+                made = self.value(field.kind, field.name)
             self.flush()
             source.line(f"{values[field.name]} = {made}")
             source.line(f"if p != {limit}: raise ValueError(f'is not {{{size}}} bytes long')")

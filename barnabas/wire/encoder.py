@@ -151,7 +151,8 @@ class _Writer:
             self.write_length(kind, n)
             source.line(f"if {data}: {self.w}({data})")
 
-    def nested(self, kind: Kind, value: str) -> None:
+    def nested(self, kind: Kind, value: str, *, null: bytes = b"\xff") -> None:
+        """`null`: what stands for nothing, another byte in tagged fields than elsewhere."""
         assert kind.struct is not None
         source = self.source
         holder = source.variable("s")
@@ -161,7 +162,7 @@ class _Writer:
             return
         self.flush()
         source.line(f"{holder} = {value}")
-        source.line(f"if {holder} is None: {self.w}(b'\\xff')")
+        source.line(f"if {holder} is None: {self.w}({null!r})")
         source.line("else:")
         source.depth += 1
         self.write("b", "1")
@@ -247,7 +248,10 @@ class _Writer:
             source.line(f"if {flag}:")
             source.depth += 1
             source.line(f"{pieces} = []; {self.w} = {pieces}.append")
-            self.value(field.kind, f"{holder}.{field.name}")
+            if field.kind.shape == "struct":
+                self.nested(field.kind, f"{holder}.{field.name}", null=b"\0")
+            else:
+                self.value(field.kind, f"{holder}.{field.name}")
             self.flush()
             source.line(f"{pieces} = b''.join({pieces})")
             source.line(f"{outer}({uvarint(field.tag or 0)!r} + uvarint(len({pieces})))")

@@ -107,13 +107,11 @@ class ConsumerMember:
 
     def told_by(self, value: MemberValue) -> "ConsumerMember":
         classic = None
-        if value.classic_member_metadata is not None:
+        told = value.classic_member_metadata
+        if told is not None and told.supported_protocols:
             classic = ClassicSide(
-                value.classic_member_metadata.session_timeout_ms,
-                tuple(
-                    (protocol.name, bytes(protocol.metadata))
-                    for protocol in value.classic_member_metadata.supported_protocols
-                ),
+                told.session_timeout_ms,
+                tuple((each.name, bytes(each.metadata)) for each in told.supported_protocols),
             )
         return replace(
             self,

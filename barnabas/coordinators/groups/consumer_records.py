@@ -87,7 +87,12 @@ class MemberValue(Message):
     subscribed_topic_regex: str | None = None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: str | None = None
-    classic_member_metadata: ClassicMetadata | None = tagged(0, since=0, default=None)
+    # Where it is left out, Kafka reads an empty one, not none.
+    classic_member_metadata: ClassicMetadata | None = tagged(
+        0,
+        since=0,
+        default=ClassicMetadata(session_timeout_ms=0, supported_protocols=[]),
+    )
 
 
 @message(versions="0", flexible="0+")
