@@ -17,7 +17,7 @@ from barnabas.client.message import K, Message, RawMessage, V
 from barnabas.client.net import Answer
 from barnabas.client.places import EARLIEST, LATEST, Committed, fetch_committed, reset_of
 from barnabas.client.progress import UNKNOWN, Place
-from barnabas.client.reader import Reader
+from barnabas.client.reader import Reader, closed
 from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
@@ -74,9 +74,11 @@ class Messages(Generic[K, V]):
         self._count_max = config.max_poll_records
         self._batch: list[RawMessage] = []  # of the iteration
         self._next = 0
+        self._taken = 1  # how many of it are in the reader's hands
         self._in_hand: dict[TopicPartition, Place] = {}  # positions before the last batch
         self._auto_commit = config.enable_auto_commit and bool(self._group_id)
         self._commits = Commits(cluster, self._commits_as, self._told_commit)
+        self._polling = False
         self._closed = False
 
     def stands_for(self, owner: object, *, owns_cluster: bool = True) -> None:
@@ -111,7 +113,7 @@ class Messages(Generic[K, V]):
         if not batch:
             raise StopAsyncIteration  # nothing is left to read, ever
         self._batch = batch
-        self._next = 1
+        self._next = self._taken = 1
         return cast("Message[K, V]", batch[0])
 
     # --- messages ---
@@ -125,9 +127,14 @@ class Messages(Generic[K, V]):
 
         Waits for the first of them: for ever, or `timeout` seconds, then the list is empty.
         """
-        self._put_back()
-        deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
         count = self._count_max if max_records is None else max(1, max_records)
+        if self._next < len(self._batch):  # of an iteration that was left
+            batch = self._batch[self._next : self._next + count]
+            self._next += len(batch)
+            self._taken = len(batch)
+            return cast("list[Message[K, V]]", batch)
+        self._batch, self._next = [], 0
+        deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
         batch = await self._poll(count, deadline)
         return cast("list[Message[K, V]]", batch)
 
@@ -145,7 +152,19 @@ class Messages(Generic[K, V]):
 
     async def _poll(self, count_max: int, deadline: int | None) -> list[RawMessage]:
         if self._closed:
-            raise InvalidRequest(Code.INVALID_REQUEST, "the consumer is closed")
+            raise closed()
+        if self._polling:
+            raise InvalidRequest(
+                Code.INVALID_REQUEST,
+                "this consumer is being asked for messages already: one task or thread at a time",
+            )
+        self._polling = True
+        try:
+            return await self._poll_alone(count_max, deadline)
+        finally:
+            self._polling = False
+
+    async def _poll_alone(self, count_max: int, deadline: int | None) -> list[RawMessage]:
         while True:
             self._in_hand = {}
             await self._commits.gather()
@@ -194,23 +213,26 @@ class Messages(Generic[K, V]):
             messages = one.on_consume(messages)
         return messages
 
-    def _put_back(self) -> None:
-        """What the iteration has not handed out yet is not used."""
-        if self._next < len(self._batch):
-            rest = self._batch[self._next :]
-            self._batch, self._next = [], 0
-            if not self._plain:
-                rest = self._closed_again(rest)
-            self._reader.give_back(rest)
-
-    def _closed_again(self, rest: list[RawMessage]) -> list[RawMessage]:
-        """Deserialized messages are fetched anew, so that none is deserialized twice."""
-        for message in rest:
+    def _positions(self) -> dict[TopicPartition, Place]:
+        """Of the next message of each partition, where it is known."""
+        places = self._reader.positions()
+        for message in reversed(self._batch[self._next :]):  # not handed out yet
             at = TopicPartition(message.topic, message.partition)
-            one = self._reader.progress.get(at)
+            if at in places:
+                places[at] = Place(message.offset, message.leader_epoch)
+        return places
+
+    def _put_back(self) -> None:
+        """The reader gets back what the iteration has not handed out: places are to change."""
+        rest = self._batch[self._next :]
+        self._batch, self._next = [], 0
+        if self._plain:
+            self._reader.give_back(rest)
+            return
+        for message in reversed(rest):  # fetched anew, so that none is deserialized twice
+            one = self._reader.progress.get(TopicPartition(message.topic, message.partition))
             if one is not None and message.offset < one.offset:
                 one.seek(Place(message.offset, message.leader_epoch))
-        return []
 
     # --- places ---
 
@@ -220,11 +242,10 @@ class Messages(Generic[K, V]):
 
     async def position(self, at: At) -> int:
         """The offset of the next message that will be handed out."""
-        self._put_back()
         one = self._reader.progress[TopicPartition(*at)]
         if one.offset == UNKNOWN:
             await self._cluster.retrying(lambda: self._reader.find([one.at]))
-        return one.offset
+        return self._positions()[one.at].offset
 
     async def seek(self, at: At, offset: int, leader_epoch: int = -1) -> None:
         """Go on there; -1 is the end, -2 the beginning."""
@@ -304,11 +325,11 @@ class Messages(Generic[K, V]):
 
     def lag(self) -> dict[TopicPartition, int]:
         """Records between our position and the end, as far as fetches have told."""
-        self._put_back()
+        places = self._positions()
         return {
-            one.at: max(0, one.marks.high_watermark - one.offset)
+            one.at: max(0, one.marks.high_watermark - places[one.at].offset)
             for one in self._reader.progress
-            if one.marks is not None and one.offset != UNKNOWN
+            if one.marks is not None and one.at in places
         }
 
     def _those(self, partitions: Iterable[At]) -> list[TopicPartition]:
@@ -336,8 +357,7 @@ class Messages(Generic[K, V]):
         self, what: Message[Any, Any] | Offsets | None
     ) -> dict[TopicPartition, Committed]:
         if what is None:
-            self._put_back()
-            return as_offsets(self._reader.positions())
+            return as_offsets(self._positions())
         if isinstance(what, Mapping):
             return {
                 TopicPartition(*at): place if isinstance(place, Committed) else Committed(place)
@@ -359,7 +379,7 @@ class Messages(Generic[K, V]):
 
     async def _commit_last(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Before partitions go: what was used of them."""
-        places = {**self._reader.positions(), **self._in_hand}
+        places = {**self._positions(), **self._in_hand}
         if partitions is not None:
             places = {at: places[at] for at in partitions if at in places}
         if self._may_commit():
@@ -379,13 +399,12 @@ class Messages(Generic[K, V]):
     async def _close(self, *, failed: bool) -> None:
         if self._closed:
             return
-        if failed and self._next > 0:
-            self._next -= 1  # the message in hand was not used
-        iterating = bool(self._batch)
-        self._put_back()
-        if iterating or not failed:
+        if failed:
+            self._next = max(0, self._next - self._taken)  # what is in hand was not used
+        if self._batch or not failed:
             self._in_hand = {}
         self._closed = True
+        self._reader.end()
         try:
             if self._auto_commit and self._cluster.known is not None:
                 await self._commit_last()

@@ -16,7 +16,7 @@ from barnabas.client.message import RawMessage
 from barnabas.client.net import Answer
 from barnabas.client.places import LATEST, Reset, places_at
 from barnabas.client.progress import UNKNOWN, Place, Progress
-from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
+from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.fetch import FetchResponse
@@ -28,7 +28,7 @@ _log = logging.getLogger("barnabas.client")
 _WAIT_MS_MAX = 60_000
 _GLANCE_MS = 2  # how often others have their turn while messages are there
 _LATE_MS = 1_000
-_UNKNOWN_MS_MAX = 5_000
+_UNKNOWN_MS_MAX = 3_000
 
 Search = Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, Place]]]
 
@@ -64,6 +64,7 @@ class Reader:
         self._picture_at = cluster.net.now_ms()
         self._retry_at = 0
         self._glanced_at = 0
+        self._ended = False
         self._unknown_since = 0
         self._silent = False  # trouble that has been said
 
@@ -139,6 +140,8 @@ class Reader:
 
     async def _advance(self, now: int) -> None:
         """Take in what has come, and ask for more; only now and then let others have a turn."""
+        if self._ended:
+            raise closed()
         if now - self._glanced_at >= _GLANCE_MS:
             self._glanced_at = now
             await self.bell.wait(list(self._answers.values()), 0)
@@ -267,7 +270,8 @@ class Reader:
                 if not isinstance(problem, Retriable):
                     raise
                 continue
-            view = await self.cluster.view()
+            view = self.cluster.known
+            assert view is not None  # or nobody would have been asked
             self._settle(self._fetching.answered(broker, response, view, now))
 
     def _settle(self, outcome: Outcome) -> None:
@@ -293,6 +297,11 @@ class Reader:
                 _log.warning("%s: the log was cut to %d, reading on there", at, place.offset)
                 one.seek(place)
 
+    def end(self) -> None:
+        """Whoever waits for messages hears that the consumer is closed."""
+        self._ended = True
+        self.bell.ring()
+
     async def close(self) -> None:
         """End what is under way; the cluster stays open."""
         for ask in self._fetching.farewells():
@@ -301,3 +310,7 @@ class Reader:
                 await connection.call(ask.request, FetchResponse, timeout_ms=_LATE_MS)
             except KafkaError:
                 pass  # the broker forgets the session by itself
+
+
+def closed() -> InvalidRequest:
+    return InvalidRequest(Code.INVALID_REQUEST, "the consumer is closed")

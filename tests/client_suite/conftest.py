@@ -20,6 +20,7 @@ _numbers = itertools.count()
 # Groups form at once, and internal topics do not need three brokers.
 OPTIONS = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
 }

@@ -16,6 +16,7 @@ import barnabas.sync
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from tests.client_suite.conftest import Served
 from tests.client_suite.test_partition_consumer import filled, take, values
+from tests.process import BrokerProcess
 
 PROTOCOLS = ("classic", "consumer")
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -52,6 +53,11 @@ def member(served: Served, topic: Any, group: str, heard: Heard | None = None, *
         on_lost=heard.lost,
         **options,
     )
+
+
+def shortest_session_ms(served: Served) -> int:
+    """That the broker accepts: of Kafka's, with the default."""
+    return 1_500 if isinstance(served, BrokerProcess) else 6_000
 
 
 async def until(members: list[Any], shares: list[int]) -> None:
@@ -329,18 +335,19 @@ def test_a_blocking_member_lives_while_its_reader_works(
     """Longer than its session would last without heartbeats."""
     asyncio.run(filled(served, topic, {0: 2}))
     heard = Heard()
+    session_ms = shortest_session_ms(served)
     with barnabas.sync.Consumer(
         topic,
         bootstrap_servers=served.bootstrap_servers,
         group_id=group,
         auto_offset_reset="earliest",
-        session_timeout_ms=6_000,
+        session_timeout_ms=session_ms,
         heartbeat_interval_ms=300,
         on_lost=heard.lost,
     ) as consumer:
         message = consumer.getone(timeout=30)
         generation = consumer.generation
-        worked_until = time.monotonic() + 6.5
+        worked_until = time.monotonic() + session_ms / 1000 + 0.5
         while time.monotonic() < worked_until:
             time.sleep(0.1)  # the work
         consumer.commit(message)
@@ -352,10 +359,11 @@ async def test_the_share_of_a_member_that_was_killed_goes_to_the_others(
     served: Served, topic: str, group: str
 ) -> None:
     await filled(served, topic, {0: 50, 3: 50})
+    session_ms = shortest_session_ms(served)
     program = f"""
 import barnabas.sync
 with barnabas.sync.Consumer({topic!r}, bootstrap_servers={served.bootstrap_servers!r},
-    group_id={group!r}, auto_offset_reset="earliest", session_timeout_ms=6000,
+    group_id={group!r}, auto_offset_reset="earliest", session_timeout_ms={session_ms},
     heartbeat_interval_ms=200) as consumer:
     while True:
         if consumer.getmany(timeout=0.1):
@@ -367,7 +375,7 @@ with barnabas.sync.Consumer({topic!r}, bootstrap_servers={served.bootstrap_serve
     try:
         assert killed.stdout is not None
         assert await asyncio.to_thread(killed.stdout.readline) == b"reading\n"
-        survivor = member(served, topic, group, session_timeout_ms=6_000)
+        survivor = member(served, topic, group, session_timeout_ms=session_ms)
         await until([survivor], [2])
         killed.send_signal(signal.SIGKILL)
         await until([survivor], [4])
@@ -444,3 +452,23 @@ async def test_nobody_there_is_said_once_and_soon() -> None:
         await consumer.getmany()
     assert time.monotonic() - started < 5
     await consumer.close()
+
+
+async def test_callbacks_may_seek_and_may_fail(served: Served, topic: str, group: str) -> None:
+    await filled(served, topic, {0: 30})
+    calls = 0
+
+    async def assigned(consumer: Any, partitions: list[Any], cause: barnabas.Cause) -> None:
+        nonlocal calls
+        calls += 1
+        for at in partitions:
+            await consumer.seek(at, 25)
+        raise ZeroDivisionError
+
+    async with barnabas.Consumer(
+        topic, bootstrap_servers=served.bootstrap_servers, group_id=group, on_assigned=assigned
+    ) as consumer:
+        with pytest.raises(ZeroDivisionError):
+            await consumer.getmany()
+        assert values(await take(consumer, 5)) == [25, 26, 27, 28, 29]
+    assert calls == 1

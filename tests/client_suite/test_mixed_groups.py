@@ -8,13 +8,19 @@ import pytest
 
 from tests.client_suite.conftest import Served
 from tests.clients.groups.team import Team
+from tests.process import BrokerProcess
 
 PARTITIONS = 6
 REBALANCE_IN_PROGRESS = 27
 # Of which each comes once and goes once, after the four who are there from the beginning.
 VISITS = 8
+VISITS_ON_KAFKA = 2
 EAGER = ["barnabas", "confluent", "aiokafka", "java"]
 COOPERATIVE = ["barnabas", "confluent", "java"]
+
+
+def visits_on(served: Served) -> int:
+    return VISITS if isinstance(served, BrokerProcess) else VISITS_ON_KAFKA
 
 
 def rebalance(team: Team, libraries: list[str], strategy: str, visits: int) -> None:
@@ -56,16 +62,16 @@ def test_eager_members_of_four_libraries(
     java_client: object, served: Served, topic: str, strategy: str
 ) -> None:
     with Team(served.bootstrap_servers, topic, PARTITIONS) as team:
-        rebalance(team, EAGER, strategy, VISITS if strategy == "range" else 2)
+        rebalance(team, EAGER, strategy, visits_on(served) if strategy == "range" else 1)
 
 
 def test_cooperative_members_of_three_libraries(
     java_client: object, served: Served, topic: str
 ) -> None:
     with Team(served.bootstrap_servers, topic, PARTITIONS) as team:
-        rebalance(team, COOPERATIVE, "cooperative-sticky", VISITS)
+        rebalance(team, COOPERATIVE, "cooperative-sticky", visits_on(served))
 
 
 def test_members_of_the_new_protocol(java_client: object, served: Served, topic: str) -> None:
     with Team(served.bootstrap_servers, topic, PARTITIONS) as team:
-        rebalance(team, COOPERATIVE, "server-uniform", 4)
+        rebalance(team, COOPERATIVE, "server-uniform", 2)

@@ -284,3 +284,43 @@ def test_a_blocking_reader_does_the_same(served: Served, topic: str) -> None:
         assert consumer.position((topic, 0)) == 100
         with pytest.raises(TimeoutError):
             consumer.getone(timeout=0.05)
+
+
+async def test_ways_of_asking_may_be_mixed(served: Served, topic: str, group: str) -> None:
+    """And committing all that was handed out neither loses nor repeats a message."""
+    at = (topic, 0)
+    await filled(served, topic, {0: 30})
+    options = {"group_id": group, "value_deserializer": int}
+    async with reader_on(served, at, **options) as consumer:
+        seen: list[int] = []
+        async for message in consumer:
+            seen.append(message.value)
+            await consumer.commit()
+            if len(seen) == 5:
+                break
+        assert (await consumer.committed())[at].offset == 5
+        seen += [message.value for message in await consumer.getmany(3)]
+        seen.append((await consumer.getone()).value)
+        assert await consumer.position(at) == 9
+        consumer.pause(at)
+        assert await consumer.getmany(timeout=0.05) == []
+        consumer.resume(at)
+        async for message in consumer:
+            seen.append(message.value)
+            if len(seen) == 30:
+                break
+    assert seen == list(range(30))
+
+
+async def test_two_tasks_cannot_ask_at_once_and_a_close_ends_the_wait(
+    served: Served, topic: str
+) -> None:
+    await filled(served, topic, {0: 0})
+    consumer = reader_on(served, (topic, 0))
+    waiting = asyncio.ensure_future(consumer.getone())
+    await asyncio.sleep(0)
+    with pytest.raises(InvalidRequest, match="one task or thread at a time"):
+        await consumer.getmany(timeout=0.1)
+    await consumer.close()
+    with pytest.raises(InvalidRequest, match="the consumer is closed"):
+        await asyncio.wait_for(waiting, 10)
