@@ -61,7 +61,7 @@ def list_(ctx: click.Context, max_left: int | None, output: str) -> int:
     with open_cluster(ctx, _READ) as cluster:
         rows = [_summary(one) for one in run(DeadLetters(cluster).summaries())]
     columns = ["topic", "letters", "redriven", "left", "last_time", "last_cause"]
-    render(rows, columns, output)
+    render(_shown(ctx, rows, output), columns, output)
     if max_left is not None and any(row["left"] > max_left for row in rows):
         return exits.ASSERTION
     return exits.OK
@@ -108,10 +108,8 @@ def show(ctx: click.Context, /, topic: str, count: int | None, output: str, **op
     with open_cluster(ctx, _READ) as cluster:
         find_topic(Admin(cluster=cluster), topic)
         run(gather())
-    if output == "table" and "barnabas.jsonl" not in ctx.meta:
-        rows = [{name: _short(value) for name, value in row.items()} for row in rows]
     columns = ["at", "time", "group", "origin", "attempts", "cause", "key", "value", "redriven"]
-    render(rows, columns, output)
+    render(_shown(ctx, rows, output), columns, output)
 
 
 @command.command()
@@ -242,6 +240,13 @@ def _row(letter: "Letter") -> Row:
 def _text(value: bytes | None) -> str | None:
     """For people and JSON alike; `consume -J` gives the bytes as they are."""
     return None if value is None else value.decode(errors="backslashreplace")
+
+
+def _shown(ctx: click.Context, rows: list[Row], output: str) -> list[Row]:
+    """In a table: short, and nothing that a terminal would obey."""
+    if output != "table" or "barnabas.jsonl" in ctx.meta:
+        return rows
+    return [{name: _short(value) for name, value in row.items()} for row in rows]
 
 
 def _short(value: Any) -> Any:

@@ -19,7 +19,7 @@ from barnabas.client.message import RawMessage
 from barnabas.client.partition_consumer import PartitionConsumer
 from barnabas.client.workers import ledger
 from barnabas.client.workers.effects import Send
-from barnabas.client.workers.ledger import Ledger, Receipt
+from barnabas.client.workers.ledger import Ledger, Receipt, Source
 from barnabas.client.workers.letters import Trail, headers_of, own_headers, trail_in
 from barnabas.client.workers.post import Post
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
@@ -95,6 +95,7 @@ class DeadLetters:
         self._cluster = cluster
         self._admin = Admin(cluster=cluster)
         self._post = Post(cluster)
+        self._ids: dict[str, str] = {}  # of topics
 
     # --- looking ---
 
@@ -113,6 +114,7 @@ class DeadLetters:
         ends = await self._offsets(partitions, LATEST)
         filled = [at for at in partitions if ends[at] > starts[at]]
         read = await self._ledger()
+        self._ids |= {name: str(topic.id) for name, topic in view.topics.items()}
         last: dict[str, Letter] = {}
         tails = {at: (ends[at] - 1, ends[at]) for at in filled}
         async for message in self._messages(tails):
@@ -128,7 +130,7 @@ class DeadLetters:
                 ours = [at for at in partitions if at.topic == name]
                 there = sum(ends[at] - starts[at] for at in ours)
                 taken = sum(
-                    len([offset for offset in read.taken(at) if offset >= starts[at]])
+                    len([offset for offset in read.taken(self._source(at)) if offset >= starts[at]])
                     for at in ours
                 )
                 found.append(Summary(name, there, taken, last.get(name)))
@@ -158,7 +160,8 @@ class DeadLetters:
         """Send letters back to where they came from, or `to`; how many."""
         await self._make_receipts()
         count = 0
-        for receipt in (await self._ledger()).open(topic):
+        self._ids[topic] = str((await self._admin.topic(topic)).id)
+        for receipt in (await self._ledger()).open(topic, self._ids[topic]):
             count += await self._finish(receipt)
             progress(count)
         chunk: list[RawMessage] = []
@@ -182,7 +185,7 @@ class DeadLetters:
     async def _redrive_chunk(self, chunk: list[RawMessage], to: str | None) -> int:
         at = TopicPartition(chunk[0].topic, chunk[0].partition)
         places = {message.offset: await self._place(message, to) for message in chunk}
-        receipt = ledger.intent(uuid4().hex, at, places, await self._post.identify())
+        receipt = ledger.intent(uuid4().hex, self._source(at), places, await self._post.identify())
         await self._write(ledger.encoded(receipt))
         if not (await self._ledger()).won(receipt.token):
             raise InvalidRequest(
@@ -276,12 +279,16 @@ class DeadLetters:
 
     # --- reading ---
 
+    def _source(self, at: TopicPartition) -> Source:
+        return Source(at.topic, self._ids[at.topic], at.partition)
+
     def _letter(self, message: RawMessage, read: Ledger) -> Letter:
-        at = TopicPartition(message.topic, message.partition)
-        return Letter(message, trail_in(headers_of(message)), message.offset in read.taken(at))
+        source = self._source(TopicPartition(message.topic, message.partition))
+        return Letter(message, trail_in(headers_of(message)), message.offset in read.taken(source))
 
     async def _spans(self, topic: str, wanted: Filter) -> dict[TopicPartition, tuple[int, int]]:
         found = await self._admin.topic(topic)
+        self._ids[topic] = str(found.id)
         partitions = [
             TopicPartition(topic, partition.number)
             for partition in found.partitions

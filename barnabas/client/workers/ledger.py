@@ -6,6 +6,9 @@ is void, whoever wrote it. So two who redrive at once cannot both win.
 Not here: reading and writing them (dead_letters.py).
 """
 
+from collections.abc import Set
+from typing import NamedTuple
+
 import msgspec
 
 from barnabas.client.workers.outbox import Identity, offsets_of, runs_of
@@ -16,6 +19,14 @@ LETTERS_MAX = 1_000  # of one receipt
 _VERSION = 1
 
 
+class Source(NamedTuple):
+    """A partition of a dead-letter topic. With its id: a topic made anew has other letters."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
 class Receipt(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
     """These letters will be sent to these places, one after another, numbered from 0 for each
     place; whoever finds it without an end sends them again under the same numbers."""
@@ -23,6 +34,7 @@ class Receipt(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
     barnabas: int
     token: str
     topic: str
+    topic_id: str
     partition: int
     start: int
     runs: list[int]
@@ -33,6 +45,10 @@ class Receipt(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
     @property
     def at(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def source(self) -> Source:
+        return Source(self.topic, self.topic_id, self.partition)
 
     @property
     def identity(self) -> Identity:
@@ -60,15 +76,14 @@ class End(msgspec.Struct, frozen=True, tag_field="kind", tag="end"):
 
 
 def intent(
-    token: str, at: TopicPartition, places: dict[int, TopicPartition], identity: Identity
+    token: str, source: Source, places: dict[int, TopicPartition], identity: Identity
 ) -> Receipt:
     """`places`: where the letter at each offset goes, in the order of offsets."""
     offsets = list(places)
     return Receipt(
         _VERSION,
         token,
-        at.topic,
-        at.partition,
+        *source,
         offsets[0],
         runs_of(offsets, offsets[0]),
         identity.producer_id,
@@ -89,7 +104,7 @@ class Ledger:
     """All receipts so far."""
 
     def __init__(self) -> None:
-        self._taken: dict[TopicPartition, set[int]] = {}
+        self._taken: dict[Source, set[int]] = {}
         self._open: dict[str, Receipt] = {}
         self._known: set[str] = set()
 
@@ -106,18 +121,22 @@ class Ledger:
         elif _plausible(receipt) and receipt.token not in self._known:
             self._known.add(receipt.token)
             offsets = receipt.offsets()
-            taken = self._taken.setdefault(receipt.at, set())
+            taken = self._taken.setdefault(receipt.source, set())
             if taken.isdisjoint(offsets):
                 taken.update(offsets)
                 self._open[receipt.token] = receipt
 
-    def taken(self, at: TopicPartition) -> frozenset[int]:
-        """Redriven, or about to be."""
-        return frozenset(self._taken.get(at, ()))
+    def taken(self, source: Source) -> Set[int]:
+        """Offsets of letters that were redriven, or are about to be."""
+        return self._taken.get(source, frozenset())
 
-    def open(self, topic: str) -> list[Receipt]:
+    def open(self, topic: str, topic_id: str) -> list[Receipt]:
         """Begun and not ended, by somebody who may be at it still."""
-        return [receipt for receipt in self._open.values() if receipt.topic == topic]
+        return [
+            receipt
+            for receipt in self._open.values()
+            if (receipt.topic, receipt.topic_id) == (topic, topic_id)
+        ]
 
     def won(self, token: str) -> bool:
         """Was it the first to name its letters?"""
@@ -132,5 +151,6 @@ def _plausible(receipt: Receipt) -> bool:
         and 0 <= receipt.producer_id < 2**63
         and 0 <= receipt.epoch < 2**15
         and 0 < len(receipt.topic) <= 249
+        and len(receipt.topic_id) <= 36
         and 0 <= receipt.partition < 2**31
     )

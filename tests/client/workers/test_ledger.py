@@ -4,14 +4,14 @@ import pytest
 
 from barnabas.client.workers import ledger
 from barnabas.client.workers.dead_letters import Filter, Letter
-from barnabas.client.workers.ledger import Ledger
+from barnabas.client.workers.ledger import Ledger, Source
 from barnabas.client.workers.letters import Origin, Trail
 from barnabas.client.workers.outbox import Identity, offsets_of, runs_of
 from barnabas.client.workers.prefix import FinishedPrefix
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Record
 
-AT = TopicPartition("orders.dlq", 1)
+AT = Source("orders.dlq", "id-1", 1)
 ORDERS = TopicPartition("orders", 0)
 
 
@@ -29,13 +29,19 @@ def test_a_letter_is_taken_by_the_first_that_names_it() -> None:
     assert read.taken(AT) == {3, 4, 9}
 
 
+def test_a_topic_made_anew_has_other_letters() -> None:
+    read = Ledger()
+    read.read(intent("mine", 3))
+    assert read.taken(AT._replace(topic_id="id-2")) == frozenset()
+
+
 def test_what_was_begun_stays_open_until_its_end() -> None:
     read = Ledger()
     read.read(intent("mine", 3))
     read.read(intent("mine", 3))  # written twice, after an answer that never came
-    assert [one.token for one in read.open("orders.dlq")] == ["mine"]
+    assert [one.token for one in read.open("orders.dlq", "id-1")] == ["mine"]
     read.read(ledger.encoded(ledger.end("mine")))
-    assert read.open("orders.dlq") == []
+    assert read.open("orders.dlq", "id-1") == []
     assert read.taken(AT) == {3}
 
 
@@ -53,7 +59,7 @@ def test_numbers_follow_from_the_receipt_alone() -> None:
         b"hello",
         b'{"kind":"intent"}',
         b'{"kind":"end","barnabas":9,"token":"x"}',
-        b'{"kind":"intent","barnabas":1,"token":"t","topic":"a","partition":0,"start":0,'
+        b'{"kind":"intent","barnabas":1,"token":"t","topic":"a","topic_id":"","partition":0,"start":0,'
         b'"runs":[0,99999999999],"producer_id":1,"epoch":0,"places":[["a",0]]}',
         b"[" * 100_000,
     ],
@@ -61,7 +67,7 @@ def test_numbers_follow_from_the_receipt_alone() -> None:
 def test_what_is_no_receipt_is_passed_over(value: bytes | None) -> None:
     read = Ledger()
     read.read(value)
-    assert read.taken(TopicPartition("a", 0)) == frozenset()
+    assert read.taken(Source("a", "", 0)) == frozenset()
 
 
 def test_runs_tell_offsets() -> None:
