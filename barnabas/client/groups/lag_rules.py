@@ -15,6 +15,7 @@ LAG_MIN = 100  # records; below it nothing is said about who has how much of it
 SHARE = 0.8  # of all lag, where one has it
 HOT = 1.5  # times the mean of what others get
 STUCK_MS = 30_000
+BEHIND_MS = 10_000  # clients commit every five seconds
 PACE_MS_MIN = 1_000
 
 
@@ -68,6 +69,8 @@ def uneven(report: GroupReport) -> Iterator[Finding]:
     if total < LAG_MIN or len(report.owned) < 2 or any(stuck(report)):
         return
     worst = max(lagging, key=lambda p: p.lag or 0)
+    if not _is_behind(worst):
+        return
     by_owner: dict[str, int] = {}
     for partition in lagging:
         if partition.owner is not None:
@@ -101,6 +104,11 @@ def uneven(report: GroupReport) -> Iterator[Finding]:
             "look at that one member: its machine, its connection to what it writes to, its log."
             " Restarting it gives its partitions to others",
         )
+
+
+def _is_behind(partition: PartitionReport) -> bool:
+    """Not just by what comes in between two commits."""
+    return partition.unread_ms is None or partition.unread_ms >= BEHIND_MS
 
 
 def _is_hot(report: GroupReport, partition: PartitionReport) -> bool:
@@ -194,7 +202,9 @@ def not_subscribed(report: GroupReport) -> Iterator[Finding]:
 def falling_behind(report: GroupReport) -> Iterator[Finding]:
     """More comes in than is read, everywhere: no rule about one of them says it better."""
     lag = sum(p.lag or 0 for p in report.owned)
-    if lag < LAG_MIN or any(stuck(report)) or any(uneven(report)):
+    if lag < LAG_MIN or not any(p.lag and _is_behind(p) for p in report.owned):
+        return
+    if any(stuck(report)) or any(uneven(report)):
         return
     paced = [p.pace for p in report.owned if p.pace is not None and p.pace.ms >= PACE_MS_MIN]
     read = sum(pace.consumed * 1_000 / pace.ms for pace in paced)

@@ -256,8 +256,8 @@ def idle_members(report: GroupReport) -> Iterator[Finding]:
     yield warning(
         "idle-members",
         f"{len(idle)} of {len(report.members)} members {'has' if len(idle) == 1 else 'have'}"
-        f" nothing to do: a partition has one"
-        f" reader, and there are {count(partitions, 'partition')}",
+        " nothing to do: a partition has one reader, and there are"
+        f" {count(partitions, 'partition')}",
         "add partitions (barnabas topic add-partitions), or run fewer members. Where order within"
         " a key is enough, one member can work on many records of a partition at once",
     )

@@ -100,7 +100,7 @@ def told(*chapters: ToldChapter, **given: Any) -> GroupReport:
 def lagging(*lags: int, **given: Any) -> GroupReport:
     """One partition for each: so many unread of 10,000."""
     partitions = tuple(
-        partition(number, 10_000 - lag, 10_000, unread_ms=5_000, **given)
+        partition(number, 10_000 - lag, 10_000, **{"unread_ms": 15_000, **given})
         for number, lag in enumerate(lags)
     )
     return replace(HEALTHY, partitions=partitions)
@@ -249,7 +249,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "no-members",
         replace(lagging(500, 500, pace=Pace(2_000, 0, 40)), members=(), state="Empty"),
-        "1,000 records wait, the oldest for 5 s; the last commit was 1 s ago. More come in: 40/s",
+        "1,000 records wait, the oldest for 15 s; the last commit was 1 s ago. More come in: 40/s",
     ),
     (
         "deleted-unread",
@@ -312,7 +312,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
             ),
             topic_partitions={"t": 2, "old": 50},
         ),
-        "1 of 3 members have nothing to do",
+        "1 of 3 members has nothing to do",
     ),
     (
         "falling-behind",
@@ -338,6 +338,7 @@ WELL: dict[str, GroupReport] = {
     "empty and all read": replace(HEALTHY, members=(), state="Empty"),
     "never committed": replace(HEALTHY, partitions=(partition(0, None),)),
     "a little behind": lagging(50, 0, 0, 0),
+    "behind by what came since the last commits": lagging(5_000, 0, 5_000, 0, unread_ms=4_000),
     "behind, and catching up": lagging(500, 400, 500, 450, pace=Pace(60_000, 900, 300)),
     "restarted": rolling_restart(),
     "restarted twice": restart_loop(2),
