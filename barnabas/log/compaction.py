@@ -37,6 +37,7 @@ from barnabas.wire.compression import Codec, compress
 from barnabas.wire.records import records_of
 
 WRITE_SIZE = 1 << 20
+SYNC_SIZE = 64 << 20  # written at most before a sync: one of a gigabyte would hold up other writers
 RECORDS_BYTES_MAX = 32 << 20  # of one batch, decompressed
 
 Pause = Callable[[int], None]
@@ -266,6 +267,7 @@ class _Writer:
         self._pause = pause
         self._buffer = bytearray()
         self._written = 0
+        self._synced = 0
         self._file: File = disk.open(path, create=True)
         self._file.truncate(0)
 
@@ -297,6 +299,9 @@ class _Writer:
             self._file.write(self._written, self._buffer)
             self._written += size
             self._buffer.clear()
+            if self._written - self._synced >= SYNC_SIZE:
+                self._file.sync()
+                self._synced = self._written
             self._pause(size)
 
 
