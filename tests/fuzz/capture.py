@@ -19,6 +19,7 @@ from pathlib import Path
 from struct import unpack_from
 
 from barnabas.wire.apis import APIS
+from tests.clients.groups.team import team_of
 from tests.fuzz.corpus import load, store
 from tests.peers.cache import Missing
 from tests.peers.go import franz_go
@@ -195,6 +196,11 @@ def _tour_groups(servers: str) -> None:
         _tour_confluent_group(servers, f"tour-{number}", protocol)
     _tour_kafka_python_group(servers)
     asyncio.run(_tour_aiokafka_group(servers))
+    for library in ("java", "kafkajs"):
+        with team_of(servers, f"groups-{library}", 2, [library] * 2) as team:
+            team.write(5)
+            team.wait_read()
+            team.wait_committed()
     _tour_group_admin(servers, [f"tour-{number}" for number in range(len(protocols))])
 
 
