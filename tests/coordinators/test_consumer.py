@@ -180,6 +180,21 @@ def test_a_full_group_takes_nobody_in() -> None:
     assert told(w, w.enter("a"))[1] == [0, 1, 2, 3]
 
 
+def test_what_members_bring_is_bounded_for_all_groups_together() -> None:
+    w = world()
+    room = w.limits.room
+    room.bytes_max = 10_000
+    for number in range(3):
+        assert w.enter(f"m{number}", group=f"g{number}").code is Code.NONE
+    assert w.enter("m", ["t" * 5_000]).code is Code.COORDINATOR_NOT_AVAILABLE
+    w.beat("m0", -1, group="g0")
+    w.beat("m1", -1, group="g1")
+    assert w.enter("m", ["t" * 5_000]).code is Code.NONE
+    w.beat("m", -1)
+    w.beat("m2", -1, group="g2")
+    assert room.used == 0
+
+
 def test_a_member_that_says_everything_hears_everything() -> None:
     w = world()
     w.enter("a")

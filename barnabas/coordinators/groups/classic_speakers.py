@@ -60,7 +60,7 @@ class MixedGroup(ConsumerGroup):
         kept = self.kept
         replaced = self._holder(request)
         if member_id not in kept.members and replaced is None:
-            self.check_room()
+            self.check_room(sum(len(protocol.metadata) for protocol in request.protocols))
         member = kept.members.get(member_id) or ConsumerMember(member_id)
         turn = Turn(kept, self.limits, self._topics, member, replaced)
         described = _described(turn.member, request, subscription, caller)

@@ -26,7 +26,7 @@ from barnabas.coordinators.groups.reconcile import Owned
 from barnabas.coordinators.groups.topics import metadata_hash
 from barnabas.coordinators.groups.turn import Turn
 from barnabas.coordinators.runtime import Now
-from barnabas.model.errors import Code, Fenced, InvalidRequest
+from barnabas.model.errors import Code, Fenced, InvalidRequest, Retriable
 from barnabas.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -125,7 +125,8 @@ class ConsumerGroup(Attendance):
                     Code.UNKNOWN_MEMBER_ID,
                     f"{member_id!r} is not a member of group {self.id!r}; it must join",
                 )
-            self.check_room()
+            names = request.subscribed_topic_names or ()
+            self.check_room(sum(map(len, names)))
             gathers = self._begin_gathering(now)
             member = ConsumerMember(member_id)
         elif member is not None:
@@ -185,7 +186,7 @@ class ConsumerGroup(Attendance):
         )
 
     def _interval_ms(self, turn: Turn, now: Now) -> int:
-        """Sooner where there is something to hear soon (ADR 14)."""
+        """Sooner where there is something to hear soon (ADR 17)."""
         interval_ms = self.limits.consumer_heartbeat_interval_ms
         if turn.epoch > turn.target_epoch:
             return min(interval_ms, max(self._wait_ms(now), 1))
@@ -271,12 +272,18 @@ class ConsumerGroup(Attendance):
 
     # Inside
 
-    def check_room(self) -> None:
+    def check_room(self, size: int = 0) -> None:
+        """`size`: of what a newcomer brings."""
         limit = self.limits.consumer_members_max
         if len(self.kept.members) >= limit:
             raise InvalidRequest(
                 Code.GROUP_MAX_SIZE_REACHED,
                 f"group {self.id!r} has {limit} members, as many as group.consumer.max.size allows",
+            )
+        if self.limits.room.lacks(size):
+            raise Retriable(
+                Code.COORDINATOR_NOT_AVAILABLE,
+                "the members of all groups take up as much memory as they may; try again later",
             )
 
     def _fenced_twin(self, holder: ConsumerMember, member_id: str, instance: str) -> Fenced:

@@ -96,6 +96,13 @@ class ConsumerMember:
                 for partition in partitions:
                     yield topic_id, partition
 
+    def brings(self) -> int:
+        """The length of all that it says of itself."""
+        size = len(self.regex) + sum(map(len, self.topics))
+        if self.classic is not None:
+            size += sum(len(name) + len(metadata) for name, metadata in self.classic.protocols)
+        return size
+
     def held_since(self, topic_id: UUID, partition: int) -> int | None:
         for holdings in (self.assigned, self.revoking):
             since = holdings.get(topic_id, {}).get(partition)

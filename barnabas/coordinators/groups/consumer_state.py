@@ -35,6 +35,7 @@ from barnabas.coordinators.groups.consumer_records import (
     TargetEpochValue,
     TargetValue,
 )
+from barnabas.coordinators.groups.room import MEMBER_BYTES
 from barnabas.coordinators.groups.states import ConsumerStage
 
 
@@ -59,6 +60,7 @@ class ConsumerState:
     by_assignor: dict[str, int] = field(default_factory=dict)
     by_protocol: dict[str, int] = field(default_factory=dict)  # of members of the classic protocol
     classic: int = 0
+    weight: int = 0  # about the bytes that its members take up
 
     # Replay
 
@@ -122,6 +124,7 @@ class ConsumerState:
                 del self.owners[partition]
 
     def _count(self, member: ConsumerMember, step: int) -> None:
+        self.weight += step * (MEMBER_BYTES + member.brings())
         for topic in member.topics:
             _add(self.by_topic, topic, step)
         if member.regex:

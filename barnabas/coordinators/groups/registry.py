@@ -73,8 +73,10 @@ class Registry:
 
     def _replay_consumer(self, record: ConsumerRecord, group: MixedGroup | None) -> None:
         kept = self.consumers.get(record.group)
+        before = 0 if kept is None else kept.weight
         if record.value is None and record.key == EPOCH_KEY:
             self.consumers.pop(record.group, None)
+            self.limits.room.used -= before
             if group is not None and kept is not None:
                 del self._groups[record.group]
                 group.end()
@@ -86,6 +88,7 @@ class Registry:
         if group is not None:
             group.kept = kept
         kept.replay(record)
+        self.limits.room.used += kept.weight - before
 
     # Looking
 

@@ -51,6 +51,7 @@ class GroupShard(ClassicVerbs, OffsetVerbs):
             else:
                 group.end()
         self._groups.clear()
+        self.limits.room.used -= sum(kept.weight for kept in self.consumers.values())
         return tuple(answers)
 
     def refused(self, outcome: Outcome[Record], code: Code, now: Now) -> tuple[Answer, ...]:
