@@ -315,7 +315,8 @@ class Coordination:
     def _tell(self) -> None:
         """One line per rebalance that is over, its cause in words."""
         for group, chapter in self.chronicle.take():
-            say = self._broker.log.info
+            overtaken = chapter.sync_ms < 0
+            say = self._broker.log.debug if overtaken else self._broker.log.info
             if any(cause.kind in TROUBLES for cause in chapter.causes):
                 say = self._broker.log.warning
             say(
@@ -326,7 +327,7 @@ class Coordination:
                 why=why(chapter),
                 join_ms=chapter.join_ms,
                 sync_ms=chapter.sync_ms,
-                **({"overtaken": True} if chapter.sync_ms < 0 else {}),
+                **({"overtaken": True} if overtaken else {}),
             )
 
     def _sample(self) -> None:
