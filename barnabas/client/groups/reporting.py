@@ -161,8 +161,7 @@ def _most_behind(
 def _generation(described: Description, story: ToldGroup | None) -> int | None:
     if described.epoch is not None:
         return described.epoch
-    known = [chapter.generation for chapter in story.chapters] if story is not None else []
-    return max(known, default=None) if max(known, default=-1) >= 0 else None
+    return None if story is None else story.generation
 
 
 def _told_partitions(story: ToldGroup | None) -> dict[TopicPartition, ToldPartition]:

@@ -101,6 +101,7 @@ class ToldGroup(Struct):
     error_message: str | None = None
     group_id: str
     now_ms: Int64
+    generation: Int32
     members: list[ToldMember]
     partitions: list[ToldPartition]
     chapters: list[ToldChapter]
