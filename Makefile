@@ -73,7 +73,7 @@ spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two bro
 test: check slow spark ## everything; what this machine cannot run is listed at the end
 
 sim: $(COMPILED) ## the simulator on SEEDS seeds
-	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/simulator
+	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/simulator tests/client/workers/test_histories.py
 
 lives: $(COMPILED) ## LIVES random lives of a log against a model
 	LIVES=$(LIVES) $(PYTEST) -n auto tests/simulator/test_log_life.py

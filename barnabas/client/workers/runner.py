@@ -42,7 +42,7 @@ from barnabas.client.workers.post import Post
 from barnabas.client.workers.share import Entry
 from barnabas.client.workers.window import Window
 from barnabas.config.client import Settings, Value
-from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 
 _log = logging.getLogger("barnabas.workers")
@@ -363,6 +363,8 @@ class Runner:
             if self._consumer.member_id:
                 await self._consumer.commit(offsets)
                 committed = True
+        except asyncio.CancelledError:
+            pass  # one of its partitions is another's now; the others are committed again
         except (Retriable, Fenced) as problem:
             _log.info("a commit will be made again: %s", problem)
         except KafkaError as problem:
@@ -370,7 +372,8 @@ class Runner:
                 self._fail(problem)
         now = self._now()
         for commit in commits:
-            self._commits.pop(commit.at, None)
+            if self._commits.get(commit.at) is asyncio.current_task():
+                del self._commits[commit.at]
             answer = self._window.committed if committed else self._window.commit_failed
             self._do(answer(commit.at, commit.term, now))
 
@@ -392,7 +395,7 @@ class Runner:
         except Retriable as problem:
             _log.warning("%s: not written yet: %s", letter.to, problem)
             self._do(self._window.send_failed(at, term, self._now()))
-        except (KafkaError, InvalidRequest) as problem:
+        except KafkaError as problem:
             self._do(self._window.send_refused(at, term, problem.detail, self._now()))
         else:
             _log.warning("%s, offset %d: moved to %s", at, letter.offset, letter.to)
