@@ -27,6 +27,8 @@ _MASK = 0xFFFF_FFFF
 _MULTIPLIER = 0x5BD1_E995
 _SEED = 0x9747_B28C
 _FAILED_MAX = 1_000  # batches remembered until they are asked about
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+_INT64_MIN = -_INT64_MAX - 1
 _RECORD_OVERHEAD_MAX = 36  # what a record has beside its key, value and headers
 
 
@@ -119,7 +121,10 @@ class Batch(RecordWriter):
         if callbacks is not None:
             for delivery, callback in callbacks:
                 problem = delivery.exception()
-                callback(None if problem is not None else delivery.metadata(), problem)
+                try:
+                    callback(None if problem is not None else delivery.metadata(), problem)
+                except Exception:
+                    _complain(callback)  # the others must hear of theirs
         if waiters is not None:
             for waiter in waiters:
                 if not waiter.done():
@@ -301,6 +306,10 @@ class Accumulator:
                 f"a record of {size} bytes for topic {topic!r}: max.request.size is "
                 f"{self._record_size_max}",
             )
+        if partition is not None and partition < 0:
+            raise InvalidRequest(
+                Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {partition}"
+            )
         if timestamp is None:
             seconds = self._wall()
             when = int(seconds * 1000.0)
@@ -311,7 +320,7 @@ class Accumulator:
             return self._into_limbo(topic, value, key, headers, partition, when, callback, size)
         queue = None
         if partition is not None:
-            if not 0 <= partition < slot.count:
+            if partition >= slot.count:
                 return self._into_limbo(topic, value, key, headers, partition, when, callback, size)
             queue = slot.queues[partition]
         elif self._partitioner is not None:
@@ -537,16 +546,56 @@ class Intake:
             topic, value, key, headers, partition, timestamp, callback = self._prepare(
                 topic, value, key, headers, partition, timestamp, callback
             )
-        if type(value) is str:
-            value = value.encode()
-        if type(key) is str:
-            key = key.encode()
-        if type(headers) is not tuple:
-            headers = tuple(headers.items() if hasattr(headers, "items") else headers)
+        if value is not None and type(value) is not bytes:
+            value = octets_of(value, "value")
+        if key is not None and type(key) is not bytes:
+            key = octets_of(key, "key")
+        if headers != ():
+            headers = headers_of(headers)
+        if timestamp is not None and not _INT64_MIN <= timestamp <= _INT64_MAX:
+            raise InvalidRequest(Code.INVALID_TIMESTAMP, f"timestamp {timestamp} is over 64 bits")
         if self._lock is None:
             return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
         with self._lock:
             return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
+
+
+def _complain(callback: Callback) -> None:
+    import logging  # only when something is wrong
+
+    logging.getLogger("barnabas.client").exception("the callback %r raised", callback)
+
+
+def octets_of(given: Any, what: str) -> bytes:
+    """Text and anything that is like bytes, as bytes."""
+    if isinstance(given, str):
+        return given.encode()
+    try:
+        return bytes(memoryview(given))
+    except TypeError:
+        kind = type(given).__name__
+        raise TypeError(
+            f"a {what} is bytes, text or None, not {kind}"
+            + ("" if what == "header" else f": a {what}_serializer can make it so")
+        ) from None
+
+
+def headers_of(given: Any) -> Headers:
+    """A mapping or pairs, as pairs of text and bytes."""
+    try:
+        pairs = [(name, value) for name, value in _pairs(given)]
+    except (TypeError, ValueError):
+        raise TypeError(f"headers are pairs of a name and a value, not {given!r:.100}") from None
+    for name, _ in pairs:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header is text, not {type(name).__name__}")
+    return tuple(
+        (name, None if value is None else octets_of(value, "header")) for name, value in pairs
+    )
+
+
+def _pairs(given: Any) -> Any:
+    return given.items() if hasattr(given, "items") else given
 
 
 def closed() -> KafkaError:

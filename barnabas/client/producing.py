@@ -57,6 +57,8 @@ class Interceptor(Protocol):
 def rules_of(config: ClientConfig) -> Rules:
     acks = ACKS_ALL if config.acks == "all" else int(config.acks)
     idempotent = config.enable_idempotence and acks == ACKS_ALL
+    if config.enable_idempotence and not idempotent and "enable.idempotence" in config.given:
+        raise invalid(f"enable.idempotence=true needs acks=all, but acks={config.acks}")
     in_flight_max = config.max_in_flight_requests_per_connection
     if idempotent and in_flight_max > IDEMPOTENT_IN_FLIGHT_MAX:
         raise invalid(

@@ -276,6 +276,7 @@ class ClientConfig(Config):
             _put(given, name, value, name)
         for word, value in keywords.items():
             _put(given, _BY_KEYWORD.get(word, word.replace("_", ".")), value, word)
+        self.given = frozenset(given)  # by name: the rest is at its default
         super().__init__(OPTIONS, {}, Layers(given))
 
 

@@ -167,6 +167,40 @@ def test_records_wait_for_their_topic_and_keep_their_order(module: Any) -> None:
 
 
 @flavours
+def test_a_callback_that_raises_keeps_nothing_from_the_others(
+    module: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    accumulator = known(module, 1)
+    told: list[Any] = []
+    add(accumulator, callback=lambda *what: 1 / 0)
+    add(accumulator, callback=lambda *what: told.append(what))
+    batch = next(iter(accumulator.active)).waiting[0]
+    batch.succeed(0, -1)
+    batch.announce()
+    assert [metadata.offset for metadata, _ in told] == [1]
+    assert "ZeroDivisionError" in caplog.text
+
+
+@flavours
+def test_what_cannot_be_sent_is_said_at_once_and_in_words(module: Any) -> None:
+    intake = module.Intake(known(module), None)
+    with pytest.raises(TypeError, match="a value is bytes, text or None, not int"):
+        intake.send_nowait("t", 5)
+    with pytest.raises(TypeError, match="key_serializer"):
+        intake.send_nowait("t", b"", key=5.0)
+    for headers in ([("a",)], 5, [1], {"a": 5}, {b"a": b""}):
+        with pytest.raises(TypeError, match="header"):
+            intake.send_nowait("t", b"", headers=headers)
+    with pytest.raises(InvalidRequest, match="over 64 bits"):
+        intake.send_nowait("t", b"", timestamp=2**63)
+    with pytest.raises(InvalidRequest, match="no partition -1"):
+        intake.send_nowait("t", b"", partition=-1)
+    assert intake._accumulator.used == 0
+    intake.send_nowait("t", memoryview(b"v"), key=bytearray(b"k"), headers={"a": "text"})
+    assert len(intake._accumulator.active) == 1
+
+
+@flavours
 def test_records_of_a_topic_that_is_not_there_fail_together(module: Any) -> None:
     accumulator = new(module)
     deliveries = [add(accumulator) for _ in range(3)]

@@ -13,6 +13,8 @@ from barnabas.client.backoff import waits_ms
 from barnabas.client.cluster import bootstrap_addresses
 from barnabas.client.errors import error_of
 from barnabas.client.metadata import View
+from barnabas.client.producing import rules_of
+from barnabas.config.client import ClientConfig
 from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.metadata import (
@@ -110,3 +112,33 @@ def test_bootstrap_servers_may_leave_out_the_port() -> None:
     for wrong in ["", "a:x", "a:0", "a,,b", "http://x:1"]:
         with pytest.raises(InvalidRequest, match="bootstrap server"):
             bootstrap_addresses(wrong)
+
+
+# --- options ---
+
+
+def test_options_are_taken_with_dots_and_as_keywords() -> None:
+    config = ClientConfig({"linger.ms": 5, "acks": 1}, batch_size=7, enable_auto_commit=False)
+    assert (config.linger_ms, config.acks, config.batch_size) == (5, "1", 7)
+    assert not config.enable_auto_commit
+    assert config.bootstrap_servers == "localhost:9092"
+    assert ClientConfig({"max.in.flight": 3}).max_in_flight_requests_per_connection == 3
+    assert ClientConfig(group_id=None).group_id == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("linger.mss", "linger.ms"), ("bootstrap.server", "bootstrap.servers")]
+)
+def test_a_misspelt_option_is_answered_with_the_nearest(name: str, meant: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"did you mean {meant}"):
+        ClientConfig({name: "1"})
+    with pytest.raises(InvalidRequest, match=f"did you mean {meant}"):
+        ClientConfig(**{name.replace(".", "_"): "1"})
+
+
+def test_a_producer_refuses_options_that_contradict_each_other() -> None:
+    assert not rules_of(ClientConfig(acks="1")).idempotent
+    with pytest.raises(InvalidRequest, match="needs acks=all, but acks=1"):
+        rules_of(ClientConfig(acks="1", enable_idempotence=True))
+    with pytest.raises(InvalidRequest, match="at most 5"):
+        rules_of(ClientConfig(max_in_flight_requests_per_connection=6))
