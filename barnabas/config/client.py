@@ -270,7 +270,7 @@ class ClientConfig(Config):
         "Does a pattern leave out the topics of Kafka's own?",
     )
 
-    def __init__(self, settings: Settings | None = None, **keywords: Value) -> None:
+    def __init__(self, settings: Settings | None = None, /, **keywords: Value) -> None:
         given: dict[str, str] = {}
         for name, value in (settings or {}).items():
             _put(given, name, value, name)
