@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 
 from barnabas.pipeline.errors import OptionError, one_line
+from barnabas.pipeline.typed import columns_of, typed_options
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sink import BatchWriter, StreamWriter
@@ -29,20 +30,23 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
         wanted = self.options.get("includeHeaders", "false").strip().lower()
         if wanted not in ("true", "false"):
             raise OptionError(f"includeHeaders: expected true or false, got {wanted[:100]!r}")
-        return f"{COLUMNS}, {HEADERS}" if wanted == "true" else COLUMNS
+        columns = f"{COLUMNS}, {HEADERS}" if wanted == "true" else COLUMNS
+        options = typed_options(self.options)
+        return columns if options is None else f"{columns}, {columns_of(options)}"
 
     @one_line
     def reader(self, schema: Any) -> "BatchReader":
         from barnabas.pipeline.pushdown import asked_for
         from barnabas.pipeline.source import BatchReader, FilteringReader
 
-        return FilteringReader(self.options) if asked_for() else BatchReader(self.options)
+        kind = FilteringReader if asked_for() else BatchReader
+        return kind(self.options, schema)
 
     @one_line
     def streamReader(self, schema: Any) -> "StreamReader":
         from barnabas.pipeline.source import StreamReader
 
-        return StreamReader(self.options)
+        return StreamReader(self.options, schema)
 
     @one_line
     def writer(self, schema: Any, overwrite: bool) -> "BatchWriter":

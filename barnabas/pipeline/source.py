@@ -33,6 +33,7 @@ from barnabas.pipeline.offsets import (
 from barnabas.pipeline.options import SourceOptions, source_options
 from barnabas.pipeline.pushdown import Narrow, narrow
 from barnabas.pipeline.reading import Task, lost, read_task
+from barnabas.pipeline.typed import TypedOptions, typed, typed_options
 
 if TYPE_CHECKING:
     import pyarrow
@@ -66,10 +67,21 @@ def _data_lost(options: SourceOptions, reason: str) -> None:
     _LOG.warning("%s: records may have been lost", reason)
 
 
+def _read(
+    slice_: Slice, options: TypedOptions | None, schema: Any
+) -> Iterator["pyarrow.RecordBatch"]:
+    if slice_.value is None:
+        return iter(())
+    batches = read_task(slice_.value)
+    return batches if options is None else typed(options, schema["data"].dataType, batches)
+
+
 class BatchReader(DataSourceReader):  # type: ignore[misc]
     """Reads between two ends, each looked up when the query is planned."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], schema: Any) -> None:
+        self._typed = typed_options(given)
+        self._schema = schema
         self._options = source_options(given, streaming=False)
         self._narrow = Narrow()
 
@@ -112,8 +124,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
     @one_line_each
     def read(self, partition: Slice) -> Iterator["pyarrow.RecordBatch"]:
-        if partition.value is not None:
-            yield from read_task(partition.value)
+        yield from _read(partition, self._typed, self._schema)
 
 
 class FilteringReader(BatchReader):
@@ -127,7 +138,9 @@ class FilteringReader(BatchReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads trigger by trigger, within the limits a user set."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], schema: Any) -> None:
+        self._typed = typed_options(given)
+        self._schema = schema
         self._options = source_options(given, streaming=True)
         self._initial: Offsets | None = None
         self._newest: Offsets | None = None
@@ -245,8 +258,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     @one_line_each
     def read(self, partition: Slice) -> Iterator["pyarrow.RecordBatch"]:
-        if partition.value is not None:
-            yield from read_task(partition.value)
+        yield from _read(partition, self._typed, self._schema)
 
     @one_line
     def commit(self, end: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from barnabas.client.blocking.net import run
 from barnabas.client.cluster import Cluster
 from barnabas.model.errors import Code, Retriable
 from barnabas.model.ids import TopicPartition
-from barnabas.pipeline.cluster import opened
+from barnabas.pipeline.cluster import look_again, opened
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.sending import BatchSender
@@ -72,18 +72,7 @@ class Writing:
         rows: int = batch.num_rows
         columns = _row_columns(batch, time.time_ns() // 1_000_000)
         names, topics = self._topics(batch)
-        counts = array("i", [self._partitions(name) for name in names])
-        self._turn += 1
-        unkeyed = array("i", [self._turn % count for count in counts])
-        partitions = _given_partitions(batch)
-        keys = _strings(batch, "key")
-        bad = choose(keys, rows, topics, counts, partitions, unkeyed)
-        if bad >= 0:
-            name = names[topics[bad]]
-            raise PipelineError(
-                f"a row is for partition {partitions[bad]} of topic {name!r}, which has"
-                f" {self._counts[name]}"
-            )
+        counts, partitions = self._places(batch, names, topics)
         if len(names) == 1:
             bases, buckets = [0], partitions
         else:
@@ -96,6 +85,29 @@ class Writing:
             TopicPartition(n, p) for n, c in zip(names, counts, strict=True) for p in range(c)
         ]
         self._send(columns, order, [0, *ends[:-1]], places)
+
+    def _places(
+        self, batch: "pyarrow.RecordBatch", names: list[str], topics: "array[int]"
+    ) -> tuple["array[int]", "array[int]"]:
+        """How many partitions each topic has, and the one of each row."""
+        self._turn += 1
+        keys = _strings(batch, "key")
+        for last_try in (False, True):
+            counts = array("i", [self._partitions(name) for name in names])
+            unkeyed = array("i", [self._turn % count for count in counts])
+            partitions = _given_partitions(batch)
+            bad = choose(keys, batch.num_rows, topics, counts, partitions, unkeyed)
+            if bad < 0:
+                break
+            name = names[topics[bad]]
+            if last_try:
+                raise PipelineError(
+                    f"a row is for partition {partitions[bad]} of topic {name!r}, which has"
+                    f" {self._counts[name]}"
+                )
+            look_again(self._cluster)  # it may have come since
+            self._counts.clear()
+        return counts, partitions
 
     def _send(
         self,
