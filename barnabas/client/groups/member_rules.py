@@ -73,7 +73,8 @@ def poll_interval(report: GroupReport) -> Iterator[Finding]:
     now_away = away(report)
     for who in dict.fromkeys((*left, *returned, *now_away)):
         times = max(left.get(who, 0), len(returned.get(who, ())), 1)
-        interval = f"its max.poll.interval.ms of {duration(allowed[who])}"
+        # Most clients tell the one as the other; aiokafka does not.
+        interval = f"its max.poll.interval.ms (its rebalance timeout is {duration(allowed[who])})"
         text = f"{who} did not poll for longer than {interval}, and left"
         if who in now_away:
             text = (

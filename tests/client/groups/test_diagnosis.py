@@ -141,7 +141,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
         "poll-interval",
         told(chapter(cause("LEFT", alive=True, allowed_ms=300_000))),
         "left the group but is still connected: it has not polled for longer than its"
-        " max.poll.interval.ms of 5 min",
+        " max.poll.interval.ms (its rebalance timeout is 5 min)",
     ),
     (
         "poll-interval",
