@@ -3,7 +3,6 @@
 In: settings. Out: tables. Both brokers get the very same files, made beforehand.
 """
 
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +45,8 @@ TOPIC = "filled"
 DEADLINE_S = 1_200.0
 QUICK_SHARE = 10
 PRODUCE_BYTES = 1_000
-PRODUCE_RECORDS = 200_000
+PRODUCE_RECORDS = 100_000
+PRODUCE_S_MIN = 5.0
 WORKER_MB_MAX = 128
 OPTIONS = {"log.cleaner.backoff.ms": "200", "log.cleaner.threads": "1"}
 NEVER = "1.0"  # a dirty ratio that no log is above
@@ -182,16 +182,22 @@ def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, flo
         sample["MB of memory, the worker"] = peak_mb[0]
     else:
         sample["MB of memory, the broker"] = side.rss_mb()
-    quiet = statistics.median(_produce(side) for _ in range(5))
-    stop = threading.Event()
+    # As long without it as with it: what a producer gets while the page cache takes it all in, it
+    # does not get for long on any disk.
+    _produce(side)
+    quiet = _producing(side, lambda running_s: running_s >= max(seconds, PRODUCE_S_MIN))
+    done = threading.Event()
     rates: list[float] = []
-    thread = threading.Thread(target=lambda: _keep_producing(side, stop, rates))
+    thread = threading.Thread(
+        target=lambda: rates.append(_producing(side, lambda _: done.is_set()))
+    )
     thread.start()
     seconds = _until_clean(admin, broker, "beside", end)
-    stop.set()
+    done.set()
     thread.join()
     sample["MB/s, producing meanwhile"] = total / MB / seconds
-    sample["of its speed, producing meanwhile"] = sum(rates) / len(rates) / quiet
+    sample["records/s, producing alone"] = quiet
+    sample["of its speed, producing meanwhile"] = rates[0] / quiet
     return sample
 
 
@@ -259,12 +265,14 @@ def _produce(side: Side) -> float:
     return PRODUCE_RECORDS / seconds
 
 
-def _keep_producing(side: Side, stop: threading.Event, rates: list[float]) -> None:
-    while True:
-        rate = _produce(side)
-        if stop.is_set() and rates:
-            return  # partly after the end
-        rates.append(rate)
+def _producing(side: Side, enough: Callable[[float], bool]) -> float:
+    """Over and over until it is enough; records a second, over all of it."""
+    started = time.perf_counter()
+    records = 0
+    while not records or not enough(time.perf_counter() - started):
+        _produce(side)
+        records += PRODUCE_RECORDS
+    return records / (time.perf_counter() - started)
 
 
 def _bytes(partition: Path) -> float:
