@@ -16,6 +16,10 @@ from barnabas.model.errors import Corrupt
 
 COMPILED = not __file__.endswith(".py")
 
+if not COMPILED:
+    # Compiled, it is in the .pxd, and no function of Python's could do it.
+    globals()["_unwatched"] = lambda message: None
+
 _RECORD_SIZE_MIN = 7
 _INT32_MAX = 0x7FFF_FFFF
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
@@ -133,6 +137,7 @@ def decode_messages(
         if base_offset + offset_delta >= stop:
             return messages
         message = Message.__new__(Message)
+        _unwatched(message)  # type: ignore[name-defined]  # noqa: F821
         message._source = source
         message.offset = base_offset + offset_delta
         message.timestamp = max_timestamp if appended else _time(base_timestamp, delta, at)

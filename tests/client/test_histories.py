@@ -6,7 +6,7 @@ import pytest
 
 from tests.client.histories import KINDS, History
 
-COUNT = int(os.environ.get("BARNABAS_HISTORIES", "40"))
+COUNT = int(os.environ.get("BARNABAS_HISTORIES", "30"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

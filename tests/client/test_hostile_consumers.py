@@ -104,7 +104,7 @@ def world(impostor: Callable[[], Impostor], behaviours: dict[int, Behave]) -> Be
     return answer
 
 
-def read(address: str, blocking: bool, group: str = "", timeout: float = 0.4) -> list[Any]:
+def read(address: str, blocking: bool, group: str = "", timeout: float = 0.25) -> list[Any]:
     options = {"bootstrap_servers": address, "group_id": group, **QUICK}
     if blocking:
         with (
