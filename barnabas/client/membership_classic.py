@@ -34,10 +34,12 @@ from barnabas.client.membership import (
 )
 from barnabas.client.shares import (
     PROTOCOL_TYPE,
+    changes,
     encode_shares,
     encode_subscription,
     member_of,
     read_share,
+    wanted_by_all,
 )
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.codec import Message
@@ -104,6 +106,7 @@ class ClassicMembership:
         self._arrived = Cause("joined", "this consumer joined the group")  # why that changed
         self._rejoin: Cause | None = Cause("joined", "this consumer joined the group")
         self._gone: Cause | None = None  # why what is owned is lost
+        self._giving = False  # the reader is being told of partitions
         self._protocol = ""
         self._led: JoinGroupResponse | None = None  # of a generation that we lead
         self._shared: dict[str, int] = {}  # topics that we shared out, with their partitions
@@ -154,6 +157,7 @@ class ClassicMembership:
     # --- the poll hand ---
 
     def next_step(self, now: int) -> Step | None:
+        self._giving = False
         if self.state is State.FAILED:
             assert self._error is not None
             return Stop(self._error)
@@ -169,7 +173,7 @@ class ClassicMembership:
         if self.state is State.UNJOINED:
             return self._joining(now)
         if self.state is State.DESCRIBING and self._led is not None:
-            return Describe(self._wanted_by_all(self._led))
+            return Describe(wanted_by_all(self._led.members))
         if self.state is State.SYNCING and self._sync is not None:
             return self._syncing(self._sync)
         return None
@@ -228,13 +232,14 @@ class ClassicMembership:
             return Revoke(revoked, self._arrived)
         before = set(self.owned)
         if added := tuple(at for at in self._target if at not in before):
+            self._giving = True
             return Give(added, self._arrived)
         self._target = None
         return None
 
     def done(self, step: Revoke | Lose | Give, now: int) -> None:
+        self._giving = False
         if isinstance(step, Give):
-            # Lost while the reader was told of it: then the loss comes next.
             self.owned = (*self.owned, *step.partitions)
             return
         gone = set(step.partitions)
@@ -253,7 +258,7 @@ class ClassicMembership:
         self._led = None
         self._shared = {
             name: topics[name].partitions if name in topics else 0
-            for name in self._wanted_by_all(led)
+            for name in wanted_by_all(led.members)
         }
         shares: dict[str, Partitions] = {}
         if not led.skip_assignment:
@@ -332,7 +337,10 @@ class ClassicMembership:
             self._shared = {}
             self._news = ""
             if response.leader == response.member_id:
-                self._compare(response)
+                now_there = {one.member_id: None for one in response.members}
+                if self._members_before is not None:
+                    self._news = changes(self._members_before, now_there)
+                self._members_before = now_there
                 self._led = response
                 self.state = State.DESCRIBING
             else:
@@ -365,18 +373,6 @@ class ClassicMembership:
             self._rejoin = None
             self._beat_at = now + self.terms.heartbeat_interval_ms
             self.state = State.STABLE
-
-    def _compare(self, response: JoinGroupResponse) -> None:
-        """A leader sees who came and went since it last led."""
-        before, now = self._members_before, {one.member_id: None for one in response.members}
-        self._members_before = now
-        if before is None:
-            return
-        came = [one for one in now if one not in before]
-        went = [one for one in before if one not in now]
-        self._news = "; ".join(
-            [f"{one} joined" for one in came[:3]] + [f"{one} is gone" for one in went[:3]]
-        )
 
     # --- the background hand ---
 
@@ -455,7 +451,7 @@ class ClassicMembership:
         self._reset(Cause("expired", text, self.generation))
 
     def _reset(self, cause: Cause) -> None:
-        if self.owned:
+        if self.owned or self._giving:  # lost while the reader is told of them: that comes next
             self._gone = cause
         self._rejoin = Cause("joined", f"this consumer joined the group again: {cause.text}")
         self._target = None
@@ -467,9 +463,3 @@ class ClassicMembership:
     def _fail(self, error: KafkaError) -> None:
         self._error = error
         self.state = State.FAILED
-
-    def _wanted_by_all(self, led: JoinGroupResponse) -> tuple[str, ...]:
-        names: dict[str, None] = {}
-        for one in led.members:
-            names.update(dict.fromkeys(member_of(one).topics))
-        return tuple(names)

@@ -98,6 +98,7 @@ class ConsumerMembership:
         self._ids: dict[str, UUID] = {}
         self._unresolved: tuple[UUID, ...] = ()
         self._gone: Cause | None = None
+        self._giving: Partitions = ()  # of which the reader is being told
         self._new = True  # nothing has been given to it since it joined
         self._arrived = Cause("joined", "this consumer joined the group")
         self._tell_owned = False
@@ -140,6 +141,7 @@ class ConsumerMembership:
     # --- the poll hand ---
 
     def next_step(self, now: int) -> Step | None:
+        self._giving = ()
         if self.state is State.FAILED:
             assert self._error is not None
             return Stop(self._error)
@@ -172,6 +174,7 @@ class ConsumerMembership:
             return Revoke(revoked, self._arrived)
         before = set(self.owned)
         if added := tuple(at for at in target if at not in before):
+            self._giving = added
             return Give(added, self._arrived)
         if not self._unresolved:
             self._target = None
@@ -180,6 +183,7 @@ class ConsumerMembership:
         return None
 
     def done(self, step: Revoke | Lose | Give, now: int) -> None:
+        self._giving = ()
         if isinstance(step, Give):
             self.owned = (*self.owned, *step.partitions)
             self._new = False
@@ -206,7 +210,7 @@ class ConsumerMembership:
     def beat(self, now: int) -> Ask | None:
         if self._beating or self.state in (State.LEFT, State.FAILED):
             return None
-        if self._gone is not None and self.owned:
+        if self._gone is not None:
             return None
         if now >= self._polled_at + self.terms.poll_interval_ms_max and self.epoch > 0:
             return self._too_slow(now)
@@ -238,7 +242,7 @@ class ConsumerMembership:
     def next_beat(self) -> int | None:
         if self._beating or self.state in (State.LEFT, State.FAILED):
             return None
-        if self._gone is not None and self.owned:
+        if self._gone is not None:
             return None
         if self.epoch > 0:
             return min(self._beat_at, self._polled_at + self.terms.poll_interval_ms_max)
@@ -317,7 +321,7 @@ class ConsumerMembership:
 
     def _owned_by_id(self) -> list[TopicPartitions]:
         topics: dict[UUID, list[int]] = {}
-        for at in sorted(self.owned):
+        for at in sorted({*self.owned, *self._giving}):
             topics.setdefault(self._ids[at.topic], []).append(at.partition)
         return [
             TopicPartitions(topic_id=topic_id, partitions=numbers)
@@ -334,7 +338,8 @@ class ConsumerMembership:
         self._lose(Cause("expired", text, self.epoch), now)
 
     def _lose(self, cause: Cause, now: int) -> None:
-        self._gone = cause if self.owned else None
+        # Lost while the reader is told of them: that comes next.
+        self._gone = cause if self.owned or self._giving else None
         self._arrived = Cause("joined", f"this consumer joined the group again: {cause.text}")
         self._join_again(now)
 

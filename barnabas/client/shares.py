@@ -17,6 +17,7 @@ PROTOCOL_TYPE = "consumer"
 _SUBSCRIPTION_VERSION = 3
 _SHARE_VERSION = 1
 _VERSION_SIZE = 2
+_NAMED_MAX = 3
 
 
 def encode_subscription(
@@ -51,6 +52,21 @@ def member_of(joined: JoinGroupResponseMember) -> Member:
         _flat(read.owned_partitions),
         read.generation_id,
         read.user_data,
+    )
+
+
+def wanted_by_all(members: Iterable[JoinGroupResponseMember]) -> tuple[str, ...]:
+    """The topics that a leader has to share out."""
+    return tuple(dict.fromkeys(name for one in members for name in member_of(one).topics))
+
+
+def changes(before: Iterable[str], now: Iterable[str]) -> str:
+    """Who came and went since a leader last led."""
+    came = [one for one in now if one not in set(before)]
+    went = [one for one in before if one not in set(now)]
+    return "; ".join(
+        [f"{one} joined" for one in came[:_NAMED_MAX]]
+        + [f"{one} is gone" for one in went[:_NAMED_MAX]]
     )
 
 

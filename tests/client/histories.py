@@ -91,6 +91,7 @@ class Member:
     asked: Sent | None = None
     beaten: Sent | None = None
     told: list[str] = field(default_factory=list)
+    hears: Any = None  # a step that its reader takes its time over
 
 
 class History:
@@ -230,11 +231,16 @@ class History:
 
     def poll(self, member: Member) -> None:
         machine = member.machine
+        if member.hears is not None:
+            if self.faults and self.chance.random() < 0.5:
+                return
+            machine.done(member.hears, self.world.ms)
+            member.hears = None
         machine.polled(self.world.ms)
         topics = {"t": self.world.topics.find("t") or Topic(0)}
         machine.watched(topics)
         for _ in range(50):
-            if member.asked is not None:
+            if member.asked is not None or member.hears is not None:
                 return
             step = machine.next_step(self.world.ms)
             if step is None or isinstance(step, Wait):
@@ -266,7 +272,10 @@ class History:
         else:
             assert owned >= set(step.partitions)
         member.told.append(f"{type(step).__name__} {step.cause.kind}")
-        member.machine.done(step, self.world.ms)
+        if self.faults and self.chance.random() < 0.3:
+            member.hears = step
+        else:
+            member.machine.done(step, self.world.ms)
 
     def beat(self, member: Member) -> None:
         due = member.machine.next_beat()
@@ -291,6 +300,7 @@ class History:
                 continue  # it has heard that it lost them, and tells its reader next
             if machine.terms.instance_id and machine.generation < newest and not member.polls:
                 continue  # a static member is kept in its group though it missed a rebalance
-            for at in machine.owned:
+            given = member.hears.partitions if isinstance(member.hears, Give) else ()
+            for at in (*machine.owned, *given):
                 assert at not in owners, f"{at} belongs to {owners[at]} and {member.name}"
                 owners[at] = member.name
