@@ -98,7 +98,8 @@ class ConsumerMember:
 
     def brings(self) -> int:
         """The length of all that it says of itself."""
-        size = len(self.regex) + sum(map(len, self.topics))
+        names = (self.id, self.instance_id or "", self.rack or "", self.client_id, self.regex)
+        size = sum(map(len, names)) + sum(map(len, self.topics))
         if self.classic is not None:
             size += sum(len(name) + len(metadata) for name, metadata in self.classic.protocols)
         return size
