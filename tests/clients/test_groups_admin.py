@@ -181,7 +181,7 @@ def test_one_library_sees_what_another_committed(broker: BrokerProcess, desk: De
     place = KafkaPythonPartition(desk.topic, 0)
     consumer.assign([place])
     found = consumer.committed(place, metadata=True)
-    # confluent-kafka sends the zero at the end of a C string along, and reads on until there is one.
+    # confluent-kafka sends the zero at the end of a C string along, and reads on up to one.
     assert (found.offset, found.metadata.rstrip("\0")) == (42, "by librdkafka")
     consumer.commit({place: OffsetAndMetadata(43, "by kafka-python\0", -1)})
     consumer.close()
