@@ -64,16 +64,19 @@ class _Batches:
 
     def read(self, hands: ThreadPoolExecutor) -> None:
         with self._consumer as consumer:
+            messages: list[RawMessage] = []
             while not self._run.stopping.is_set():
-                messages = consumer.getmany(self._batch, timeout=POLL_S)
+                messages = messages or consumer.getmany(self._batch, timeout=POLL_S)
                 self._calls = [(one, hands.submit(self._run.call, one)) for one in messages]
-                while self._calls:
+                messages = []
+                while self._calls and not messages:
                     waiting = [call for _, call in self._calls]
                     if not wait(waiting, timeout=POLL_S).not_done:
                         self._finish()
                         break
                     self._pause(consumer.assignment())
-                    assert not consumer.getmany(timeout=0)  # all is paused: only the group goes on
+                    # All is paused: nothing comes, unless a rebalance has ended this batch.
+                    messages = consumer.getmany(self._batch, timeout=0)
                 if paused := consumer.paused():
                     consumer.resume(*paused)
 
