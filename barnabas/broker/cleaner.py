@@ -205,8 +205,7 @@ class Cleaner:
                     return False
                 volume.logs.doom(log, doomed)
                 await volume.sync_directory(log.path)
-                log.settle_swap(cleaned)
-                await volume.sync_directory(log.path)
+                log.settle_swap(cleaned)  # not synced: under either name it is found again
             except OSError as error:
                 volume.lose(f"a compacted segment was not put in its place: {error}")
                 return False

@@ -178,7 +178,6 @@ class Compaction:
         self._write(paths[1], builder.time_entries)
         newest = self._disk.modified_ms(self._path(group[-1].base_offset, LOG_SUFFIX))
         self._disk.set_modified_ms(paths[2], newest)
-        self._disk.sync_directory(job.path)  # a name that is known is not lost by a rename
         return Cleaned(bases, writer.size, bytes_read, read, kept, keyless)
 
     def _keep(

@@ -2,9 +2,10 @@
 
 In: a `.cleaned` segment whose files are synced. Out: the log with the new segment in it, and the
 old files under their last name.
-The steps, with a sync of the directory after each: `.cleaned` becomes `.swap`; the old files become
-`.deleted`; `.swap` gets its own name. A start after a crash finishes what has come as far as
-`.swap` (swaps.py) and removes what has not, so readers see all of the old or all of the new.
+The steps, with a sync of the directory between them: `.cleaned` becomes `.swap`; the old files
+become `.deleted`, the first one first; `.swap` gets its own name. A start after a crash finishes
+what has come as far as `.swap` (swaps.py) and removes what has not, so readers see all of the old
+or all of the new.
 Always: nothing waits here: renames only. Whoever carries the steps out syncs between them.
 """
 

@@ -2,8 +2,9 @@
 
 In: a partition's directory with `.swap` files. Out: the same without them.
 Always: a `.swap` log file is whole, as it had another name until it was synced. The file beside it
-names the segments that it replaces; where Kafka wrote it and there is none, they are those that
-begin within its offsets. They go before it gets its own name.
+names the segments that it replaces. If that is not there, either the old ones all are (the first
+goes first), and the new one is dropped; or Kafka wrote it, and they are those that begin within its
+offsets. They go before it gets its own name.
 Not here: the steps of a swap (swapping.py).
 """
 
@@ -36,12 +37,14 @@ def finish_swaps(
             continue
         base = int(number)
         end, problem = _end(disk, f"{path}/{name}", base)
-        if problem and base in logs:
+        bases = _bases(disk, path, base)
+        if base in logs and (problem or not bases):
+            problem = problem or "it was about to take the place of others"
             findings.append(Finding(f"{path}/{name}", problem, "removed, the old segments stay"))
             for swap in cleaned_paths(path, base, SWAP_SUFFIX):
                 disk.remove(swap)
             continue
-        replaced = _bases(disk, path, base) or [each for each in logs if base <= each < end]
+        replaced = bases or [each for each in logs if base <= each < end]
         what = f"a compacted segment in the place of {len(replaced)}"
         findings.append(Finding(f"{path}/{name}", what, "put there"))
         for old in logs:
