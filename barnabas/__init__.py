@@ -7,10 +7,11 @@ The names of the client are here: `from barnabas import Admin`; the same, blocki
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from barnabas.client.accumulator import BufferFull, Delivery, RecordMetadata
+    from barnabas.client.accumulator import BufferFull
     from barnabas.client.admin import Admin
     from barnabas.client.aio.producer import Producer
     from barnabas.client.assignors import Assignor
+    from barnabas.client.batches import Delivery, RecordMetadata
     from barnabas.client.consumer import Consumer
     from barnabas.client.membership import Cause
     from barnabas.client.message import Message
@@ -66,7 +67,7 @@ _WHERE = {
     "Committed": "barnabas.client.places",
     "Consumer": "barnabas.client.consumer",
     "Corrupt": "barnabas.model.errors",
-    "Delivery": "barnabas.client.accumulator",
+    "Delivery": "barnabas.client.batches",
     "Failed": "barnabas.model.errors",
     "Fenced": "barnabas.model.errors",
     "HandlerFailed": "barnabas.client.workers.calls",
@@ -76,7 +77,7 @@ _WHERE = {
     "PartitionConsumer": "barnabas.client.partition_consumer",
     "Producer": "barnabas.client.aio.producer",
     "Rebalancing": "barnabas.client.places",
-    "RecordMetadata": "barnabas.client.accumulator",
+    "RecordMetadata": "barnabas.client.batches",
     "Reject": "barnabas.client.workers.policy",
     "Retriable": "barnabas.model.errors",
     "Retry": "barnabas.client.workers.policy",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 
 from barnabas.cli import exits
-from barnabas.client.accumulator import RecordMetadata
+from barnabas.client.batches import RecordMetadata
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.partition_consumer import PartitionConsumer

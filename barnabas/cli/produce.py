@@ -15,7 +15,7 @@ from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import check_topic_name
 
 if TYPE_CHECKING:
-    from barnabas.client.accumulator import RecordMetadata
+    from barnabas.client.batches import RecordMetadata
     from barnabas.client.blocking.producer import Producer
     from barnabas.wire.records import Headers
 

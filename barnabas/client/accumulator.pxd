@@ -1,7 +1,7 @@
 # The C types of accumulator.py, for Cython. That file runs the same, only slower, without them.
 cimport cython
 
-from barnabas.wire.record_loops cimport RecordWriter
+from barnabas.client.batches cimport Batch, Delivery, Queue
 
 ctypedef const unsigned char *octets
 
@@ -16,59 +16,6 @@ cdef Py_ssize_t _RECORD_OVERHEAD_MAX
     word=cython.uint,
 )
 cpdef unsigned int murmur2(bytes data)
-
-
-cdef class Batch(RecordWriter):
-    cdef public Queue queue
-    cdef public long long created_at
-    cdef public long long attempts
-    cdef public long long node
-    cdef public bint unsure
-    cdef public long long sequence
-    cdef public long long producer_id
-    cdef public long long epoch
-    cdef public object data
-    cdef public long long counted
-    cdef public tuple serial
-    cdef public list parts
-    cdef public Batch owner
-    cdef public bint done
-    cdef public object problem
-    cdef public long long unseen
-    cdef public object last_problem
-    cdef public long long base_offset
-    cdef public long long append_time
-    cdef public list waiters
-    cdef public list callbacks
-
-
-@cython.final
-@cython.freelist(256)
-cdef class Delivery:
-    cdef Accumulator _owner
-    cdef Batch _batch
-    cdef Py_ssize_t _index
-    cdef readonly long long timestamp
-
-    cpdef object follow(self, Delivery other)
-
-
-cdef class Queue:
-    cdef readonly str topic
-    cdef readonly long long partition
-    cdef public object waiting
-    cdef public Batch open
-    cdef public list flying
-    cdef public long long serials
-    cdef public long long leader
-    cdef public long long sequence
-    cdef public long long acknowledged
-    cdef public long long producer_id
-    cdef public long long epoch
-    cdef public bint gap
-    cdef public bint lost
-    cdef public long long retry_at
-    cdef public long long retries
 
 
 cdef class Slot:
@@ -115,10 +62,3 @@ cdef class Accumulator:
     cdef Queue _chosen(self, Slot slot, object key, object value)
 
     cdef Queue _another(self, Slot slot)
-
-
-cdef class Intake:
-    cdef readonly Accumulator _accumulator
-    cdef object _prepare
-    cdef readonly object _lock
-    cdef public bint _closed

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from barnabas.client import sequences
-from barnabas.client.accumulator import Accumulator, Batch, Queue
+from barnabas.client.accumulator import Accumulator
+from barnabas.client.batches import Batch, Queue
 from barnabas.client.errors import partition_error
 from barnabas.client.metadata import View
 from barnabas.client.sequences import Identity

@@ -6,7 +6,7 @@ Not here: deciding (outbox.py), waiting (aio/producer.py, blocking/producer.py).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from barnabas.client.accumulator import Callback, RecordMetadata
+from barnabas.client.batches import Callback, RecordMetadata
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check
 from barnabas.client.metadata import View

@@ -14,7 +14,7 @@ Either waits until each batch behind it is known not to be written: one whose an
 
 from collections.abc import Iterable
 
-from barnabas.client.accumulator import Batch, Queue
+from barnabas.client.batches import Batch, Queue
 from barnabas.wire.batch import rewrite_producer
 
 _COUNT = 2**31  # sequence numbers wrap to 0

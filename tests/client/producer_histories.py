@@ -8,7 +8,8 @@ last one of its producer id and epoch, one of the last five is a duplicate, a ne
 from collections import deque
 from random import Random
 
-from barnabas.client.accumulator import Accumulator, Delivery
+from barnabas.client.accumulator import Accumulator
+from barnabas.client.batches import Delivery
 from barnabas.client.outbox import Outbox, Outgoing, Rules
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.batch import read_header

@@ -12,18 +12,11 @@ from collections import deque
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Self
 
-from barnabas.client.accumulator import (
-    Accumulator,
-    Batch,
-    BufferFull,
-    Callback,
-    Intake,
-    Partitioner,
-    RecordMetadata,
-    closed,
-)
+from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.aio import open_cluster
+from barnabas.client.batches import Batch, Callback, RecordMetadata
 from barnabas.client.cluster import Cluster
+from barnabas.client.intake import Intake, closed
 from barnabas.client.outbox import Outbox, Outgoing
 from barnabas.client.producing import (
     Interceptor,

@@ -12,20 +12,13 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
-from barnabas.client.accumulator import (
-    Accumulator,
-    Batch,
-    BufferFull,
-    Callback,
-    Delivery,
-    Intake,
-    Partitioner,
-    RecordMetadata,
-)
+from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
+from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.connection import Answer, Connection
 from barnabas.client.blocking.net import run
 from barnabas.client.cluster import Cluster
+from barnabas.client.intake import Intake
 from barnabas.client.outbox import Outbox, Outgoing
 from barnabas.client.producing import (
     Interceptor,
