@@ -106,6 +106,9 @@ class Log(Copying):
 
     def close(self) -> None:
         """Leave files that open again without a look at the data."""
+        if not self.size and not self.end_offset:
+            self.release()  # nothing would be lost with them: a thousand such are not synced
+            return
         if self.size and self.end_offset not in self._snapshots.offsets:
             self._snapshots.write(self.producers, self.end_offset)
             self._durability.directory_changed()
