@@ -137,6 +137,18 @@ def test_a_new_member_that_dies_turns_it_back_too() -> None:
     assert isinstance(group(w), ClassicGroup)
 
 
+def test_a_stalled_member_whose_group_was_turned_back_may_turn_it_again() -> None:
+    """Told that there is no such group, clients would give up for good."""
+    w = world(consumer_session_timeout_ms=8_000)
+    member, epoch = mixed(w)
+    w.advance(7_000)
+    w.heartbeat(member, epoch)
+    w.advance(1_000)
+    assert w.beat("n", epoch).code is Code.UNKNOWN_MEMBER_ID
+    assert w.enter("n").code is Code.NONE
+    assert isinstance(group(w), MixedGroup)
+
+
 def test_a_classic_member_that_takes_the_place_of_the_last_new_one() -> None:
     w = world()
     member, _ = classic(w)

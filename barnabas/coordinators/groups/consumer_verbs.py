@@ -102,8 +102,11 @@ class ConsumerVerbs(Registry):
             records, response = found.heartbeat(request, caller, uuid, now)
             return Outcome(tuple(records), (Answer(caller.token, response),), found.id)
         if request.member_epoch != JOINING:
+            # Clients give up for good when their group is not found. One that was out for a while
+            # and finds its group turned back had better rejoin, and turn it again.
+            may_rejoin = found is not None and self.limits.consumer_upgrade
             raise InvalidRequest(
-                Code.GROUP_ID_NOT_FOUND,
+                Code.UNKNOWN_MEMBER_ID if may_rejoin else Code.GROUP_ID_NOT_FOUND,
                 f"there is no group {request.group_id[:300]!r} of the new protocol",
             )
         before: list[Record] = []
