@@ -156,6 +156,8 @@ class Fetching:
                 if answer.error_code == Code.OFFSET_OUT_OF_RANGE:
                     if one.replica == broker and broker != _leader(view, at):
                         one.replica = -1  # the follower may be behind: the leader knows
+                    elif one.fetch_epoch >= 0:
+                        one.fetch_epoch = -1  # the leader may not know that epoch any more
                     else:
                         out_of_range.append(at)
                 elif answer.error_code:

@@ -130,7 +130,8 @@ async def places_at(
                 if answer.error_code:
                     problem = partition_error(answer.error_code, about=str(at))
                 elif at in times:
-                    found[at] = Place(answer.offset, answer.leader_epoch)
+                    # Without the epoch in the answer: no record of it has been read yet.
+                    found[at] = Place(answer.offset)
     if problem is not None and (not found or not isinstance(problem, Retriable)):
         raise problem
     return found

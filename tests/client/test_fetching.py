@@ -165,3 +165,15 @@ def test_a_broker_that_is_lost_is_asked_again_with_everything() -> None:
     assert (request.session_id, request.session_epoch) == (9, 0)
     assert asked(request) == [(0, 0)]
     assert fetching.farewells() == []  # one is under way
+
+
+def test_an_epoch_that_the_leader_does_not_know_is_not_the_end_of_a_place() -> None:
+    progress, fetching = started(AT)
+    progress[AT].seek(Place(50, 3))
+    fetching.plan(view(1), now=0)
+    unknown = response(fetched(error=Code.OFFSET_OUT_OF_RANGE))
+    assert fetching.answered(1, unknown, view(1), now=0).out_of_range == ()
+    [ask], _ = fetching.plan(view(1), now=0)
+    asked_again = ask.request.topics[0].partitions[0]
+    assert (asked_again.fetch_offset, asked_again.last_fetched_epoch) == (50, -1)
+    assert fetching.answered(1, unknown, view(1), now=0).out_of_range == (AT,)
