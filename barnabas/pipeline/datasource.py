@@ -16,6 +16,7 @@ COLUMNS = (
     " timestampType int"
 )
 HEADERS = "headers array<struct<key: string, value: binary>>"
+_NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
 
 class BarnabasSource(DataSource):  # type: ignore[misc]
@@ -39,6 +40,7 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
         from barnabas.pipeline.pushdown import asked_for
         from barnabas.pipeline.source import BatchReader, FilteringReader
 
+        self._check_columns(schema)
         kind = FilteringReader if asked_for() else BatchReader
         return kind(self.options, schema)
 
@@ -46,7 +48,16 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: Any) -> "StreamReader":
         from barnabas.pipeline.source import StreamReader
 
+        self._check_columns(schema)
         return StreamReader(self.options, schema)
+
+    def _check_columns(self, schema: Any) -> None:
+        """Spark lets a user put any schema in place of ours."""
+        wanted = [name for name in schema.fieldNames() if name not in ("headers", "data", "error")]
+        if wanted != _NAMES:
+            raise OptionError(
+                f"the columns are {', '.join(_NAMES)}: leave schema() out, and select what you want"
+            )
 
     @one_line
     def writer(self, schema: Any, overwrite: bool) -> "BatchWriter":

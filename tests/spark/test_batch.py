@@ -245,6 +245,13 @@ def test_rows_that_cannot_be_written_are_said_in_one_line(spark: Any, servers: s
         assert "\tat " not in str(refused.value)
 
 
+def test_a_schema_in_place_of_ours_is_refused(spark: Any, our_broker: Any) -> None:
+    reader = spark.read.format("barnabas").schema("id long").option("subscribe", "t")
+    servers = our_broker.bootstrap_servers
+    with pytest.raises(Exception, match=r"leave schema\(\) out"):
+        reader.option("kafka.bootstrap.servers", servers).load().collect()
+
+
 def test_no_broker_is_said_at_once(spark: Any) -> None:
     begun = time.monotonic()
     with pytest.raises(Exception, match=r"no broker at 127\.0\.0\.1:1") as refused:
