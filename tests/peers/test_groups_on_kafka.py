@@ -3,7 +3,8 @@
 import pytest
 
 from tests.cli.test_groups import *  # noqa: F403
-from tests.cli.test_groups import Here, Shell
+from tests.cli.test_groups import Here
+from tests.cli.test_topics import Shell
 from tests.peers.kafka import KafkaBroker
 
 
