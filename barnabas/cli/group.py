@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.group_arguments import complete_group, confirm, find_group, group_argument
-from barnabas.cli.group_seek import UNDO_SUFFIX, seek, undo
+from barnabas.cli.group_arguments import (
+    confirm,
+    find_group,
+    group_argument,
+    groups_argument,
+    require_answer,
+    yes_option,
+)
+from barnabas.cli.group_seek import KEPT_SUFFIXES, delete_if_there, seek, undo
 from barnabas.cli.group_watch import watch
 from barnabas.cli.groups import NamedCommands
 from barnabas.cli.options import cluster_options, open_admin
@@ -51,7 +58,7 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
             "protocol_type": summary.listing.protocol_type,
         }
         for summary in summaries
-        if every or not summary.listing.group.endswith(UNDO_SUFFIX)
+        if every or not summary.listing.group.endswith(KEPT_SUFFIXES)
     ]
     render(rows, ["group", "state", "type", "members", "lag"], output)
 
@@ -129,15 +136,14 @@ def _looked_twice(admin: "Admin", first: "GroupReport") -> "GroupReport":
 
 
 @command.command()
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, shell_complete=complete_group
-)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@groups_argument
+@yes_option
 @click.option("--if-exists", is_flag=True, help="No error if it is not there.")
 @cluster_options
 @click.pass_context
 def delete(ctx: click.Context, groups: tuple[str, ...], yes: bool, if_exists: bool) -> None:
     """Delete groups without members, with all their offsets, for good."""
+    require_answer(yes)
     with open_admin(ctx) as admin:
         for group in groups:
             try:
@@ -148,9 +154,6 @@ def delete(ctx: click.Context, groups: tuple[str, ...], yes: bool, if_exists: bo
                 if problem.code is not Code.GROUP_ID_NOT_FOUND or not if_exists:
                     raise
                 continue
-            try:
-                admin.delete_group(group + UNDO_SUFFIX)
-            except KafkaError as problem:
-                if problem.code is not Code.GROUP_ID_NOT_FOUND:
-                    raise
+            for suffix in KEPT_SUFFIXES:
+                delete_if_there(admin, group + suffix)
             click.echo(f"group {group} is deleted", err=True)

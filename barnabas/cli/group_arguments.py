@@ -39,6 +39,20 @@ def group_argument(command: F) -> F:
     return click.argument("group", shell_complete=complete_group, callback=_check_name)(command)
 
 
+def groups_argument(command: F) -> F:
+    """GROUP..., each once however often it is named."""
+    return click.argument(
+        "groups",
+        metavar="GROUP...",
+        nargs=-1,
+        required=True,
+        shell_complete=complete_group,
+        callback=lambda ctx, parameter, groups: tuple(
+            dict.fromkeys(_check_name(ctx, parameter, group) for group in groups)
+        ),
+    )(command)
+
+
 def _check_name(ctx: click.Context, parameter: click.Parameter, group: str) -> str:
     if not group:
         raise click.UsageError("a group needs a name", ctx)
@@ -60,7 +74,21 @@ def find_group(admin: "Admin", group: str) -> "GroupReport":
         raise InvalidRequest(problem.code, f"there is no group {group!r}{hint}") from None
 
 
+def yes_option(command: F) -> F:
+    """-y; the command gets `yes`, and asks with `confirm` where it was not given."""
+    return click.option(
+        "-y", "--yes", is_flag=True, help="Do not ask. Needed where no terminal can be asked."
+    )(command)
+
+
+def require_answer(yes: bool) -> None:
+    """Refuses before anything is looked at: a script must not hang, nor change what it may not."""
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError(
+            "standard input is no terminal, so nobody can be asked: say -y to go ahead without"
+        )
+
+
 def confirm(what: str, yes: bool) -> None:
-    # A script has said what it wants; a person may have slipped.
-    if not yes and sys.stdin.isatty():
+    if not yes:
         click.confirm(f"{what}?", abort=True, err=True)

@@ -2,15 +2,18 @@
 
 Always: what was there before is kept before anything moves, as the committed offsets of a group
 named GROUP.before-seek: in the cluster itself, so that it outlives this machine, and works with
-any broker. `undo` swaps the two: undone twice is done again.
+any broker. `undo` swaps the two: undone twice is done again. What is kept for the seek before is
+given up only once the group has moved: until then the new one lies beside it, and a seek that was
+cut off in between is settled by the next.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from barnabas.cli.group_arguments import confirm, group_argument
+from barnabas.cli.group_arguments import confirm, group_argument, require_answer, yes_option
 from barnabas.cli.group_targets import Target, parse_target
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.render import Row, chosen_output, output_option, render
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from barnabas.client.groups.report import Committed
 
 UNDO_SUFFIX = ".before-seek"
+BEGUN_SUFFIX = ".before-seek-begun"
+KEPT_SUFFIXES = (UNDO_SUFFIX, BEGUN_SUFFIX)
 NOTHING_COMMITTED = "barnabas: nothing was committed here"
 COLUMNS = ("topic", "partition", "from", "to", "change", "note")
 
@@ -58,7 +63,7 @@ class Step(NamedTuple):
     multiple=True,
     help="Only these, be anything committed there or not.  [default: all it has committed]",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @output_option
 @cluster_options
@@ -73,6 +78,7 @@ def seek(
     output: str,
 ) -> None:
     """Move a group without members to another place; `undo` takes it back."""
+    require_answer(yes or dry_run)
     try:
         target = parse_target(to, group)
     except ValueError as problem:
@@ -95,15 +101,16 @@ def seek(
 
 @click.command()
 @group_argument
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @output_option
 @cluster_options
 @click.pass_context
 def undo(ctx: click.Context, group: str, yes: bool, dry_run: bool, output: str) -> None:
     """Take the last seek of a group back; undone twice, it is done again."""
+    require_answer(yes or dry_run)
     with open_admin(ctx) as admin:
-        kept = admin.group_offsets(group + UNDO_SUFFIX)
+        kept = _cut_off(admin, group) or admin.group_offsets(group + UNDO_SUFFIX)
         if not kept:
             raise InvalidRequest(
                 Code.RESOURCE_NOT_FOUND, f"group {group!r} has no seek that could be undone"
@@ -218,22 +225,58 @@ def _preview(steps: list[Step], output: str) -> None:
 def _carry_out(admin: "Admin", group: str, steps: list[Step], yes: bool, what: str) -> None:
     from barnabas.client.groups.report import Committed
 
-    moving = [step for step in steps if step.moves]
-    if not moving:
+    many = sum(step.moves for step in steps)
+    if not many:
         click.echo("nothing to change", err=True)
         return
-    confirm(f"{what} in {len(moving)} partition{'' if len(moving) == 1 else 's'}", yes)
-    kept = group + UNDO_SUFFIX
+    confirm(f"{what} in {many} partition{'' if many == 1 else 's'}", yes)
+    # While a person thinks, members may come, commit and go.
+    committed = _committed(admin, group, may_be_new=True)
+    moving = [
+        step for step in (s._replace(before=committed.get(s.at)) for s in steps) if step.moves
+    ]
+    _settle(admin, group)
+    admin.alter_group_offsets(
+        group + BEGUN_SUFFIX,
+        {step.at: step.before or Committed(0, NOTHING_COMMITTED) for step in moving},
+    )
     try:
-        admin.delete_group(kept)
+        if placed := {step.at: step.after for step in moving if step.after is not None}:
+            admin.alter_group_offsets(group, placed)
+        if nowhere := [step.at for step in moving if step.after is None]:
+            admin.delete_group_offsets(group, nowhere)
+    except InvalidRequest:
+        with suppress(KafkaError):  # the next one settles it, then
+            _settle(admin, group)
+        raise
+    _settle(admin, group)
+    click.echo(f"group {group} is moved; `barnabas group undo {group}` takes it back", err=True)
+
+
+def _settle(admin: "Admin", group: str) -> None:
+    """A seek that was begun: what it kept becomes what `undo` goes back to, if the group moved."""
+    if kept := _cut_off(admin, group):
+        delete_if_there(admin, group + UNDO_SUFFIX)
+        admin.alter_group_offsets(group + UNDO_SUFFIX, kept)
+    delete_if_there(admin, group + BEGUN_SUFFIX)
+
+
+def _cut_off(admin: "Admin", group: str) -> "dict[TopicPartition, Committed]":
+    """What a seek kept that has moved the group, and may not have come to its end."""
+    begun = admin.group_offsets(group + BEGUN_SUFFIX)
+    if not begun:
+        return {}
+    committed = admin.group_offsets(group)
+    was = {
+        at: None if place.metadata == NOTHING_COMMITTED else place for at, place in begun.items()
+    }
+    moved = any(Step(at, committed.get(at), place).moves for at, place in was.items())
+    return begun if moved else {}
+
+
+def delete_if_there(admin: "Admin", group: str) -> None:
+    try:
+        admin.delete_group(group)
     except KafkaError as problem:
         if problem.code is not Code.GROUP_ID_NOT_FOUND:
             raise
-    admin.alter_group_offsets(
-        kept, {step.at: step.before or Committed(0, NOTHING_COMMITTED) for step in moving}
-    )
-    if placed := {step.at: step.after for step in moving if step.after is not None}:
-        admin.alter_group_offsets(group, placed)
-    if nowhere := [step.at for step in moving if step.after is None]:
-        admin.delete_group_offsets(group, nowhere)
-    click.echo(f"group {group} is moved; `barnabas group undo {group}` takes it back", err=True)

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
 PACE_MS_MAX = 60_000
+CSV_COLUMNS = ("time_ms", "group", "state", "generation", "members", "lag", "lag_ms", "catch_up_ms")
+
+
+def _check_interval(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
+    if value != value:  # no range keeps "nan" out
+        raise click.BadParameter("expected a number of seconds")
+    return value
 
 
 @click.command()
@@ -30,6 +37,7 @@ PACE_MS_MAX = 60_000
     type=click.FloatRange(0.1, 3_600),
     default=2.0,
     show_default=True,
+    callback=_check_interval,
     help="Seconds between two looks.",
 )
 @output_option
@@ -98,8 +106,6 @@ def _tell(report: "GroupReport", shown: dict[str, Any], output: str) -> dict[str
         why = "".join(f"; {rebalance(chapter, report)}" for chapter in new)
         click.echo(f"{iso_time(report.now_ms)} {headline(report)}{why}")
     else:
-        import json
-
         line = {
             "time_ms": report.now_ms,
             "group": report.group,
@@ -108,6 +114,20 @@ def _tell(report: "GroupReport", shown: dict[str, Any], output: str) -> dict[str
             "catch_up_ms": report.catch_up_ms,
             "story": [chapter_document(chapter) for chapter in new],
         }
-        click.echo(json.dumps(line))
+        _write(line, output, first=not shown)
     sys.stdout.flush()
     return state
+
+
+def _write(line: dict[str, Any], output: str, *, first: bool) -> None:
+    if output == "csv":
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        if first:
+            writer.writerow(CSV_COLUMNS)
+        writer.writerow([{**line, "members": len(line["members"])}[name] for name in CSV_COLUMNS])
+    else:
+        import json
+
+        click.echo(json.dumps(line))

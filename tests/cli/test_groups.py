@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -26,21 +27,39 @@ from tests.process import BrokerProcess
 RECORDS = 10
 
 
+class Person(StringIO):
+    """A terminal where somebody says yes, after a while in which something happens."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__("y\n")
+        self._meanwhile = meanwhile
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:
+        self._meanwhile()
+        return super().readline()
+
+
 class Here(Shell):
     """The command within this process: the same but for the time a process takes to start."""
 
     def __call__(self, *arguments: str, stdin: str | bytes = "") -> Ended:
         data = stdin.encode() if isinstance(stdin, str) else stdin
+        return self.typed(TextIOWrapper(BytesIO(data)), *arguments)
+
+    def typed(self, stdin: TextIO, *arguments: str) -> Ended:
         out, err = StringIO(), StringIO()
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.setenv("BARNABAS_BOOTSTRAP_SERVERS", self.servers)
-            patch.setattr("sys.stdin", TextIOWrapper(BytesIO(data)))
+            patch.setattr("sys.stdin", stdin)
             code = run(arguments)
         return Ended(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
-def shell(broker: BrokerProcess) -> Shell:
+def shell(broker: BrokerProcess) -> Here:
     return Here(broker.bootstrap_servers)
 
 
@@ -123,7 +142,8 @@ def test_too_much_lag_is_an_exit_code(shell: Shell, group: str) -> None:
 
 def test_a_group_that_is_not_there_is_not_found(shell: Shell, group: str) -> None:
     for verb in ("describe", "explain", "watch", "undo", "delete"):
-        ended = shell("group", verb, group[:-1] + "x")
+        yes = ["-y"] if verb in ("undo", "delete") else []
+        ended = shell("group", verb, group[:-1] + "x", *yes)
         assert ended.code == 3, ended
         if verb in ("describe", "explain", "watch"):
             assert f"did you mean {group[:-1]}" in ended.err
@@ -137,9 +157,9 @@ def test_a_group_moves_and_moves_back(shell: Shell, group: str, topic: str) -> N
     ]
     assert f"barnabas group undo {group}" in ended.err
     assert offsets(shell, group) == {0: 0, 1: 0}
-    shell.out("group", "undo", group)
+    shell.out("group", "undo", group, "-y")
     assert offsets(shell, group) == {0: 4, 1: 10}
-    shell.out("group", "undo", group)
+    shell.out("group", "undo", group, "-y")
     assert offsets(shell, group) == {0: 0, 1: 0}
     listed = shell.out("group", "ls")
     assert f"{group}.before-seek" not in listed
@@ -149,25 +169,25 @@ def test_a_group_moves_and_moves_back(shell: Shell, group: str, topic: str) -> N
 def test_a_dry_run_moves_nothing(shell: Shell, group: str) -> None:
     assert "-4" in shell.out("group", "seek", group, "--to", "earliest", "--dry-run")
     assert offsets(shell, group) == {0: 4, 1: 10}
-    assert shell("group", "undo", group).code == 3
+    assert shell("group", "undo", group, "-y").code == 3
 
 
 def test_a_group_moves_to_an_offset_within_what_is_there(shell: Shell, group: str) -> None:
-    shell.out("group", "seek", group, "--to", "7")
+    shell.out("group", "seek", group, "--to", "7", "-y")
     assert offsets(shell, group) == {0: 7, 1: 7}
-    ended = shell("group", "seek", group, "--to", "99")
+    ended = shell("group", "seek", group, "--to", "99", "-y")
     assert "99 is not there yet: the end is 10" in ended.out
     assert offsets(shell, group) == {0: 10, 1: 10}
-    assert "nothing to change" in shell("group", "seek", group, "--to", "latest").err
+    assert "nothing to change" in shell("group", "seek", group, "--to", "latest", "-y").err
 
 
 def test_a_group_moves_to_a_time(shell: Shell, group: str, topic: str) -> None:
     between_ms = round(time.time() * 1000) + 1
     until(lambda: time.time() * 1000 > between_ms + 1, time.time)
     produce(shell, topic, 1, 0)
-    shell.out("group", "seek", group, "--to", f"@{between_ms}")
+    shell.out("group", "seek", group, "--to", f"@{between_ms}", "-y")
     assert offsets(shell, group) == {0: 10, 1: 10}
-    shell.out("group", "seek", group, "--to", "2020-01-01T00:00:00")
+    shell.out("group", "seek", group, "--to", "2020-01-01T00:00:00", "-y")
     assert offsets(shell, group) == {0: 0, 1: 0}
 
 
@@ -177,77 +197,146 @@ def test_a_group_moves_to_where_another_was(
     file = tmp_path / "offsets.csv"
     file.write_text(shell.out("group", "describe", group, "--output", "csv"))
     copy = f"{group}-copy"
-    shell.out("group", "seek", copy, "--to", str(file))
+    shell.out("group", "seek", copy, "--to", str(file), "-y")
     assert offsets(shell, copy) == {0: 4, 1: 10}
-    shell.out("group", "seek", copy, "--to", "-", stdin=f"{topic},1,3\n")
+    shell.out("group", "seek", copy, "--to", "-", "-y", stdin=f"{topic},1,3\n")
     assert offsets(shell, copy) == {0: 4, 1: 3}
 
 
 def test_undo_forgets_what_was_not_there_before(shell: Shell, group: str, topic: str) -> None:
     fresh = f"{group}-fresh"
-    assert shell("group", "seek", fresh, "--to", "latest").code == 3
-    shell.out("group", "seek", fresh, "--to", "latest", "-t", f"{topic}:1")
+    assert shell("group", "seek", fresh, "--to", "latest", "-y").code == 3
+    shell.out("group", "seek", fresh, "--to", "latest", "-t", f"{topic}:1", "-y")
     assert offsets(shell, fresh) == {1: 10}
-    shell.out("group", "seek", fresh, "--to", "5", "-t", topic)
+    shell.out("group", "seek", fresh, "--to", "5", "-t", topic, "-y")
     assert offsets(shell, fresh) == {0: 5, 1: 5}
-    shell.out("group", "undo", fresh)
+    shell.out("group", "undo", fresh, "-y")
     assert offsets(shell, fresh) == {1: 10}
 
 
 def test_a_group_with_members_stays_where_it_is(shell: Shell, group: str, topic: str) -> None:
     with reading(shell, group, topic):
-        for arguments in (("seek", group, "--to", "earliest"), ("delete", group, "--yes")):
+        for arguments in (("seek", group, "--to", "earliest", "-y"), ("delete", group, "--yes")):
             ended = shell("group", *arguments)
             assert ended.code == 1, ended
             assert "stop them first" in ended.err
     assert offsets(shell, group) == {0: 4, 1: 10}
 
 
+def test_a_seek_that_is_refused_leaves_the_undo_of_the_last(
+    shell: Here, group: str, topic: str
+) -> None:
+    """A member comes while the person thinks."""
+    shell.out("group", "seek", group, "--to", "7", "-y")
+    with ExitStack() as member:
+        ended = shell.typed(
+            Person(lambda: member.enter_context(reading(shell, group, topic))),
+            *("group", "seek", group, "--to", "earliest"),
+        )
+        assert (ended.code, "stop them first" in ended.err) == (1, True)
+    assert offsets(shell, group) == {0: 7, 1: 7}
+    shell.out("group", "undo", group, "-y")
+    assert offsets(shell, group) == {0: 4, 1: 10}
+
+
+def test_undo_goes_back_to_what_was_there_when_the_group_moved(
+    shell: Here, group: str, topic: str
+) -> None:
+    person = Person(lambda: commit(shell, group, topic, {0: 6}))
+    assert shell.typed(person, "group", "seek", group, "--to", "earliest").code == 0
+    assert offsets(shell, group) == {0: 0, 1: 0}
+    shell.out("group", "undo", group, "-y")
+    assert offsets(shell, group) == {0: 6, 1: 10}
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_seek_that_was_cut_off_is_undone_only_if_it_moved_the_group(
+    shell: Shell, group: str, topic: str, moved: bool
+) -> None:
+    shell.out("group", "seek", group, "--to", "7", "-y")
+    commit(shell, f"{group}.before-seek-begun", topic, {0: 7, 1: 7})
+    if moved:
+        commit(shell, group, topic, {0: 1, 1: 1})
+    shell.out("group", "undo", group, "-y")
+    assert offsets(shell, group) == ({0: 7, 1: 7} if moved else {0: 4, 1: 10})
+    assert "begun" not in shell.out("group", "ls", "--all")
+
+
+def test_a_group_that_is_named_twice_is_deleted_once(shell: Shell, group: str) -> None:
+    ended = shell("group", "delete", group, group, "-y")
+    assert (ended.code, ended.err.count("is deleted")) == (0, 1)
+
+
+def test_nobody_is_asked_where_there_is_no_terminal(shell: Shell, group: str) -> None:
+    for arguments in (("seek", group, "--to", "earliest"), ("delete", group)):
+        ended = shell("group", *arguments)
+        assert (ended.code, "say -y" in ended.err) == (2, True)
+        assert "-y" in shell.out("group", arguments[0], "--help")
+    assert offsets(shell, group) == {0: 4, 1: 10}
+
+
 def test_a_deleted_group_is_gone_with_what_was_kept_for_undo(shell: Shell, group: str) -> None:
-    shell.out("group", "seek", group, "--to", "latest")
+    shell.out("group", "seek", group, "--to", "latest", "-y")
     shell.out("group", "delete", group, "--yes")
     assert group not in shell.out("group", "ls", "--all")
-    shell.out("group", "delete", group, "--if-exists")
+    shell.out("group", "delete", group, "--if-exists", "-y")
 
 
 def test_a_group_that_nobody_reads_is_explained(shell: Shell, group: str) -> None:
     text = shell.out("group", "explain", group)
     assert "nobody reads: the group has no members, and 6 records wait" in text
     assert "remedy: start its consumers" in text
-    shell.out("group", "seek", group, "--to", "latest")
+    shell.out("group", "seek", group, "--to", "latest", "-y")
     assert f"nothing is wrong with {group}" in shell.out("group", "explain", group)
 
 
-def test_watch_says_each_change_on_a_line(shell: Shell, group: str, topic: str) -> None:
-    command = [sys.executable, "-m", "barnabas", "-b", shell.servers]
-    watching = subprocess.Popen(
-        [*command, "group", "watch", group, "-i", "0.1", "-J"],
+@contextmanager
+def watching(shell: Shell, *arguments: str) -> Iterator[Callable[[], str]]:
+    command = [sys.executable, "-m", "barnabas", "-b", shell.servers, "group", "watch"]
+    process = subprocess.Popen(
+        [*command, *arguments, "-i", "0.1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        assert watching.stdout is not None
-        first = json.loads(watching.stdout.readline())
+        assert process.stdout is not None
+        yield process.stdout.readline
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, "")
+
+
+def test_watch_says_each_change_on_a_line(shell: Shell, group: str, topic: str) -> None:
+    with watching(shell, group, "-J") as line:
+        first = json.loads(line())
         assert (first["state"], first["lag"]) == ("Empty", 6)
         commit(shell, group, topic, {0: 10})
-        second = json.loads(watching.stdout.readline())
+        second = json.loads(line())
         assert (second["state"], second["lag"]) == ("Empty", 0)
-    finally:
-        watching.send_signal(signal.SIGINT)
-        _, err = watching.communicate(timeout=20)
-    assert (watching.returncode, err) == (130, "")
+
+
+def test_watch_writes_csv(shell: Shell, group: str) -> None:
+    with watching(shell, group, "--output", "csv") as line:
+        assert line() == "time_ms,group,state,generation,members,lag,lag_ms,catch_up_ms\n"
+        assert line().split(",")[1:3] == [group, "Empty"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("seek", "g"), "--to"),
-        (("seek", "g", "--to", "somewhere"), "expected earliest, latest"),
-        (("seek", "g", "--to", "-"), "no offsets for group 'g'"),
+        (("seek", "g", "--to", "somewhere", "-y"), "expected earliest, latest"),
+        (("seek", "g", "--to", "-", "-y"), "no offsets for group 'g'"),
         (("describe", ""), "a group needs a name"),
         (("describe", "g", "--max-lag", "-1"), "--max-lag"),
         (("watch", "g", "-i", "0"), "-i"),
+        (("watch", "g", "-i", "nan"), "expected a number of seconds"),
+        (("seek", "g", "--to", "latest"), "-y"),
+        (("undo", "g"), "-y"),
+        (("delete", "g"), "-y"),
+        (("delete", "g", "", "-y"), "a group needs a name"),
         (("delete",), "GROUP"),
         (("descibe", "g"), "did you mean describe"),
     ],
@@ -290,6 +379,6 @@ def test_a_name_that_a_terminal_would_obey_is_shown_harmless(shell: Shell, topic
 
 
 def test_a_topic_that_is_not_there_is_no_place_to_seek(shell: Shell, group: str) -> None:
-    assert shell("group", "seek", group, "--to", "latest", "-t", "no-such-topic").code == 3
-    ended = shell("group", "seek", group, "--to", "latest", "-t", "t:x")
+    assert shell("group", "seek", group, "--to", "latest", "-t", "no-such-topic", "-y").code == 3
+    ended = shell("group", "seek", group, "--to", "latest", "-t", "t:x", "-y")
     assert (ended.code, "expected TOPIC or TOPIC:0,1,2" in ended.err) == (2, True)
