@@ -9,7 +9,7 @@ Not here: what shards decide (groups/), how logs are read and timers wait (broke
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -41,12 +41,15 @@ class Outcome(NamedTuple, Generic[R]):
 
     `subject`: whom the records are about, should the log refuse them.
     `at_once`: the answers say nothing that a lost write could belie.
+    `divisible`: each of the records is right without those behind it, so that more of them than
+    a batch may hold can go in several.
     """
 
     records: tuple[R, ...] = ()
     answers: tuple[Answer, ...] = ()
     subject: str = ""
     at_once: bool = False
+    divisible: bool = False
 
 
 class Shard(Protocol[R]):
@@ -78,6 +81,9 @@ class Shard(Protocol[R]):
 
     def next_deadline(self) -> int | None: ...
 
+
+BATCH_BYTES = 256 * 1024  # of keys and values, where records may go in several batches
+BATCH_RECORDS = 1_000
 
 S = TypeVar("S", bound=Shard)  # type: ignore[type-arg]
 
@@ -218,16 +224,12 @@ class Runtime(Generic[S]):
 
     def _carry_out(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> list[Answer]:
         shard = seat.shard
-        if outcome.records:
-            builder = BatchBuilder()
-            for record in outcome.records:
-                key, value = shard.encode(record)
-                builder.append(key, value, (), now.wall_ms)
+        for batch, records in _batches(shard, outcome, now):
             try:
-                seat.written_to = seat.journal.append(builder.build()) + 1
+                seat.written_to = seat.journal.append(batch) + 1
             except KafkaError as error:
                 return list(shard.refused(outcome, error.code, now))
-            for record in outcome.records:
+            for record in records:
                 shard.replay(record)
         if not outcome.answers:
             return []
@@ -235,3 +237,27 @@ class Runtime(Generic[S]):
             return list(outcome.answers)
         seat.parked.append((seat.written_to, outcome.answers))
         return []
+
+
+def _batches(
+    shard: Shard[R], outcome: Outcome[R], now: Now
+) -> Iterator[tuple[bytearray, Sequence[R]]]:
+    """All records in one batch, or in as many as it takes."""
+    if not outcome.records:
+        return
+    builder, size = BatchBuilder(), 0
+    records: list[R] = []
+    for record in outcome.records:
+        key, value = shard.encode(record)
+        more = len(key) + len(value or b"")
+        if (
+            records
+            and outcome.divisible
+            and (size + more > BATCH_BYTES or len(records) >= BATCH_RECORDS)
+        ):
+            yield builder.build(), records
+            builder, records, size = BatchBuilder(), [], 0
+        builder.append(key, value, (), now.wall_ms)
+        records.append(record)
+        size += more
+    yield builder.build(), records

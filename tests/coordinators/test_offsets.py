@@ -169,6 +169,49 @@ def test_a_deleted_topic_leaves_no_offsets_behind() -> None:
     assert (world.fetch("t")[0], world.fetch("u")[0]) == (-1, 6)
 
 
+def test_a_group_with_more_offsets_than_a_batch_may_hold_can_be_deleted() -> None:
+    world = World()
+    group = "g" * 30_000
+    for partition in range(60):
+        world.commit(5, group=group, partition=partition)
+    assert world.delete(group) is Code.NONE
+    world.start()
+    assert world.state(group) is None
+    assert not world.shard.offsets.by_group
+
+
+def test_offsets_of_a_deleted_topic_go_though_their_names_fill_many_batches() -> None:
+    world = World()
+    for number in range(60):
+        world.commit(5, group=str(number) + "g" * 30_000)
+    world.runtime.run(0, lambda shard: shard.topic_deleted("t"), world.now)
+    assert not world.shard.offsets.by_group
+
+
+def test_all_offsets_of_a_group_that_are_out_of_retention_go_soon() -> None:
+    """A slice at a time, and not a slice per check."""
+    world = World(Limits(offsets_retention_ms=HOUR_MS))
+    for partition in range(2_500):
+        world.commit(5, partition=partition)
+    world.advance(HOUR_MS + world.limits.offsets_retention_check_ms + 1_000)
+    assert not world.shard.offsets.by_group
+    assert world.state() is None
+
+
+def test_retention_does_not_ask_a_log_that_refuses_over_and_over() -> None:
+    world = World(Limits(offsets_retention_ms=HOUR_MS))
+    for partition in range(1_500):
+        world.commit(5, partition=partition)
+    world.journal.error = broken_disk()
+    world.advance(2 * HOUR_MS + 60_000)
+    due = world.runtime.next_deadline()
+    assert due is not None
+    assert due > world.ms + 1_000
+    world.journal.error = None
+    world.advance(HOUR_MS)
+    assert not world.shard.offsets.by_group
+
+
 def test_a_commit_that_the_log_refuses_is_not_acknowledged() -> None:
     world = World()
     world.commit(5)

@@ -53,10 +53,13 @@ class MemoryJournal:
         self.high_watermark = 0
         self.lagging = False
         self.error: KafkaError | None = None
+        self.batch_bytes_max = 1 << 20
 
     def append(self, batch: bytearray) -> int:
         if self.error is not None:
             raise self.error
+        if len(batch) > self.batch_bytes_max:
+            raise Failed(Code.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes")
         self.batches.append(bytes(batch))
         self.end += len(decode_batch(batch))
         if not self.lagging:

@@ -134,7 +134,7 @@ class OffsetVerbs(Registry):
             for group_id in self.offsets.by_group
             for record in self.offsets.forget_topic(group_id, topic)
         )
-        return Outcome(tuple(islice(doomed, RECORDS_PER_SLICE)))
+        return Outcome(tuple(islice(doomed, RECORDS_PER_SLICE)), divisible=True)
 
     def _end_of(self, group_id: str) -> list[Record]:
         """For the log: the group is no more; its offsets are told apart from it."""
@@ -149,15 +149,26 @@ class OffsetVerbs(Registry):
             self._to_check = list(self._ids())
         records: list[Record] = []
         for _ in range(min(len(self._to_check), GROUPS_PER_SLICE)):
-            records += self._out_of_retention(self._to_check.pop(), now)
+            group_id = self._to_check.pop()
+            expired = self._out_of_retention(group_id, now)
+            records += expired[:RECORDS_PER_SLICE]
+            if len(expired) > RECORDS_PER_SLICE:
+                self._to_check.append(group_id)  # there is more of it
             if len(records) >= RECORDS_PER_SLICE:
                 break
         pause_ms = SLICE_PAUSE_MS if self._to_check else self.limits.offsets_retention_check_ms
         self._timers.set(self._retention, now.ms + pause_ms)
-        return Outcome(tuple(records))
+        return Outcome(tuple(records), divisible=True)
+
+    def _retention_refused(self, now: Now) -> None:
+        """The log takes nothing now: not again and again at the pace of slices."""
+        self._to_check.clear()
+        self._timers.set(self._retention, now.ms + self.limits.offsets_retention_check_ms)
 
     def _out_of_retention(self, group_id: str, now: Now) -> list[Record]:
-        """An empty classic group counts from when it became empty, all others from each commit."""
+        """An empty classic group counts from when it became empty, all others from each commit.
+
+        More than a slice of them: there may be more still."""
         group = self.group(group_id)
         if group is None:
             return []
@@ -175,7 +186,7 @@ class OffsetVerbs(Registry):
             emptied_ms = group.since_wall_ms
         retention_ms = self.limits.offsets_retention_ms
         expired = self.offsets.expired(group_id, retention_ms, emptied_ms, subscribed, now.wall_ms)
-        records: list[Record] = [*expired[:RECORDS_PER_SLICE]]
+        records: list[Record] = [*islice(expired, RECORDS_PER_SLICE + 1)]
         kept = group_id in self.generations or group_id in self.consumers
         if group.is_idle and kept and len(records) == self.offsets.count(group_id):
             records += self._end_of(group_id)

@@ -78,10 +78,10 @@ class Offsets:
         emptied_ms: int,
         subscribed: frozenset[str],
         wall_ms: int,
-    ) -> list[OffsetRecord]:
+    ) -> Iterator[OffsetRecord]:
         """Those out of retention. It counts from `emptied_ms`, or where that is -1 from the commit;
         never for topics that are subscribed to."""
-        return [
+        return (
             OffsetRecord(group, topic, partition, None)
             for topic, partition, value in self.of_group(group)
             if topic not in subscribed
@@ -91,7 +91,7 @@ class Offsets:
                 retention_ms,
                 wall_ms,
             )
-        ]
+        )
 
 
 def _is_over(value: OffsetCommitValue, since_ms: int, retention_ms: int, wall_ms: int) -> bool:

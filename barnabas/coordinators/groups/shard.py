@@ -59,6 +59,8 @@ class GroupShard(ClassicVerbs, OffsetVerbs):
         answers = [
             Answer(token, not_written(response, code)) for token, response in outcome.answers
         ]
+        if outcome.divisible and not answers:
+            self._retention_refused(now)
         if all(isinstance(record, OffsetRecord) for record in outcome.records):
             return tuple(answers)
         group = self._groups.pop(outcome.subject, None)
@@ -118,4 +120,5 @@ class GroupShard(ClassicVerbs, OffsetVerbs):
                 records += self._end_of(group_id)
             results.append(DeletableGroupResult(group_id=group_id, error_code=code))
         response = DeleteGroupsResponse(results=results)
-        return Outcome(tuple(records), (Answer(caller.token, response),))
+        # A group's offsets before the group itself: what is left of it can be deleted again.
+        return Outcome(tuple(records), (Answer(caller.token, response),), divisible=True)
