@@ -205,7 +205,9 @@ class Cleaner:
                     return False
                 volume.logs.doom(log, doomed)
                 await volume.sync_directory(log.path)
-                log.settle_swap(cleaned)  # not synced: under either name it is found again
+                log.settle_swap(cleaned)
+                # Or a crash in the next pass would find this one's segment beside that one's list.
+                await volume.sync_directory(log.path)
             except OSError as error:
                 volume.lose(f"a compacted segment was not put in its place: {error}")
                 return False

@@ -90,6 +90,7 @@ def swap(disk: Disk, directory: LogDirectory, log: Log, cleaned: Cleaned) -> boo
     directory.doom(log, doomed)
     disk.sync_directory(log.path)
     log.settle_swap(cleaned)
+    disk.sync_directory(log.path)
     return True
 
 

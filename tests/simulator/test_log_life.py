@@ -24,3 +24,9 @@ def test_a_log_agrees_with_its_model_whatever_happens(first: int) -> None:
         except BaseException as problem:
             problem.add_note(f"seed {seed}")
             raise
+
+
+@pytest.mark.parametrize("seed", [20633])
+def test_lives_that_found_a_fault_once(seed: int) -> None:
+    """20633: a crash in the second pass over a segment, with the first one's swap not on disk."""
+    live(seed, STEPS)
