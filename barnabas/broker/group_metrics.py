@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.broker.group_lag import Place, unread_since_ms
 from barnabas.broker.group_pace import Rate, end_offset
 from barnabas.coordinators.groups.chronicle import SECONDS, Durations
+from barnabas.coordinators.groups.classic_speakers import MixedGroup
+from barnabas.coordinators.groups.subscription import CONSUMER, partitions_of
 from barnabas.model.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.coordination import Coordination
+    from barnabas.coordinators.groups.classic import ClassicGroup
 
 GROUPS_MAX = 500
 PARTITIONS_MAX = 2_000
@@ -39,6 +42,7 @@ class GroupFigures(NamedTuple):
     sizes: list[tuple[str, int, int]]  # group, members, generation
     lags: list[Lag]
     left_out: int
+    no_commit_yet: dict[str, int]  # group to partitions
 
 
 async def measure(broker: "Broker") -> GroupFigures | None:
@@ -55,19 +59,42 @@ async def measure(broker: "Broker") -> GroupFigures | None:
     ids = list({id_: shard for shard, id_ in (*live, *idle)}.items())
     sizes: list[tuple[str, int, int]] = []
     places: list[Place] = []
+    no_commit_yet: dict[str, int] = {}
     left_out = max(0, len(ids) - GROUPS_MAX)
     for id_, shard in ids[:GROUPS_MAX]:
         group = shard.group(id_)
         if group is None:
             continue
         sizes.append((id_, group.size, group.generation))
-        for topic, partition, value in shard.offsets.of_group(id_):
+        offsets = {(topic, number): value for topic, number, value in shard.offsets.of_group(id_)}
+        no_commit_yet[id_] = 0
+        for topic, partition in dict.fromkeys((*offsets, *_assigned(broker, group))):
             end = end_offset(broker.topics, topic, partition)
-            if end is not None and len(places) < PARTITIONS_MAX:
-                places.append(Place(id_, topic, partition, value.offset, end))
-            elif end is not None:
+            if end is None:
+                continue
+            if (topic, partition) in offsets:
+                committed = offsets[topic, partition].offset
+            else:  # all that is there: its members may have read none of it
+                committed = broker.topics.existing(topic).partitions[partition].log.start_offset
+                no_commit_yet[id_] += committed < end
+            if len(places) < PARTITIONS_MAX:
+                places.append(Place(id_, topic, partition, committed, end))
+            else:
                 left_out += 1
-    return GroupFigures(len(ids), sizes, await _lags(broker, groups, places), left_out)
+    lags = await _lags(broker, groups, places)
+    return GroupFigures(len(ids), sizes, lags, left_out, no_commit_yet)
+
+
+def _assigned(broker: "Broker", group: "ClassicGroup | MixedGroup") -> Iterator[tuple[str, int]]:
+    """What the members have; nothing of those that are no consumers."""
+    if isinstance(group, MixedGroup):
+        for topic_id, number in group.kept.owners:
+            topic = broker.topics.by_id(topic_id)
+            if topic is not None:
+                yield topic.name, number
+    elif group.roster.protocol_type == CONSUMER:
+        for member in group.roster.members.values():
+            yield from partitions_of(member.assignment) or ()
 
 
 async def _lags(broker: "Broker", groups: "Coordination", places: list[Place]) -> list[Lag]:
@@ -128,6 +155,14 @@ def families(groups: "Coordination", figures: GroupFigures) -> Iterator[Any]:
         generation.add_metric([group], number)
     yield from (members, generation)
     yield from _lag_families(figures.lags)
+    no_commit_yet = GaugeMetricFamily(
+        "barnabas_group_no_commit_yet",
+        "Partitions with records and an owner where nothing is committed: all of it counts as lag.",
+        labels=["group"],
+    )
+    for group, partitions in figures.no_commit_yet.items():
+        no_commit_yet.add_metric([group], partitions)
+    yield no_commit_yet
     yield GaugeMetricFamily(
         "barnabas_group_left_out",
         f"Groups and partitions beyond {GROUPS_MAX} and {PARTITIONS_MAX}, not shown here.",

@@ -68,7 +68,8 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
 @click.option(
     "--max-lag",
     type=click.IntRange(0),
-    help=f"Exit with {exits.ASSERTION} if a partition has more unread records than this.",
+    help=f"Exit with {exits.ASSERTION} if a partition has more unread records than this;"
+    " where nothing is committed, all records count.",
 )
 @output_option
 @cluster_options
@@ -87,14 +88,16 @@ def describe(ctx: click.Context, group: str, max_lag: int | None, output: str) -
         render(rows, PARTITION_COLUMNS, output)
     else:
         write_document(document(report), output)
-    if max_lag is None or report.lag_max <= max_lag:
+    if max_lag is None or (report.lag_max <= max_lag and not report.is_unknown):
         return exits.OK
-    worst = max(report.partitions, key=lambda partition: partition.lag or 0)
-    click.echo(
-        f"barnabas: {worst.at} of group {group!r} has {worst.lag} unread records, more than"
-        f" {max_lag}",
-        err=True,
-    )
+    if report.is_unknown:
+        what = f"the lag of group {group!r} is unknown: it has no members and committed nothing"
+    else:
+        worst = max(report.partitions, key=lambda partition: partition.lag)
+        yet = " and no commit yet" if worst.no_commit_yet else ""
+        what = f"{worst.at} of group {group!r} has {worst.lag} unread records{yet}, more than"
+        what += f" {max_lag}"
+    click.echo(f"barnabas: {what}", err=True)
     return exits.ASSERTION
 
 

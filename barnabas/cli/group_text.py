@@ -20,12 +20,15 @@ NO_STORY = (
 )
 
 
+UNKNOWN_LAG = "unknown: no members, and nothing committed in a topic that is there"
+
+
 def headline(report: GroupReport) -> str:
     """The group in one line."""
     generation = "" if report.generation is None else f", generation {report.generation}"
-    behind = "nothing unread"
+    behind = f"lag {UNKNOWN_LAG}" if report.is_unknown else "nothing unread"
     if report.lag:
-        behind = f"{count(report.lag, 'record')} unread"
+        behind = f"{count(report.lag, 'record')} unread{_no_commit_yet(report)}"
         if report.unread_ms:
             behind += f", the oldest for {duration(report.unread_ms)}"
     return (
@@ -52,10 +55,22 @@ def description(report: GroupReport) -> str:
         columns = ["topic", "partition", "committed", "end", "lag", "behind", "catch_up", "owner"]
         parts.append(table([_shown(p, report) for p in report.partitions], columns))
     if report.chapters:
-        parts.append("last rebalances\n" + rebalances(report))
+        parts.append("last rebalances\n" + _before_the_story(report) + rebalances(report))
     elif not report.has_story:
         parts.append(NO_STORY + "\n")
+    elif before := _before_the_story(report):
+        parts.append(before)
     return "\n".join(parts)
+
+
+def _before_the_story(report: GroupReport) -> str:
+    """Where rebalances are missing that the broker has forgotten with its last life."""
+    if report.told_since_ms is None or len(report.chapters) >= REBALANCES_SHOWN:
+        return ""
+    first = report.chapters[0].generation if report.chapters else (report.generation or 0) + 1
+    if first <= 1:
+        return ""
+    return f"{iso_time(report.told_since_ms)}  the broker started; it knows nothing from before\n"
 
 
 def rebalances(report: GroupReport) -> str:
@@ -169,6 +184,8 @@ def document(report: GroupReport) -> dict[str, Any]:
         "coordinator": report.coordinator,
         "lag": report.lag,
         "lag_max": report.lag_max,
+        "lag_known": not report.is_unknown and not report.no_commit_yet,
+        "no_commit_yet": [list(partition.at) for partition in report.no_commit_yet],
         "lag_ms": report.unread_ms,
         "catch_up_ms": report.catch_up_ms,
         "members": [
@@ -177,6 +194,7 @@ def document(report: GroupReport) -> dict[str, Any]:
         ],
         "partitions": [partition_row(each, report) for each in report.partitions],
         "has_story": report.has_story,
+        "story_since_ms": report.told_since_ms,
         "story": [chapter_document(chapter) for chapter in report.chapters],
         "notes": [
             {"at_ms": note.at_ms, "times": note.times, "kind": note.cause.kind.lower(),
@@ -256,14 +274,30 @@ def _state(report: GroupReport) -> str:
 
 
 def _lag(report: GroupReport) -> str:
+    if report.is_unknown:
+        return UNKNOWN_LAG
     if not report.lag:
         return "none"
-    text = count(report.lag, "record")
+    text = count(report.lag, "record") + _no_commit_yet(report)
     if report.unread_ms:
         text += f", the oldest unread for {duration(report.unread_ms)}"
     if report.catch_up_ms:
         text += f"; caught up in about {duration(report.catch_up_ms)} at this pace"
     return text
+
+
+def _no_commit_yet(report: GroupReport) -> str:
+    """Of the lag, what counts from the start of the log."""
+    lag = sum(partition.lag for partition in report.no_commit_yet)
+    if not lag:
+        return ""
+    return " (no commit yet)" if lag == report.lag else f" ({lag} of them with no commit yet)"
+
+
+def _committed(partition: PartitionReport) -> str | int:
+    if partition.committed is not None:
+        return partition.committed
+    return "no commit yet" if partition.no_commit_yet else "-"
 
 
 def _shown(partition: PartitionReport, report: GroupReport) -> Row:
@@ -275,9 +309,9 @@ def _shown(partition: PartitionReport, report: GroupReport) -> Row:
     return {
         "topic": partition.at.topic,
         "partition": partition.at.partition,
-        "committed": "-" if partition.committed is None else partition.committed,
+        "committed": _committed(partition),
         "end": partition.end,
-        "lag": "-" if partition.lag is None else partition.lag,
+        "lag": partition.lag,
         "behind": duration(partition.unread_ms) if partition.lag and partition.unread_ms else "",
         "catch_up": catch_up,
         "owner": "" if partition.owner is None else report.name_of(partition.owner),

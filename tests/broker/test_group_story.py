@@ -186,9 +186,31 @@ async def test_groups_are_in_the_metrics(running: Running) -> None:
     assert 'barnabas_group_generation{group="g"} 1.0' in text
     assert 'barnabas_group_lag{group="g",partition="0",topic="t"} 2.0' in text
     assert 'barnabas_group_catch_up_seconds{group="g",partition="0",topic="t"} +Inf' in text
-    (line,) = (line for line in text.splitlines() if line.startswith("barnabas_group_lag_seconds{"))
+    name = 'barnabas_group_lag_seconds{group="g",partition="0",topic="t"}'
+    (line,) = (line for line in text.splitlines() if line.startswith(name))
     assert 29 < float(line.split()[-1]) < 40
     assert "barnabas_group_left_out 0.0" in text
+
+
+async def test_what_a_member_has_and_nothing_is_committed_of_is_lag(running: Running) -> None:
+    now_ms = int(time() * 1000)
+    await running.produce("t", now_ms - 60_000, now_ms, now_ms)
+    member = await join(running)
+    text = (await page(running.broker)).decode()
+    assert 'barnabas_group_lag{group="g",partition="0",topic="t"} 3.0' in text
+    assert 'barnabas_group_lag{group="g",partition="1",topic="t"} 0.0' in text
+    assert 'barnabas_group_no_commit_yet{group="g"} 1.0' in text
+    await leave(running, member)
+    await commit(running, 3)
+    text = (await page(running.broker)).decode()
+    assert 'barnabas_group_lag{group="g",partition="0",topic="t"} 0.0' in text
+    assert 'barnabas_group_no_commit_yet{group="g"} 0.0' in text
+
+
+async def test_the_story_says_since_when_it_is_told(running: Running) -> None:
+    await join(running)
+    story = await told(running)
+    assert 0 < story.since_ms <= story.chapters[0].began_ms
 
 
 async def test_metrics_of_many_groups_stay_within_their_bound(

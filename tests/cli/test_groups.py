@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import TextIO
@@ -16,8 +17,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from barnabas.cli.app import run
+from barnabas.cli.group_text import description
 from barnabas.client.blocking.admin import Admin
-from barnabas.client.groups.report import Committed
+from barnabas.client.groups.report import Committed, GroupReport
 from barnabas.model.ids import TopicPartition
 from tests.cli.command import Ended
 from tests.cli.test_topics import Shell
@@ -37,7 +39,7 @@ class Person(StringIO):
     def isatty(self) -> bool:
         return True
 
-    def readline(self, size: int | None = -1, /) -> str:
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
         self._meanwhile()
         return super().readline()
 
@@ -138,6 +140,37 @@ def test_too_much_lag_is_an_exit_code(shell: Shell, group: str) -> None:
     ended = shell("group", "describe", group, "--max-lag", "5")
     assert ended.code == 6
     assert "has 6 unread records, more than 5" in ended.err
+
+
+def test_a_group_that_has_committed_nothing_is_not_taken_for_healthy(
+    shell: Shell, group: str, topic: str
+) -> None:
+    """One that crashes before its first commit would pass every check."""
+    fresh = f"{group}-fresh"
+    with reading(shell, fresh, topic):
+        ended = shell("group", "describe", fresh, "--max-lag", "9")
+        assert ended.code == 6
+        assert "10 unread records and no commit yet, more than 9" in ended.err
+        assert "20 records (no commit yet)" in ended.out
+        found = json.loads(shell.out("group", "describe", fresh, "-J"))
+        assert (found["lag"], found["lag_max"], found["lag_known"]) == (20, 10, False)
+        assert found["no_commit_yet"] == [[topic, 0], [topic, 1]]
+        assert "nothing-committed" in shell.out("group", "explain", fresh)
+        rows = json.loads(shell.out("group", "ls", "--output", "json"))
+        assert [row["lag"] for row in rows if row["group"] == fresh] == [20]
+        assert shell("group", "describe", fresh, "--max-lag", "10").code == 0
+    ended = shell("group", "describe", fresh, "--max-lag", "0")
+    assert (ended.code, "is unknown" in ended.err) == (6, True)
+
+
+def test_a_story_that_began_with_the_broker_says_so() -> None:
+    known = GroupReport(
+        "g", "Stable", generation=7, has_story=True, told_since_ms=1_700_000_000_000
+    )
+    line = "2023-11-14T22:13:20.000Z  the broker started; it knows nothing from before\n"
+    assert line in description(known)
+    for whole in (replace(known, generation=0), replace(known, told_since_ms=None)):
+        assert "started" not in description(whole)
 
 
 def test_a_group_that_is_not_there_is_not_found(shell: Shell, group: str) -> None:

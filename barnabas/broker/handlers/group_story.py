@@ -78,6 +78,7 @@ async def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> 
             ToldNote(at_ms=note.at.wall_ms, times=note.times, cause=_cause(note.cause, open_now))
             for note in story.notes
         ],
+        since_ms=groups.since_ms,
     )
 
 

@@ -41,6 +41,37 @@ def no_members(report: GroupReport) -> Iterator[Finding]:
     )
 
 
+def nothing_committed(report: GroupReport) -> Iterator[Finding]:
+    """A group that fails before its first commit has no lag to show for it."""
+    if report.is_unknown:
+        yield warning(
+            "nothing-committed",
+            "the group has neither members nor committed offsets: whether it has read anything is"
+            " not known",
+            "start its consumers, or see in their logs why they ended before their first commit",
+        )
+    without = report.no_commit_yet
+    if not without:
+        return
+    waited_ms = 0
+    if report.state == "Stable" and report.chapters:
+        waited_ms = report.now_ms - report.chapters[-1].began_ms
+    text = (
+        f"the group has committed nothing yet in {listed(p.at for p in without)}, where"
+        f" {count(sum(p.lag for p in without), 'record')} are: whether they are read is not known"
+    )
+    if waited_ms >= STUCK_MS:
+        text += f", though its members are there for {duration(waited_ms)}"
+    said = problem if waited_ms >= STUCK_MS else warning
+    yield said(
+        "nothing-committed",
+        text,
+        "see in the members' logs whether they fail at the first records, and that they commit"
+        " (enable.auto.commit, or a commit after the work). Until then each start of a member"
+        " begins where its auto.offset.reset says",
+    )
+
+
 def out_of_range(report: GroupReport) -> Iterator[Finding]:
     lost = [p for p in report.partitions if p.committed is not None and p.committed < p.start]
     if lost:
@@ -64,23 +95,23 @@ def out_of_range(report: GroupReport) -> Iterator[Finding]:
 
 def uneven(report: GroupReport) -> Iterator[Finding]:
     """One partition, or one member, has nearly all the lag."""
-    lagging = [p for p in report.owned if p.lag]
-    total = sum(p.lag or 0 for p in lagging)
+    lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
+    total = sum(p.lag for p in lagging)
     if total < LAG_MIN or len(report.owned) < 2 or any(stuck(report)):
         return
-    worst = max(lagging, key=lambda p: p.lag or 0)
+    worst = max(lagging, key=lambda p: p.lag)
     if not _is_behind(worst):
         return
     by_owner: dict[str, int] = {}
     for partition in lagging:
         if partition.owner is not None:
-            by_owner[partition.owner] = by_owner.get(partition.owner, 0) + (partition.lag or 0)
+            by_owner[partition.owner] = by_owner.get(partition.owner, 0) + partition.lag
     top_owner = max(by_owner, key=by_owner.__getitem__)
-    if (worst.lag or 0) >= SHARE * total and _is_hot(report, worst):
+    if worst.lag >= SHARE * total and _is_hot(report, worst):
         yield problem(
             "hot-partition",
-            f"{worst.at} has {_percent(worst.lag or 0, total)} of the lag"
-            f" ({count(worst.lag or 0, 'record')}) and {_share_of_records(report, worst)}: its"
+            f"{worst.at} has {_percent(worst.lag, total)} of the lag"
+            f" ({count(worst.lag, 'record')}) and {_share_of_records(report, worst)}: its"
             " one reader cannot keep up",
             "spread the records: give them keys with more different values, or none; see which key"
             f" is so frequent with `barnabas consume {worst.at.topic} -p {worst.at.partition} -f"
@@ -167,7 +198,7 @@ def stuck(report: GroupReport) -> Iterator[Finding]:
     yield problem(
         "stuck",
         f"nothing is committed in {where} since {duration(ago)}, while"
-        f" {count(sum(p.lag or 0 for p in still), 'record')} wait; {listed(names)} is a member all"
+        f" {count(sum(p.lag for p in still), 'record')} wait; {listed(names)} is a member all"
         " the same",
         "it may fail at one record again and again (see its log; the record is at the committed"
         " offset), hang in a call without a timeout, or not commit at all (enable.auto.commit)",
@@ -193,7 +224,7 @@ def not_subscribed(report: GroupReport) -> Iterator[Finding]:
         yield warning(
             "not-subscribed",
             f"no member subscribes to {listed(topics)}, where the group has"
-            f" {count(sum(p.lag or 0 for p in left), 'record')} unread",
+            f" {count(sum(p.lag for p in left), 'record')} unread",
             "subscribe to it again, or leave it: what is committed there is forgotten after"
             " offsets.retention.minutes",
         )
@@ -201,8 +232,9 @@ def not_subscribed(report: GroupReport) -> Iterator[Finding]:
 
 def falling_behind(report: GroupReport) -> Iterator[Finding]:
     """More comes in than is read, everywhere: no rule about one of them says it better."""
-    lag = sum(p.lag or 0 for p in report.owned)
-    if lag < LAG_MIN or not any(p.lag and _is_behind(p) for p in report.owned):
+    lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
+    lag = sum(p.lag for p in lagging)
+    if lag < LAG_MIN or not any(map(_is_behind, lagging)):
         return
     if any(stuck(report)) or any(uneven(report)):
         return
@@ -224,4 +256,4 @@ def falling_behind(report: GroupReport) -> Iterator[Finding]:
     )
 
 
-RULES = (out_of_range, stuck, uneven, falling_behind, not_subscribed)
+RULES = (nothing_committed, out_of_range, stuck, uneven, falling_behind, not_subscribed)

@@ -61,7 +61,11 @@ class MemberReport:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """Where the group stands in one partition. `unread_ms`: age of the first unread record."""
+    """Where the group stands in one partition. `unread_ms`: age of the first unread record.
+
+    Where nothing is committed all that is there counts as unread: where a member would start is
+    known to itself alone (auto.offset.reset), and no news must not look like good news.
+    """
 
     at: TopicPartition
     committed: int | None
@@ -75,16 +79,20 @@ class PartitionReport:
     pace: Pace | None = None
 
     @property
-    def lag(self) -> int | None:
-        """None where nothing is committed."""
-        return None if self.committed is None else max(0, self.end - self.committed)
+    def lag(self) -> int:
+        return max(0, self.end - (self.start if self.committed is None else self.committed))
+
+    @property
+    def no_commit_yet(self) -> bool:
+        """There are records, and the group has not committed that it read any."""
+        return self.committed is None and self.lag > 0
 
     @property
     def catch_up_ms(self) -> int | None:
         """At its present pace; None when it is not known, or never."""
         if self.lag == 0:
             return 0
-        if self.lag is None or self.pace is None or self.pace.consumed <= self.pace.produced:
+        if self.pace is None or self.pace.consumed <= self.pace.produced:
             return None
         return self.lag * self.pace.ms // (self.pace.consumed - self.pace.produced)
 
@@ -105,16 +113,26 @@ class GroupReport:
     chapters: tuple[ToldChapter, ...] = ()
     notes: tuple[ToldNote, ...] = ()
     has_story: bool = False
+    told_since_ms: int | None = None  # what was before is in no story: the broker started then
     now_ms: int = 0  # by the broker's clock where it told us, else ours
     topic_partitions: dict[str, int] = field(default_factory=dict)  # of all topics it reads
 
     @property
     def lag(self) -> int:
-        return sum(partition.lag or 0 for partition in self.partitions)
+        return sum(partition.lag for partition in self.partitions)
 
     @property
     def lag_max(self) -> int:
-        return max((partition.lag or 0 for partition in self.partitions), default=0)
+        return max((partition.lag for partition in self.partitions), default=0)
+
+    @property
+    def no_commit_yet(self) -> tuple[PartitionReport, ...]:
+        return tuple(partition for partition in self.partitions if partition.no_commit_yet)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Nobody is there, and nothing is committed: it may have read all or nothing."""
+        return not self.members and not self.partitions
 
     @property
     def owned(self) -> tuple[PartitionReport, ...]:

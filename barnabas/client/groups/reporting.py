@@ -61,12 +61,13 @@ class GroupReports(GroupCalls):
         topics = {at.topic for at in (*committed, *owners)}
         topics.update(topic for member in described.members for topic in member.topics)
         view = await self._existing(topics)
-        bounds = await self._bounds(view, (*committed, *owners))
-        first_unread = {
-            at: max(given.offset, bounds[at].start)
-            for at, given in committed.items()
-            if at in bounds and given.offset < bounds[at].end
+        wanted = _subscribed(described, view)
+        bounds = await self._bounds(view, (*committed, *owners, *wanted))
+        places = {
+            at: max(committed[at].offset, bound.start) if at in committed else bound.start
+            for at, bound in bounds.items()
         }
+        first_unread = {at: place for at, place in places.items() if place < bounds[at].end}
         told = _told_partitions(story)
         times = {at: each.unread_since_ms for at, each in told.items() if each.unread_since_ms >= 0}
         not_told = {at: offset for at, offset in first_unread.items() if at not in times}
@@ -91,6 +92,7 @@ class GroupReports(GroupCalls):
             chapters=() if story is None else tuple(story.chapters),
             notes=() if story is None else tuple(story.notes),
             has_story=story is not None,
+            told_since_ms=None if story is None or story.since_ms < 0 else story.since_ms,
             now_ms=now_ms,
             topic_partitions={
                 name: len(topic.partitions) for name, topic in sorted(view.topics.items())
@@ -103,13 +105,20 @@ class GroupReports(GroupCalls):
         asked = {listing.group: listing.coordinator for listing in listed if listing.group}
         described = await self.describe_groups(asked, coordinators=asked)
         offsets = await self.groups_offsets(asked, coordinators=asked)
-        every = {at for committed in offsets.values() for at in committed}
-        bounds = await self._bounds(await self._existing({at.topic for at in every}), every)
+        topics = {at.topic for committed in offsets.values() for at in committed}
+        members = [member for group in described.values() for member in group.members]
+        topics.update(topic for member in members for topic in member.topics)
+        view = await self._existing(topics)
+        places: dict[str, dict[TopicPartition, Committed | None]] = {}
+        for id_ in asked:
+            places[id_] = dict.fromkeys(_subscribed(described.get(id_), view))
+            places[id_].update(offsets[id_])
+        bounds = await self._bounds(view, {at for each in places.values() for at in each})
         return [
             GroupSummary(
                 listing if group is None else listing._replace(state=group.state, type=group.type),
                 0 if group is None else len(group.members),
-                _lag(offsets.get(listing.group, {}), bounds),
+                _lag(places.get(listing.group, {}), bounds),
             )
             for listing in listed
             for group in (described.get(listing.group),)
@@ -142,11 +151,28 @@ class GroupReports(GroupCalls):
         return {at: _Bounds(starts[at].offset, ends[at].offset) for at in wanted}
 
 
+def _subscribed(described: Description | None, view: View) -> list[TopicPartition]:
+    """What the members read, or want to: in a rebalance nobody has anything."""
+    if described is None:
+        return []
+    wanted = {topic for member in described.members for topic in member.topics}
+    wanted &= view.topics.keys()
+    numbered = [
+        TopicPartition(name, partition.number)
+        for name in sorted(wanted)
+        for partition in view.topics[name].partitions
+    ]
+    return [*numbered, *(at for member in described.members for at in member.owned)]
+
+
 def _lag(
-    committed: Mapping[TopicPartition, Committed], bounds: Mapping[TopicPartition, _Bounds]
+    places: Mapping[TopicPartition, Committed | None], bounds: Mapping[TopicPartition, _Bounds]
 ) -> int | None:
+    """As that of a report: where nothing is committed, all that is there."""
     behind = [
-        max(0, bounds[at].end - given.offset) for at, given in committed.items() if at in bounds
+        max(0, bounds[at].end - (bounds[at].start if given is None else given.offset))
+        for at, given in places.items()
+        if at in bounds
     ]
     return sum(behind) if behind else None
 

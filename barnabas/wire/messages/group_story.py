@@ -4,7 +4,7 @@ Times are in milliseconds: `..._ms` of an event since 1970 by the broker's clock
 plainly so. -1 where a thing is not over, or not known. Why it exists: docs/adr/0010.
 """
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, tagged
 
 
 @message(api_key=20_000, versions="0", flexible="0+")
@@ -106,6 +106,7 @@ class ToldGroup(Struct):
     partitions: list[ToldPartition]
     chapters: list[ToldChapter]
     notes: list[ToldNote]
+    since_ms: Int64 = tagged(0, since=0, default=-1)  # the coordinator knows nothing from before
 
 
 @message(api_key=20_000, versions="0", flexible="0+")

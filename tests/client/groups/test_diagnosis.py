@@ -257,6 +257,22 @@ SICK: list[tuple[str, GroupReport, str]] = [
         "490 records of t-0 were deleted",
     ),
     (
+        "nothing-committed",
+        replace(HEALTHY, partitions=(partition(0, None, 30, pace=None), partition(1))),
+        "committed nothing yet in t-0, where 30 records are: whether they are read is not known,"
+        " though its members are there for",
+    ),
+    (
+        "nothing-committed",
+        replace(HEALTHY, partitions=(partition(0, None, 500, pace=None),), chapters=()),
+        "committed nothing yet in t-0, where 500 records are: whether they are read is not known",
+    ),
+    (
+        "nothing-committed",
+        GroupReport("g", "Empty", has_story=True),
+        "neither members nor committed offsets",
+    ),
+    (
         "beyond-the-end",
         replace(HEALTHY, partitions=(partition(0, 1_000, 10),)),
         "offsets in t-0 that are not there",
@@ -336,7 +352,7 @@ WELL: dict[str, GroupReport] = {
     "at rest": HEALTHY,
     "without a story": replace(HEALTHY, chapters=(), has_story=False),
     "empty and all read": replace(HEALTHY, members=(), state="Empty"),
-    "never committed": replace(HEALTHY, partitions=(partition(0, None),)),
+    "nothing to commit": replace(HEALTHY, partitions=(partition(0, None, start=1_000),)),
     "a little behind": lagging(50, 0, 0, 0),
     "behind by what came since the last commits": lagging(5_000, 0, 5_000, 0, unread_ms=4_000),
     "behind, and catching up": lagging(500, 400, 500, 450, pace=Pace(60_000, 900, 300)),
