@@ -26,7 +26,7 @@ from barnabas.keeper.keeper import (
     ensure,
     parent,
 )
-from barnabas.log.config import LogConfig
+from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 OPENED_PER_SLICE = 50
+OFFSETS_TOPIC = "__consumer_offsets"
 _PARENTS = (
     parent(paths.CLUSTER_ID),
     paths.TOPICS,
@@ -60,6 +61,8 @@ class Catalog:
         self._producer_ids = range(0)
         # Settings made by request, of one broker by its id, or of all brokers (None).
         self.dynamic: dict[int | None, dict[str, str]] = {}
+        # Deleted topics: by shard of groups, up to where its log may have offsets in them.
+        self.doomed: dict[str, tuple[UUID, dict[int, int]]] = {}
 
     # At start
 
@@ -113,11 +116,36 @@ class Catalog:
         logs = self._broker.logs
         for name in self._keeper.children(paths.DELETED_TOPICS):
             path = paths.deleted_topic(name)
-            id_ = paths.read_deleted_topic(path, self._keeper.get(path).data)
-            for partition, log in list(logs.logs.items()):
-                if partition.topic == name and log.topic_id in (id_, NO_TOPIC_ID):
-                    logs.delete(partition)
-            self._keeper.delete(path)
+            id_, ends = paths.read_deleted_topic(path, self._keeper.get(path).data)
+            if ends is None:
+                for partition, log in list(logs.logs.items()):
+                    if partition.topic == name and log.topic_id in (id_, NO_TOPIC_ID):
+                        logs.delete(partition)
+            ends = self._still_to_forget(ends)
+            if not ends:
+                self._keeper.delete(path)
+                continue
+            # From now on another topic may have the name.
+            self._keeper.set(path, paths.deleted_topic_data(id_, ends))
+            self.doomed[name] = (id_, ends)
+
+    def _still_to_forget(self, ends: dict[int, int] | None) -> dict[int, int]:
+        """Up to where the logs of groups may have offsets in a deleted topic; None: everywhere."""
+        path = paths.topic(OFFSETS_TOPIC)
+        if not self._keeper.exists(path):
+            return {}
+        _, replicas = paths.read_topic(path, self._keeper.get(path).data)
+        found = {}
+        for index in replicas:
+            end = INT64_MAX if ends is None else ends.get(index, 0)
+            log = self._broker.logs.logs.get(TopicPartition(OFFSETS_TOPIC, index))
+            if log is not None:  # after a crash it may be shorter
+                end = min(end, log.end_offset)
+            elif not self._broker.logs.lost_on():
+                continue
+            if end > (0 if log is None else log.start_offset):
+                found[index] = end
+        return found
 
     def log_config_of(self, topic: str) -> LogConfig:
         """For logs that are opened before their topics are."""
@@ -169,21 +197,49 @@ class Catalog:
         async with self._one_at_a_time:
             self._check_exists(topic)
             mark = paths.deleted_topic(topic.name)
+            marks = [mark]
+            if topic.name == OFFSETS_TOPIC:  # with all the offsets that were still to be forgotten
+                marks += [paths.deleted_topic(name) for name in self.doomed if name != topic.name]
             operations = [
-                *self._deletes(paths.topic(topic.name), paths.topic_config(topic.name), mark),
+                *self._deletes(paths.topic(topic.name), paths.topic_config(topic.name), *marks),
                 Create(mark, paths.deleted_topic_data(topic.id)),
             ]
             await self._in_thread(lambda: self._keeper.multi(operations))
+            if topic.name == OFFSETS_TOPIC:
+                self.doomed.clear()
             self._broker.topics.remove(topic)
             for partition in topic.partitions:
                 partition.close()
             await self._delete_logs([partition.name for partition in topic.partitions])
-            await self._in_thread(lambda: self._keeper.delete(mark))
-        if self._broker.topics.get("__consumer_offsets") is not None:
-            from barnabas.broker.coordination import coordination
+            # Nobody can commit to it any more, nor yet to the next one of its name.
+            ends: dict[int, int] = {}
+            if self._broker.topics.get(OFFSETS_TOPIC) is not None:
+                from barnabas.broker.coordination import coordination
 
-            await coordination(self._broker).topic_deleted(topic.name)
+                ends = await coordination(self._broker).topic_deleted(topic.name)
+            self.doomed[topic.name] = (topic.id, ends)
+            await self._keep_mark(topic.name)
         self._broker.log.info("topic deleted", topic=topic.name, id=topic.id)
+
+    async def offsets_forgotten(self, shard: int, ends: Mapping[str, int]) -> None:
+        """The log of a shard says so, for these topics up to these ends."""
+        async with self._one_at_a_time:
+            for name, end in ends.items():
+                _, left = self.doomed.get(name, (NO_TOPIC_ID, {}))
+                if left.get(shard) == end:
+                    del left[shard]
+                    await self._keep_mark(name)
+
+    async def _keep_mark(self, name: str) -> None:
+        """It stays as long as there are offsets to forget."""
+        path = paths.deleted_topic(name)
+        id_, ends = self.doomed[name]
+        if ends:
+            data = paths.deleted_topic_data(id_, ends)
+            await self._in_thread(lambda: self._keeper.set(path, data))
+        else:
+            del self.doomed[name]
+            await self._in_thread(lambda: self._keeper.delete(path))
 
     async def add_partitions(self, topic: Topic, total: int) -> None:
         async with self._one_at_a_time:

@@ -18,16 +18,18 @@ from uuid import UUID
 
 from barnabas.assignment.group import Topic as SeenTopic
 from barnabas.broker.dispatch import Call
+from barnabas.broker.doomed import RECORDS_PER_SLICE, Doomed
 from barnabas.broker.group_pace import SAMPLE_MS, Pace
 from barnabas.broker.later import Later
 from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.coordinators.groups.chronicle import Chronicle
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller
-from barnabas.coordinators.groups.records import Record, partition_of
+from barnabas.coordinators.groups.records import OffsetRecord, Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.groups.words import TROUBLES, why
 from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
+from barnabas.log.config import INT64_MAX
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ports import Clock
 from barnabas.wire.codec import Message
@@ -110,6 +112,7 @@ class Coordination:
         self.pace = Pace(broker.topics)
         self._topic: Topic | None = None
         self._partitions = 0  # as they were when the shards were taken up: groups must not move
+        self._doomed: dict[int, Doomed] = {}  # by shard: offsets that go before it is asked
         self._loading: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -163,6 +166,10 @@ class Coordination:
             self._deliver(self.runtime.unload(index))
         self._topic = topic
         self._partitions = len(topic.partitions)
+        self._doomed = {}
+        for name, (_, ends) in self._broker.catalog.doomed.items():
+            for index, end in ends.items():
+                self._doomed.setdefault(index, Doomed()).add(name, end)
         limits = self._limits()
         topics = TopicsSeen(self._broker.topics)
         to_load = []
@@ -222,6 +229,9 @@ class Coordination:
                 continue
             self.runtime.finish_loading(index, self.now())
             self._arm(self.runtime.shard(index).next_deadline())
+            doomed = self._doomed.pop(index)
+            if doomed.ends and doomed.written:
+                await self._broker.catalog.offsets_forgotten(index, doomed.ends)
         self._loading = None
         self._broker.log.info(
             "groups loaded",
@@ -233,6 +243,8 @@ class Coordination:
     async def _load_one(self, partition: Partition, index: int) -> int:
         """Replay one log from its start; how many records it had."""
         log = partition.log
+        shard = self.runtime.any_shard(index)
+        doomed = self._doomed.setdefault(index, Doomed())
         offset, end = log.start_offset, log.end_offset
         count = 0
         slice_end = self._loop.time() + LOAD_SLICE_S
@@ -245,13 +257,32 @@ class Coordination:
                 None, part.file.read, part.position, part.length
             )
             for header, batch in iter_batches(data):
+                if header.base_offset >= doomed.next_end:
+                    for _ in doomed.reached(header.base_offset, shard):
+                        await asyncio.sleep(0)
                 self.runtime.load(index, batch, header)
                 count += header.record_count
                 if self._loop.time() > slice_end:
                     await asyncio.sleep(0)
                     slice_end = self._loop.time() + LOAD_SLICE_S
             offset = found.next_offset
+        while not doomed.over:  # more may be deleted while tombstones are written
+            for _ in doomed.reached(INT64_MAX, shard):
+                await asyncio.sleep(0)
+            for records in doomed.tombstones(shard):
+                if not self._forget(index, records):
+                    doomed.written = False
+                await asyncio.sleep(0)
         return count
+
+    def _forget(self, index: int, records: tuple[OffsetRecord, ...]) -> bool:
+        """False if the log does not take it: then the keeper knows until the next start."""
+        if self.runtime.write(index, records, self.now()):
+            return True
+        shard = self.runtime.any_shard(index)
+        for record in records:
+            shard.replay(record)
+        return False
 
     # Requests
 
@@ -292,21 +323,40 @@ class Coordination:
             with suppress(KafkaError):  # one that is loading looks at the topics anyway
                 self.runtime.shard(index).topics_changed(frozenset((name,)), of_names=of_names)
 
-    async def topic_deleted(self, name: str) -> None:
-        """Its offsets mean nothing to the next topic of that name."""
+    async def topic_deleted(self, name: str) -> dict[int, int]:
+        """Its offsets mean nothing to the next topic of that name, which nobody can make or commit
+        to before this returns. Out: the shards whose logs could not be told yet, and up to where
+        they may have offsets of it."""
         self.topics_changed(name, of_names=True)
         self._begin()
-        if self._loading is not None:
-            await asyncio.wait((self._loading,))
-        for index in self.runtime.partitions():
-            left = self.runtime.shard(index).offsets.count_of_topic(name)
-            while left:
-                before = left
-                self.runtime.run(index, lambda shard: shard.topic_deleted(name), self.now())
-                left = self.runtime.shard(index).offsets.count_of_topic(name)
-                if left >= before:
-                    self._broker.log.warning("offsets of a deleted topic kept", topic=name)
-                    break
+        assert self._topic is not None
+        partitions = self._topic.partitions
+        left: dict[int, int] = {}
+        to_tell = []
+        for index, partition in enumerate(partitions):
+            if self.runtime.is_active(index):
+                to_tell.append(index)
+            elif partition.volume is None:  # out of reach: nobody knows what is in it
+                left[index] = INT64_MAX
+            elif partition.log.end_offset > partition.log.start_offset:
+                left[index] = partition.log.end_offset
+                self._doomed.setdefault(index, Doomed()).add(name, left[index])
+        for index in to_tell:
+            if not await self._forget_topic(index, name):
+                left[index] = partitions[index].log.end_offset
+        if left:
+            self._broker.log.warning("offsets of a deleted topic kept for now", topic=name)
+        return left
+
+    async def _forget_topic(self, index: int, name: str) -> bool:
+        offsets = self.runtime.shard(index).offsets
+        written = True
+        for records in offsets.of_topic(name, RECORDS_PER_SLICE):
+            if not self.runtime.is_active(index):
+                return False
+            written = self._forget(index, tuple(records)) and written
+            await asyncio.sleep(0)
+        return written
 
     # Time and answers
 

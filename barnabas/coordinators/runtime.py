@@ -165,9 +165,17 @@ class Runtime(Generic[S]):
     def is_loading(self) -> bool:
         return any(seat.stage is Stage.LOADING for seat in self._seats.values())
 
+    def is_active(self, partition: int) -> bool:
+        seat = self._seats.get(partition)
+        return seat is not None and seat.stage is Stage.ACTIVE
+
     def shard(self, partition: int) -> S:
         """To look at. COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR when it cannot be asked."""
         return self._seat(partition).shard
+
+    def any_shard(self, partition: int) -> S:
+        """Also one that is loading: for the one who loads it."""
+        return self._seats[partition].shard
 
     # Work
 
@@ -178,6 +186,14 @@ class Runtime(Generic[S]):
     def carry_out(self, partition: int, outcome: Outcome[R], now: Now) -> list[Answer]:
         """Write and replay what a verb on the partition's shard has just come to."""
         return self._carry_out(self._seats[partition], outcome, now)
+
+    def write(self, partition: int, records: tuple[R, ...], now: Now) -> bool:
+        """Write and replay what needs no answer, also while loading; False if the log refuses."""
+        try:
+            self._write(self._seats[partition], Outcome(records, divisible=True), now)
+        except KafkaError:
+            return False
+        return True
 
     def expire(self, now: Now) -> list[Answer]:
         """Everything that has come due."""
@@ -224,19 +240,22 @@ class Runtime(Generic[S]):
 
     def _carry_out(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> list[Answer]:
         shard = seat.shard
-        for batch, records in _batches(shard, outcome, now):
-            try:
-                seat.written_to = seat.journal.append(batch) + 1
-            except KafkaError as error:
-                return list(shard.refused(outcome, error.code, now))
-            for record in records:
-                shard.replay(record)
+        try:
+            self._write(seat, outcome, now)
+        except KafkaError as error:
+            return list(shard.refused(outcome, error.code, now))
         if not outcome.answers:
             return []
         if outcome.at_once or seat.written_to <= seat.journal.high_watermark:
             return list(outcome.answers)
         seat.parked.append((seat.written_to, outcome.answers))
         return []
+
+    def _write(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> None:
+        for batch, records in _batches(seat.shard, outcome, now):
+            seat.written_to = seat.journal.append(batch) + 1
+            for record in records:
+                seat.shard.replay(record)
 
 
 def _batches(

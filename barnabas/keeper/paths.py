@@ -25,7 +25,7 @@ def topic(name: str) -> str:
 
 
 def deleted_topic(name: str) -> str:
-    """There while the logs of a deleted topic may still be in their place."""
+    """There while logs of a deleted topic, or offsets in it, may still be in their place."""
     return f"{DELETED_TOPICS}/{name}"
 
 
@@ -62,14 +62,22 @@ def read_topic(path: str, data: bytes) -> tuple[UUID, dict[int, list[int]]]:
         raise _corrupt(path, problem) from None
 
 
-def deleted_topic_data(topic_id: UUID) -> bytes:
-    return _json({"version": 1, "topic_id": uuid_text(topic_id)})
+def deleted_topic_data(topic_id: UUID, offsets: Mapping[int, int] | None = None) -> bytes:
+    """`offsets`: the logs are gone; below which ends the logs of groups may still have offsets."""
+    fields: dict[str, Any] = {"version": 1, "topic_id": uuid_text(topic_id)}
+    if offsets is not None:
+        fields["offsets"] = {str(shard): end for shard, end in sorted(offsets.items())}
+    return _json(fields)
 
 
-def read_deleted_topic(path: str, data: bytes) -> UUID:
+def read_deleted_topic(path: str, data: bytes) -> tuple[UUID, dict[int, int] | None]:
+    fields = _read(path, data)
     try:
-        return uuid_from(_read(path, data)["topic_id"])
-    except (KeyError, ValueError, TypeError) as problem:
+        offsets = fields.get("offsets")
+        if offsets is not None:
+            offsets = {int(shard): int(end) for shard, end in offsets.items()}
+        return uuid_from(fields["topic_id"]), offsets
+    except (KeyError, ValueError, TypeError, AttributeError) as problem:
         raise _corrupt(path, problem) from None
 
 

@@ -125,17 +125,6 @@ class OffsetVerbs(Registry):
         response = OffsetDeleteResponse(error_code=Code.NONE, topics=topics)
         return Outcome(tuple(records), (Answer(caller.token, response),), request.group_id)
 
-    def topic_deleted(self, topic: str) -> Outcome[Record]:
-        """Offsets of a topic that is gone say nothing about the next one of its name.
-
-        A slice of them, to be asked for again until none is left."""
-        doomed = (
-            record
-            for group_id in self.offsets.by_group
-            for record in self.offsets.forget_topic(group_id, topic)
-        )
-        return Outcome(tuple(islice(doomed, RECORDS_PER_SLICE)), divisible=True)
-
     def _end_of(self, group_id: str) -> list[Record]:
         """For the log: the group is no more; its offsets are told apart from it."""
         kept = self.consumers.get(group_id)

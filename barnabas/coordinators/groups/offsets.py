@@ -68,8 +68,17 @@ class Offsets:
     def count(self, group: str) -> int:
         return sum(len(partitions) for partitions in self.by_group.get(group, {}).values())
 
-    def count_of_topic(self, topic: str) -> int:
-        return sum(len(topics.get(topic, ())) for topics in self.by_group.values())
+    def of_topic(self, topic: str, size: int) -> Iterator[list[OffsetRecord]]:
+        """What forgets it in all groups, in slices of at most that size."""
+        groups = [group for group, topics in self.by_group.items() if topic in topics]
+        records: list[OffsetRecord] = []
+        for group in groups:
+            records += self.forget_topic(group, topic)
+            while len(records) >= size:
+                yield records[:size]
+                del records[:size]
+        if records:
+            yield records
 
     def expired(
         self,
