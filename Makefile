@@ -20,8 +20,12 @@ COMPILED := $(VENV)/.compiled
 SPARK := $(VENV)/.spark
 TYPED := $(shell find barnabas -name '*.pxd')
 
-# Real clients, other languages, kills and fuzzing take minutes: they run in `test`, not in `check`.
-SLOW := tests/clients tests/client_suite tests/peers tests/kill tests/fuzz
+# Real clients, other languages, kills, fuzzing, and all that starts many processes or floods a broker
+# take minutes: they run in `test`, not in `check`. So do random histories in full: `check` has a share.
+SLOW := tests/clients tests/client_suite tests/peers tests/kill tests/fuzz \
+	$(addprefix tests/cli/test_,groups.py log.py logs_told.py topics.py up.py usage.py) \
+	$(addprefix tests/broker/test_,hostile.py hostile_groups.py log_life.py) \
+	$(addprefix tests/pipeline/test_,stream_reader.py writing.py) tests/client/test_driver.py
 SLOW_HERE = $(wildcard $(SLOW))
 PYTEST = $(PY) -m pytest -q
 
@@ -66,6 +70,7 @@ fast: $(COMPILED)
 
 slow: $(COMPILED)
 	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
+	HISTORIES=2000 $(PYTEST) -n 2 tests/coordinators/test_histories.py
 
 spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two brokers
 	$(PYTEST) tests/spark

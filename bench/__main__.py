@@ -10,6 +10,7 @@ import datetime
 import sys
 
 from bench import proc, report, resources
+from bench.figures import Table
 from bench.sides import BARNABAS, KAFKA
 from bench.suite import NAMES, Settings, Suite, say, suite
 from tests.peers.cache import ROOT, Missing
@@ -51,7 +52,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
     return Settings(options.quick, options.rounds, places, sides, frozenset(options.only or ()))
 
 
-def run(one: Suite, settings: Settings, *, keep: bool) -> None:
+def run(one: Suite, settings: Settings, *, keep: bool) -> list[Table]:
     """Measure, print, and if it was a whole run write the suite's section."""
     bystanders = proc.Bystanders()
     tables = one.run(settings)
@@ -68,6 +69,7 @@ def run(one: Suite, settings: Settings, *, keep: bool) -> None:
         body = report.section(one.title, tables, proc.machine(), today, f"{one.how} {company}")
         report.write_section(PAGE, one.name, body, NAMES)
         say(f"written: {one.name} in {PAGE.relative_to(ROOT)}")
+    return tables
 
 
 def main() -> None:
@@ -81,12 +83,14 @@ def main() -> None:
         suites = [one for one in suites if settings.only & set(one.parts)]
     resources.allow_open_files()
     whole = not (settings.quick or settings.only or len(settings.sides) < 2)
-    for one in suites:
-        run(one, settings, keep=whole and not options.no_file)
+    tables = [
+        table for one in suites for table in run(one, settings, keep=whole and not options.no_file)
+    ]
     if settings.quick:
         print(
             "A quick run leaves a JVM half warm, which flatters us: only a full run is a verdict."
         )
+    print(report.summary(tables))  # a benchmark is no test: the exit code is 0 all the same
 
 
 if __name__ == "__main__":

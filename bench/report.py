@@ -47,6 +47,21 @@ def print_table(table: Table) -> None:
     Console(width=None if Console().is_terminal else 140).print(shown)
 
 
+def summary(tables: Sequence[Table]) -> str:
+    """How many goals were reached, and by name those that were not."""
+    judged = [(table, row) for table in tables for row in table.rows if row.verdict()]
+    missed = [
+        f"  MISS  {table.title}: {row.what}, {row.unit}: "
+        f"{_figure(row.ours) if row.plain else _cells(row)[4]}, goal {_cells(row)[5]}"
+        for table, row in judged
+        if row.verdict() == "MISS"
+    ]
+    if not judged:
+        return "goals: none was judged"
+    reached = f"goals: {len(judged) - len(missed)} of {len(judged)} reached"
+    return "\n".join([reached + (f", {len(missed)} missed:" if missed else ""), *missed])
+
+
 def _markdown_table(table: Table) -> str:
     lines = ["| " + " | ".join(cell or " " for cell in _headings(table)) + " |"]
     lines.append("|---|---|---:|---:|---:|---|---|")
