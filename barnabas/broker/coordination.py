@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from traceback import format_exception
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -390,7 +391,15 @@ class Coordination:
     def _deliver(self, answers: list[Answer]) -> None:
         for token, response in answers:
             assert isinstance(token, Later)
-            token.set(response)
+            try:
+                token.set(response)
+            except Exception as error:  # the others are still to be told
+                self._failed("answer not given", error)
+
+    def _failed(self, event: str, error: Exception) -> None:
+        self._broker.counts.failures += 1
+        trace = "".join(format_exception(error))
+        self._broker.log.error(event, error=repr(error), trace=trace)
 
     def _arm(self, deadline_ms: int | None) -> None:
         if deadline_ms is None or self._stopped:
@@ -408,7 +417,8 @@ class Coordination:
         if self._stopped:
             return
         try:
-            self._deliver(self.runtime.expire(self.now()))
+            failed = partial(self._failed, "deadline of a group failed")
+            self._deliver(self.runtime.expire(self.now(), failed))
             self._tell()
         finally:  # a fault in one group must not stop the clock of all
             self._arm(self.runtime.next_deadline())

@@ -108,7 +108,7 @@ class Dispatcher:
         if answer is None:
             return None
         if isinstance(answer, Later):
-            return _framed(answer, header)
+            return self._framed(answer, connection, header)
         return self._run(answer, connection, header)
 
     async def finish(self) -> None:
@@ -167,6 +167,25 @@ class Dispatcher:
         self.keep(asyncio.get_running_loop().create_task(finish()))
         return later
 
+    def _framed(
+        self, answer: Later[Any], connection: Connection, header: RequestHeader
+    ) -> Later[Parts]:
+        framed: Later[Parts] = Later()
+        framed.cancelled = answer.cancelled
+
+        def frame(response: Message) -> None:
+            try:
+                parts = response_parts(
+                    header.api_key, header.api_version, header.correlation_id, response
+                )
+            except Exception as error:  # whoever sets the answer may have others to set
+                self._broker.failed(connection, error)
+            else:
+                framed.set(parts)
+
+        answer.then(frame)
+        return framed
+
     def keep(self, task: asyncio.Task[None]) -> None:
         """Until it is done: the loop alone would forget it."""
         self._tasks.add(task)
@@ -175,14 +194,3 @@ class Dispatcher:
 
 def handler(name: str) -> ModuleType:
     return import_module(f"barnabas.broker.handlers.{name}")
-
-
-def _framed(answer: Later[Any], header: RequestHeader) -> Later[Parts]:
-    framed: Later[Parts] = Later()
-    framed.cancelled = answer.cancelled
-    answer.then(
-        lambda response: framed.set(
-            response_parts(header.api_key, header.api_version, header.correlation_id, response)
-        )
-    )
-    return framed

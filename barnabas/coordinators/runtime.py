@@ -195,17 +195,23 @@ class Runtime(Generic[S]):
             return False
         return True
 
-    def expire(self, now: Now) -> list[Answer]:
-        """Everything that has come due."""
+    def expire(self, now: Now, failed: Callable[[Exception], None] | None = None) -> list[Answer]:
+        """Everything that has come due. `failed` is told of the fault of one shard, which must
+        not cost the answers of the others."""
         answers: list[Answer] = []
-        for seat in self._seats.values():
+        for seat in tuple(self._seats.values()):
             if seat.stage is not Stage.ACTIVE:
                 continue
             deadline = seat.shard.next_deadline()
             if deadline is None or deadline > now.ms:
                 continue
-            while (outcome := seat.shard.due(now)) is not None:
-                answers += self._carry_out(seat, outcome, now)
+            try:
+                while (outcome := seat.shard.due(now)) is not None:
+                    answers += self._carry_out(seat, outcome, now)
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed(error)
         return answers
 
     def next_deadline(self) -> int | None:

@@ -11,10 +11,13 @@ from struct import pack
 import pytest
 
 from barnabas.broker.coordination import Coordination
+from barnabas.broker.later import Later
 from barnabas.coordinators.groups.room import MEMBER_BYTES
+from barnabas.coordinators.runtime import Answer
 from barnabas.model.errors import Code
 from barnabas.wire.apis import APIS
 from barnabas.wire.codec import Message
+from barnabas.wire.frames import read_request_header, read_response, request_frame
 from barnabas.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -78,12 +81,14 @@ def join(
     rebalance_ms: int = 60_000,
     kind: str = "consumer",
     protocols: int = 1,
+    instance: str | None = None,
 ) -> JoinGroupRequest:
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=rebalance_ms,
         member_id=member,
+        group_instance_id=instance,
         protocol_type=kind,
         protocols=[
             JoinGroupRequestProtocol(name=f"range-{number}", metadata=metadata)
@@ -354,3 +359,53 @@ def test_group_names_as_long_as_can_be_are_not_kept(
         for _ in range(50):
             client.receive()
     assert memory(broker) - before < 30 * MIB
+
+
+@pytest.mark.parametrize("version", [DIRECT, 5, NAMED])
+async def test_a_client_too_long_for_the_name_of_a_member_is_refused(
+    running: Running, version: int
+) -> None:
+    """A member is named after its client, or its instance id."""
+    key = JoinGroupRequest.api_key
+    wire = running.connect()
+    wire.put(request_frame(key, version, 1, "c" * 32_767, join()))
+    _, answer = read_response(await wire.take(), key, version)
+    assert isinstance(answer, JoinGroupResponse)
+    assert answer.error_code == Code.INVALID_REQUEST
+    if version >= 5:
+        request = join(instance="é" * 16_383)
+        refused = await running.ask(request, JoinGroupResponse, version)
+        assert refused.error_code == Code.INVALID_REQUEST
+
+
+async def test_an_answer_that_cannot_be_encoded_costs_one_connection_and_no_other_answer(
+    running: Running,
+) -> None:
+    wires = [running.connect(), running.connect()]
+    laters: list[Later[Message]] = [Later(), Later()]
+    dispatcher = running.broker.dispatcher
+    for wire, later in zip(wires, laters, strict=True):
+        connection = next(each for each in running.broker.connections if each._stream is wire)
+        key, version = HeartbeatRequest.api_key, 4
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        header = read_request_header(memoryview(request_frame(key, version, 1, "c", beat)[4:]))
+        framed = dispatcher._framed(later, connection, header)
+        framed.then(lambda parts, wire=wire: wire.send(parts))  # type: ignore[misc]
+    bad = HeartbeatResponse(error_code=1 << 40)
+    good = HeartbeatResponse(error_code=0)
+    coordination(running)._deliver([Answer(laters[0], bad), Answer(laters[1], good)])
+    assert wires[0].closed
+    assert await wires[1].take()
+    assert "request failed" in running.log.getvalue()
+
+
+async def test_an_answer_that_fails_leaves_the_others_to_be_told(running: Running) -> None:
+    told: list[Message] = []
+    bad: Later[Message] = Later()
+    good: Later[Message] = Later()
+    bad.then(lambda _: told[7])  # type: ignore[arg-type]
+    good.then(told.append)
+    answer = HeartbeatResponse(error_code=0)
+    coordination(running)._deliver([Answer(bad, answer), Answer(good, answer)])
+    assert told == [answer]
+    assert "answer not given" in running.log.getvalue()

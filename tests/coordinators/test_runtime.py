@@ -69,6 +69,23 @@ def test_a_group_whose_assignment_is_not_stored_is_again_what_the_log_says() -> 
     assert world.state() == "Stable"
 
 
+def test_a_shard_that_fails_keeps_no_answer_of_another_from_leaving(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.runtime.start_loading(1, GroupShard(Limits()), MemoryJournal())
+    world.runtime.finish_loading(1, world.now)
+    _, waiting = world.new()
+    broken = world.runtime.shard(1)
+    monkeypatch.setattr(broken, "due", lambda now: 1 // 0)
+    monkeypatch.setattr(broken, "next_deadline", lambda: 0)
+    faults: list[Exception] = []
+    world.ms = 2 * world.limits.initial_rebalance_delay_ms
+    world.deliver(world.runtime.expire(world.now, faults.append))
+    assert not waiting.waits
+    assert len(faults) == 1
+
+
 def test_after_a_restart_members_have_a_whole_session_to_show_up() -> None:
     world = World()
     (one, two), generation = world.stable(2, session=10_000)

@@ -27,6 +27,7 @@ from barnabas.wire.messages.leave_group import (
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 LEAVE_SEVERAL_SINCE = 3
+NAME_BYTES_MAX = 32_767  # as long as any text on the wire: a member is named after its client
 
 _HEARTBEATS = {
     code: HeartbeatResponse(error_code=code)
@@ -58,6 +59,8 @@ class ClassicVerbs(ConsumerVerbs):
         if size > limits.member_metadata_bytes_max:
             return reply(caller, join_refused(Code.INVALID_REQUEST, request.member_id))
         new_id = f"{request.group_instance_id or caller.client_id}-{uuid}"
+        if len(new_id) > NAME_BYTES_MAX or len(new_id.encode()) > NAME_BYTES_MAX:
+            return reply(caller, join_refused(Code.INVALID_REQUEST, request.member_id))
         group = self._find(request.group_id)
         if isinstance(group, MixedGroup):
             return self._join_mixed(group, request, caller, new_id, now)

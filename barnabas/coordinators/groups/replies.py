@@ -46,7 +46,7 @@ def sync_refused(code: Code) -> SyncGroupResponse:
 
 def consumer_refused(code: Code, why: str) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
-        error_code=code, error_message=why, member_epoch=0, heartbeat_interval_ms=0
+        error_code=code, error_message=why[:1_000], member_epoch=0, heartbeat_interval_ms=0
     )
 
 
