@@ -25,9 +25,10 @@ from barnabas.client.membership import (
 )
 from barnabas.client.membership_classic import ClassicMembership
 from barnabas.client.membership_consumer import ConsumerMembership
-from barnabas.client.message import K, Raw, V
-from barnabas.client.messages import Interceptor, Messages, called
+from barnabas.client.message import K, Message, Raw, V
+from barnabas.client.messages import Interceptor, Messages, Offsets, called
 from barnabas.client.net import Answer
+from barnabas.client.places import Committed
 from barnabas.client.subscription import Subscription, Wanted, subscription
 from barnabas.config.client import Settings, Value
 from barnabas.config.option import invalid
@@ -196,6 +197,19 @@ class Consumer(Messages[K, V]):
             )
         return standing
 
+    def _committable(
+        self, what: Message[Any, Any] | Offsets | None
+    ) -> dict[TopicPartition, Committed]:
+        offsets = super()._committable(what)
+        for at in offsets:
+            if at not in self._reader.progress:
+                raise Fenced(
+                    Code.ILLEGAL_GENERATION,
+                    f"group {self._group_id!r}: not committed, {at} is not assigned to this"
+                    " consumer (any more): whoever has it will read on from its last commit",
+                )
+        return offsets
+
     def _may_commit(self) -> bool:
         return self._standing() is not None
 
@@ -263,8 +277,12 @@ class Consumer(Messages[K, V]):
         partitions = self.assignment()
         if partitions and self._on_revoked is not None:
             cause = Cause("closed", "this consumer is being closed", self.generation)
-            await called(self._on_revoked, self._owner, partitions, cause)
-        await self._member.leave("the consumer was closed")
+            try:
+                await called(self._on_revoked, self._owner, partitions, cause)
+            except Exception:
+                await self._member.leave(_CLOSED)  # the callback failed, the farewell need not
+                raise
+        await self._member.leave(_CLOSED)
 
 
 def sorted_out(what: Sequence[Wanted | Settings]) -> tuple[list[Wanted], Settings]:
@@ -279,4 +297,5 @@ def sorted_out(what: Sequence[Wanted | Settings]) -> tuple[list[Wanted], Setting
     return wanted, settings
 
 
+_CLOSED = "the consumer was closed"
 _PLAIN_FLAGS = 32  # re.UNICODE, which every pattern of text has

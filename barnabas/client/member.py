@@ -13,6 +13,7 @@ from uuid import UUID
 
 from barnabas.assignment import Topic, Topics
 from barnabas.client.cluster import Cluster
+from barnabas.client.errors import error_of
 from barnabas.client.membership import (
     Ask,
     Cause,
@@ -41,6 +42,7 @@ from barnabas.wire.messages.metadata import (
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 _log = logging.getLogger("barnabas.client")
+_LEAVE_MS_MAX = 5_000  # how long a farewell is tried: a broker may be starting again
 _ANSWER_LATE_MS = 5_000  # beyond what the coordinator itself may take
 _MISSING_LOOK_MS = 1_000  # how often to look for a topic that is not there yet
 _MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
@@ -144,8 +146,17 @@ class GroupMember:
             ask = self._machine.leave(reason, self._cluster.net.now_ms())
         self._pending = None
         if ask is not None and self._cluster.known is not None:
+            request = ask.request
+            limit_ms = min(_LEAVE_MS_MAX, self._cluster.timeout_ms)
+
+            async def farewell() -> None:
+                response = await self._call(request, limit_ms)
+                problem = error_of(getattr(response, "error_code", 0))
+                if isinstance(problem, Retriable):
+                    raise problem  # any other says that we are not a member: so it is
+
             try:
-                await self._call(ask.request, min(self._cluster.timeout_ms, _ANSWER_LATE_MS))
+                await self._cluster.retrying(farewell, timeout_ms=limit_ms)
             except KafkaError as problem:
                 _log.warning("group %s: left without being heard: %s", self._group_id, problem)
 

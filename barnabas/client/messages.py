@@ -138,6 +138,13 @@ class Messages(Generic[K, V]):
         batch = await self._poll(count, deadline)
         return cast("list[Message[K, V]]", batch)
 
+    def give_back(self, messages: list[Message[K, V]]) -> None:
+        """The last of these that were handed out were not used: they come again."""
+        if self._plain:
+            self._reader.give_back(cast("list[RawMessage]", messages))
+        else:
+            self._read_again(cast("list[RawMessage]", messages))
+
     async def getone(self, timeout: float | None = None) -> Message[K, V]:  # noqa: ASYNC109
         """The next message; TimeoutError if none comes in `timeout` seconds."""
         if self._next >= len(self._batch):
@@ -145,7 +152,11 @@ class Messages(Generic[K, V]):
             self._batch, self._next = [], 0
             batch = await self._poll(self._count_max, deadline)
             if not batch:
-                raise TimeoutError(f"no message came in {timeout} seconds")
+                raise TimeoutError(
+                    "no message is left: every partition has come to its stop"
+                    if self._reader.progress.finished
+                    else f"no message came in {timeout} seconds"
+                )
             self._batch = batch
         self._next += 1
         return cast("Message[K, V]", self._batch[self._next - 1])
@@ -176,7 +187,10 @@ class Messages(Generic[K, V]):
             taken = await self._reader.poll(count_max, self._until(deadline), self._others())
             if taken:
                 self._in_hand = before
-                return taken if self._plain else self._opened(taken)
+                if self._plain:
+                    return taken
+                if messages := self._opened(taken):
+                    return messages  # else the interceptors left none of them over
             if deadline is not None and self._cluster.net.now_ms() >= deadline:
                 return []
             if self._reader.progress.finished:
@@ -209,8 +223,12 @@ class Messages(Generic[K, V]):
                     raise Unreadable(message, problem) from problem
                 messages = messages[:number]
                 break
-        for one in self._interceptors:
-            messages = one.on_consume(messages)
+        try:
+            for one in self._interceptors:
+                messages = one.on_consume(messages)
+        except BaseException:
+            self._read_again(taken)
+            raise
         return messages
 
     def _positions(self) -> dict[TopicPartition, Place]:
@@ -226,10 +244,11 @@ class Messages(Generic[K, V]):
         """The reader gets back what the iteration has not handed out: places are to change."""
         rest = self._batch[self._next :]
         self._batch, self._next = [], 0
-        if self._plain:
-            self._reader.give_back(rest)
-            return
-        for message in reversed(rest):  # fetched anew, so that none is deserialized twice
+        self.give_back(cast("list[Message[K, V]]", rest))
+
+    def _read_again(self, messages: Sequence[RawMessage]) -> None:
+        """These were not used; they are fetched anew, so that none is deserialized twice."""
+        for message in reversed(messages):
             one = self._reader.progress.get(TopicPartition(message.topic, message.partition))
             if one is not None and message.offset < one.offset:
                 one.seek(Place(message.offset, message.leader_epoch))
@@ -406,9 +425,13 @@ class Messages(Generic[K, V]):
         self._closed = True
         self._reader.end()
         try:
-            if self._auto_commit and self._cluster.known is not None:
-                await self._commit_last()
-            await self._commits.gather(wait=True)
+            try:
+                if self._auto_commit and self._cluster.known is not None:
+                    await self._commit_last()
+                await self._commits.gather(wait=True)
+            except Exception:
+                await self._leave()  # an interceptor failed, the farewell need not
+                raise
             await self._leave()
             if self._cluster.known is not None:
                 await self._reader.close()

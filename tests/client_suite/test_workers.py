@@ -441,3 +441,32 @@ def test_what_cannot_work_is_refused_by_name() -> None:
 
     with pytest.raises(InvalidRequest, match=r"fetch_max_wiat_ms.*fetch\.max\.wait\.ms"):
         handle.run()
+
+
+async def test_a_stuck_record_is_passed_by_no_more_than_a_window(
+    served: Served, topic: str, group: str
+) -> None:
+    fill(served.bootstrap_servers, topic, 200, partitions=2)
+    free = asyncio.Event()
+    begun: dict[int, list[int]] = {0: [], 1: []}
+
+    @parallel(topic, group_id=group, order="none", window=5)
+    async def handle(message: RawMessage) -> None:
+        begun[message.partition].append(message.offset)
+        if (message.partition, message.offset) == (0, 0):
+            await free.wait()
+
+    with barnabas.sync.PartitionConsumer(
+        [(topic, 0), (topic, 1)], bootstrap_servers=served.bootstrap_servers
+    ) as reader:
+        ends = {at.partition: end for at, end in reader.end_offsets().items()}
+    assert min(ends.values()) > 10
+    task = asyncio.create_task(handle.serve(bootstrap_servers=served.bootstrap_servers))
+    await until(lambda: len(begun[1]) == ends[1] and len(begun[0]) >= 5, task)
+    assert begun[0] == [0, 1, 2, 3, 4]
+    free.set()
+    await until(lambda: len(begun[0]) == ends[0], task)
+    handle.stop()
+    await task
+    assert begun == {partition: list(range(end)) for partition, end in ends.items()}
+    assert committed(served.bootstrap_servers, group, topic, 2) == ends

@@ -10,9 +10,11 @@ import asyncio
 import inspect
 import logging
 import time
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, cast
 
 from barnabas.client.admin import Admin
@@ -50,6 +52,7 @@ _POLL_S = 0.25  # how soon a stop is seen
 _DRAIN_POLL_S = 0.05
 _END_S_MAX = 5.0
 _RECORDS_MAX = 500
+_offset = attrgetter("offset")
 
 
 class Runner:
@@ -161,7 +164,12 @@ class Runner:
         messages = await self._consumer.getmany(_RECORDS_MAX, _POLL_S)
         now = self._now()
         for at, group in groupby(messages, key=_partition_of):
-            self._do(self._window.fetched(at, group, now))
+            fetched = list(group)
+            effects = self._window.fetched(at, fetched, now)
+            wanted_from = self._window.wanted_from(at)
+            if wanted_from is not None and fetched[-1].offset >= wanted_from:
+                self._consumer.give_back(fetched[bisect_left(fetched, wanted_from, key=_offset) :])
+            self._do(effects)
 
     async def _drain(self) -> None:
         """Let calls end. The group hears of us meanwhile, or the last commit would be refused."""

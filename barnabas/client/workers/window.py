@@ -4,7 +4,8 @@ In: partitions given and taken away, records, ends of handlers, answers to commi
 Out: effects (effects.py) for a driver to carry out.
 Always: a record is finished when its handler succeeded or another topic has it; what is committed
 is the end of the finished prefix; records of one lane never overlap; a partition that was taken
-away is released within the drain time, and nothing unfinished of it is committed.
+away is released within the drain time, and nothing unfinished of it is committed; no more than a
+window of records is under way per partition, whatever was fetched.
 Not here: one partition's records (share.py), how a record leaves (outbox.py), what starts threads
 and speaks to brokers (parallel.py). Why a dead letter is there once: docs/adr/0011.
 """
@@ -95,18 +96,26 @@ class Window:
     # Records
 
     def fetched(self, at: TopicPartition, records: Iterable[Incoming], now: int) -> list[Effect]:
-        """Records of one partition in the order of their offsets."""
+        """Records of one partition in the order of their offsets; `wanted_from` says how many of
+        them were taken."""
         share = self._shares.get(at)
         if share is None or share.draining:
             return []
         for record in records:
             if record.offset < share.position:
                 continue
+            if share.is_full(self._policy.window):
+                break
             self._admit(share, record, now)
         if not share.paused and share.is_full(self._policy.window):
             share.paused = True
             self._effects.append(Pause(at))
         return self._act(now)
+
+    def wanted_from(self, at: TopicPartition) -> int | None:
+        """The offset from which records have yet to be fetched; None: no more are wanted."""
+        share = self._shares.get(at)
+        return None if share is None or share.draining else share.position
 
     def succeeded(self, entry: Entry, now: int) -> list[Effect]:
         """Also when the call was cancelled too late: what is done is done."""

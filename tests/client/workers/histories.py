@@ -85,6 +85,8 @@ class Life:
         self.handled: Counter[Origin] = Counter()
         self.succeeded: set[Origin] = set()
         self.finished: set[tuple[str, int, int]] = set()
+        self.left: set[tuple[str, int, int]] = set()  # for another topic
+        self._prefixes: dict[TopicPartition, int] = {}
         self.letters: dict[Origin, str] = {}
         self.retried: set[tuple[Origin, int]] = set()
         self.workers: list[Worker] = []
@@ -139,6 +141,14 @@ class Life:
 
     def cause_of(self, origin: Origin) -> str:
         return f"ValueError: {origin} is bad"
+
+    def held_before(self, at: TopicPartition, offset: int) -> int:
+        """How many records would be handled again, from the first unfinished one to this."""
+        first = self._prefixes.get(at, 0)
+        while (*at, first) in self.finished:
+            first += 1
+        self._prefixes[at] = first
+        return sum((*at, each) not in self.left for each in range(first, offset))
 
     def check_commit(self, offsets: dict[TopicPartition, tuple[int, str]]) -> None:
         for at, (offset, _) in offsets.items():

@@ -4,6 +4,8 @@ All 10,000: SEEDS=10000 pytest -n 2 tests/client/workers/test_histories.py
 """
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +13,7 @@ from barnabas.client.workers import window
 from barnabas.client.workers.effects import Effect, Send
 from barnabas.client.workers.letters import Incoming
 from barnabas.client.workers.outbox import Intent
+from barnabas.client.workers.policy import WINDOW_MAX, Policy
 from barnabas.client.workers.share import Entry, Share, State
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.histories import live
@@ -118,6 +121,13 @@ class HoldsOn(window.Window):
             super()._drain(share, now)
 
 
+class HoldsNoBound(window.Window):
+    """Takes all that comes, however many are under way."""
+
+    def __init__(self, policy: Policy, partitions: Mapping[str, int]) -> None:
+        super().__init__(replace(policy, window=WINDOW_MAX), partitions)
+
+
 MUTANTS = [
     CommitsTheLast,
     SendsAtOnce,
@@ -127,6 +137,7 @@ MUTANTS = [
     KeepsNoLanes,
     FinishesWhatFails,
     HoldsOn,
+    HoldsNoBound,
 ]
 
 

@@ -478,3 +478,15 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert [retry.backoff_ms(n) for n in (1, 2, 3, 4, 5, 1_000)] == [100, 200, 400, 800, 1000, 1000]
     with pytest.raises(InvalidRequest, match="backoff"):
         Retry(3, backoff=(2, 1))
+
+
+def test_no_more_than_a_window_is_taken_of_what_was_fetched() -> None:
+    window = window_of(window=3)
+    first, second, third = started(effects := window.fetched(AT, records(range(10)), now=0))
+    assert the(Pause, effects) == Pause(AT)
+    assert window.wanted_from(AT) == 3
+    window.succeeded(second, now=1)
+    window.succeeded(third, now=2)
+    assert started(window.fetched(AT, records(range(3, 10)), now=3)) == []
+    assert the(Resume, window.succeeded(first, now=4)) == Resume(AT)
+    assert offsets(window.fetched(AT, records(range(3, 10)), now=5)) == [3, 4, 5]

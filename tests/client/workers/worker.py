@@ -19,7 +19,7 @@ from barnabas.client.workers.effects import (
     Send,
     Start,
 )
-from barnabas.client.workers.outbox import Identity
+from barnabas.client.workers.outbox import Identity, Outbox
 from barnabas.client.workers.policy import Order
 from barnabas.client.workers.share import Entry
 from barnabas.client.workers.window import LAST_COMMIT_MS
@@ -41,7 +41,8 @@ class Worker:
         self.life = life
         self.name = name
         self.random = life.random
-        self.window = life.make(life.policy_now(), life.broker.counts)
+        self.policy = life.policy_now()
+        self.window = life.make(self.policy, life.broker.counts)
         self.life_number = 0
         self.alive = True
         self.paused_until = 0
@@ -50,6 +51,7 @@ class Worker:
         self.epoch = 0
         self.owned: dict[TopicPartition, bool] = {}  # True once its offset is known
         self.positions: dict[TopicPartition, int] = {}
+        self.intents: dict[TopicPartition, int] = {}  # of the worker before us
         self.paused: set[TopicPartition] = set()
         self.releasing: dict[TopicPartition, int] = {}
         self.calls: dict[Entry, int] = {}
@@ -194,6 +196,8 @@ class Worker:
         self.owned[at] = True
         self.positions[at] = max(offset, 0)
         self.paused.discard(at)
+        intent = Outbox(offset, metadata).intent
+        self.intents[at] = -1 if intent is None else intent.offset
         self.do(self.window.given(at, offset, metadata, self.life.now))
 
     def stop(self) -> None:
@@ -212,8 +216,12 @@ class Worker:
                 position = self.positions[at]
                 records = log[position : position + self.random.randint(1, POLL_MAX)]
                 if records:
+                    effects = self.window.fetched(at, records, self.life.now)
+                    wanted_from = self.window.wanted_from(at)
                     self.positions[at] = position + len(records)
-                    self.do(self.window.fetched(at, records, self.life.now))
+                    if wanted_from is not None:
+                        self.positions[at] = min(wanted_from, self.positions[at])
+                    self.do(effects)
 
     def do(self, effects: list[Effect]) -> None:
         commits = [effect for effect in effects if isinstance(effect, Commit)]
@@ -273,6 +281,9 @@ class Worker:
                 self.lanes[lane] = entry
                 self.last[lane] = record.offset
         assert len(self.calls) < life.policy.concurrency
+        if record.offset > self.intents[at]:  # up to there it must read, however far it is
+            held = life.held_before(at, record.offset)
+            assert held < self.policy.window, f"{entry} runs {held} records ahead"
         origin = life.origin_of(record)
         temper = life.tempers[origin]
         life.handled[origin] += 1
@@ -373,6 +384,7 @@ class Worker:
                     self.window.send_out_of_order(effect.at, effect.term, life.now)
                 )
             life.finished.add((*effect.at, effect.offset))
+            life.left.add((*effect.at, effect.offset))
             return lambda: self.do(self.window.sent(effect.at, effect.term, life.now))
 
         self.write(act, lambda: self.do(self.window.send_failed(effect.at, effect.term, life.now)))

@@ -1,0 +1,135 @@
+"""What a consumer does where its user's code fails, or its partitions went to another."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import barnabas
+from barnabas.model.errors import Fenced
+from tests.client_suite.conftest import OwnBroker, Served
+from tests.client_suite.test_consumer import PROTOCOLS, WAIT_S, member, until
+from tests.client_suite.test_partition_consumer import filled, reader_on, take, values
+
+
+class Interceptor:
+    """Lets pass what `keeps` says."""
+
+    def on_consume(self, messages: list[Any]) -> list[Any]:
+        return [message for message in messages if self.keeps(message)]
+
+    def keeps(self, message: Any) -> bool:
+        return True
+
+    def on_commit(self, offsets: Any) -> None:
+        pass
+
+
+class FailsOnce(Interceptor):
+    failed = False
+
+    def keeps(self, message: Any) -> bool:
+        if message.offset == 4 and not self.failed:
+            self.failed = True
+            raise ZeroDivisionError
+        return True
+
+
+class LeavesOutTheFirst(Interceptor):
+    def keeps(self, message: Any) -> bool:
+        return bool(message.offset >= 7)
+
+
+async def test_a_batch_at_which_an_interceptor_failed_comes_again(
+    served: Served, topic: str, group: str
+) -> None:
+    await filled(served, topic, {0: 10})
+    options: dict[str, Any] = {"max_poll_records": 3, "value_deserializer": int}
+    async with member(served, topic, group, interceptors=[FailsOnce()], **options) as consumer:
+        found = await take(consumer, 3)
+        with pytest.raises(ZeroDivisionError):
+            await consumer.getmany()
+        await consumer.commit()
+        assert (await consumer.committed())[topic, 0].offset == 3
+        found += await take(consumer, 7)
+    assert [message.value for message in found] == list(range(10))
+
+
+async def test_an_interceptor_may_leave_out_whole_batches(served: Served, topic: str) -> None:
+    await filled(served, topic, {0: 10})
+    options: dict[str, Any] = {"max_poll_records": 3, "interceptors": [LeavesOutTheFirst()]}
+    async with reader_on(served, (topic, 0), **options) as consumer:
+        consumer.stop_at({(topic, 0): 10})
+        assert values([message async for message in consumer]) == [7, 8, 9]
+        with pytest.raises(TimeoutError, match="every partition has come to its stop"):
+            await consumer.getone()
+        consumer.stop_at({(topic, 0): 5})
+        await consumer.seek((topic, 0), 0)
+        assert await consumer.getmany() == []
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_commit_for_a_partition_that_went_to_another_is_refused(
+    served: Served, topic: str, group: str, protocol: str
+) -> None:
+    await filled(served, topic, {0: 5, 1: 5})
+    options: dict[str, Any] = {"enable_auto_commit": False, "group_protocol": protocol}
+    first = member(served, topic, group, **options)
+    messages = await take(first, 10)
+    second = member(served, topic, group, **options)
+    await until([first, second], [1, 1])
+    lost = second.assignment()[0].partition
+    for message in messages:
+        if message.partition == lost:
+            with pytest.raises(Fenced, match=f"{topic}-{lost} is not assigned to this consumer"):
+                await first.commit(message)
+            with pytest.raises(Fenced):
+                await first.commit_nowait({(topic, lost): 1})
+        else:
+            await first.commit(message)
+    assert await second.committed() == {}
+    await first.close()
+    await second.close()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_callback_that_fails_does_not_keep_a_member_in_its_group(
+    served: Served, topic: str, group: str, protocol: str
+) -> None:
+    def revoked(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    await filled(served, topic, {0: 5})
+    consumer = barnabas.Consumer(
+        topic,
+        bootstrap_servers=served.bootstrap_servers,
+        group_id=group,
+        group_protocol=protocol,
+        auto_offset_reset="earliest",
+        on_revoked=revoked,
+    )
+    await take(consumer, 5)
+    with pytest.raises(ZeroDivisionError):
+        await consumer.close()
+    await asyncio.wait_for(nobody_is_in(served, group), 10)
+
+
+async def nobody_is_in(served: Served, group: str) -> None:
+    async with barnabas.Admin(bootstrap_servers=served.bootstrap_servers) as admin:
+        while (found := (await admin.describe_groups([group])).get(group)) and found.members:
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_farewell_is_said_again_when_the_broker_is_back(
+    own_broker: OwnBroker, topic: str, group: str, protocol: str
+) -> None:
+    await filled(own_broker, topic, {0: 5})
+    options: dict[str, Any] = {"group_protocol": protocol, "enable_auto_commit": False}
+    consumer = member(own_broker, topic, group, **options)
+    await take(consumer, 5)
+    own_broker.kill()
+    closing = asyncio.create_task(consumer.close())
+    await asyncio.to_thread(own_broker.start)
+    await asyncio.wait_for(closing, WAIT_S)
+    await asyncio.wait_for(nobody_is_in(own_broker, group), 10)
