@@ -178,6 +178,7 @@ class Coordination:
             if partition.failure:
                 continue  # its commits cannot be read: nobody must be told that there are none
             partition.on_commit = partial(self._committed, index)
+            partition.on_lost = partial(self._loop.call_soon, self._lost, index, topic)
             journal = PartitionJournal(partition, self._clock)
             shard = GroupShard(limits, self.chronicle, topics)
             self.runtime.start_loading(index, shard, journal)
@@ -194,6 +195,13 @@ class Coordination:
     def _committed(self, index: int) -> None:
         """Records that had to be synced first now are."""
         self._deliver(self.runtime.watermark_moved(index))
+
+    def _lost(self, index: int, topic: "Topic") -> None:
+        """The log is out of reach, or gone: who waits for it must not wait for ever.
+
+        Called behind whatever was under way when it happened."""
+        if topic is self._topic and not self._stopped:
+            self._deliver(self.runtime.unload(index))
 
     def _limits(self) -> Limits:
         config = self._broker.config
@@ -221,6 +229,7 @@ class Coordination:
         for index in indexes:
             try:
                 total += await self._load_one(topic.partitions[index], index)
+                self.runtime.finish_loading(index, self.now())
             except Exception as error:
                 # Without all of its log a shard would answer wrongly: better that it does not.
                 self._deliver(self.runtime.unload(index))
@@ -228,7 +237,6 @@ class Coordination:
                     "groups not loaded", partition=f"{topic.name}-{index}", reason=repr(error)
                 )
                 continue
-            self.runtime.finish_loading(index, self.now())
             self._arm(self.runtime.shard(index).next_deadline())
             doomed = self._doomed.pop(index)
             if doomed.ends and doomed.written:

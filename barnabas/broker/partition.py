@@ -36,7 +36,8 @@ class Partition:
 
     __slots__ = (
         "_uncommitted", "failure", "flush_after", "in_sync", "leader", "leader_epoch", "log",
-        "min_insync_replicas", "name", "on_commit", "online", "replicas", "volume", "waiters",
+        "min_insync_replicas", "name", "on_commit", "on_lost", "online", "replicas", "volume",
+        "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +58,7 @@ class Partition:
         self.flush_after: int | None = None  # records that may be unsynced; None: any number
         self.waiters: dict[Waiter, None] = {}  # in the order they came
         self.on_commit: Callable[[], None] | None = None  # records of before are committed now
+        self.on_lost: Callable[[], object] | None = None  # nothing will be committed any more
         self.online = True
         self.failure = ""  # why its log directory is offline
         self._uncommitted: list[tuple[int, list[Callable[[str], None]]]] = []
@@ -177,6 +179,8 @@ class Partition:
         self.online = False
         for waiter in tuple(self.waiters):
             waiter.gone()
+        if self.on_lost is not None:
+            self.on_lost()
 
 
 class NoLog:

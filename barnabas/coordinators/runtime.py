@@ -67,8 +67,9 @@ class Shard(Protocol[R]):
         """All of the log has been replayed: sessions start to count."""
         ...
 
-    def unloaded(self) -> tuple[Answer, ...]:
-        """Another broker goes on: whoever waits is told to look for it."""
+    def unloaded(self, parked: tuple[Answer, ...]) -> tuple[Answer, ...]:
+        """Another broker goes on, or none: whoever waits is told to look for it. `parked`: what
+        would have been answered, had the records behind it been committed."""
         ...
 
     def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[Answer, ...]:
@@ -156,8 +157,8 @@ class Runtime(Generic[S]):
         seat = self._seats.pop(partition, None)
         if seat is None:
             return []
-        parked = [answer for _, answers in seat.parked for answer in answers]
-        return parked + list(seat.shard.unloaded())
+        parked = tuple(answer for _, answers in seat.parked for answer in answers)
+        return list(seat.shard.unloaded(parked))
 
     def partitions(self) -> tuple[int, ...]:
         return tuple(self._seats)

@@ -42,8 +42,10 @@ class GroupShard(ClassicVerbs, OffsetVerbs):
                 self._revive(id_).loaded(now)
         self._timers.set(self._retention, now.ms + self.limits.offsets_retention_check_ms)
 
-    def unloaded(self) -> tuple[Answer, ...]:
-        answers: list[Answer] = []
+    def unloaded(self, parked: tuple[Answer, ...]) -> tuple[Answer, ...]:
+        answers = [
+            Answer(token, not_written(response, Code.NOT_COORDINATOR)) for token, response in parked
+        ]
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 group.end(Code.NOT_COORDINATOR)

@@ -1,0 +1,88 @@
+"""Groups on a disk that is slow to sync, or does not sync at all."""
+
+import errno
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.broker.coordination import OFFSETS_TOPIC
+from barnabas.broker.partition import Partition
+from barnabas.model.errors import Code
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from barnabas.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from tests.broker.running import Running, running_broker
+from tests.broker.test_group_loading import COMMIT, fetched
+from tests.broker.test_volumes import SickDisk, stalled, until
+
+SETTINGS = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
+
+
+@pytest.fixture
+def disk() -> SickDisk:
+    return SickDisk()
+
+
+@pytest.fixture
+async def running(tmp_path: Path, disk: SickDisk) -> AsyncIterator[Running]:
+    directories = f"{tmp_path / 'one'},{tmp_path / 'two'}"
+    async with running_broker(tmp_path, SETTINGS | {"log.dirs": directories}, disk=disk) as broker:
+        await broker.create("t")
+        await broker.ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse)
+        yield broker
+
+
+def offsets(running: Running) -> Partition:
+    (partition,) = running.broker.topics.existing(OFFSETS_TOPIC).partitions
+    return partition
+
+
+def home(running: Running) -> Path:
+    volume = offsets(running).volume
+    assert volume is not None
+    return Path(volume.path)
+
+
+def commit_of(group: str, offset: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    return OffsetCommitRequest(
+        group_id=group,
+        member_id="",
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+
+
+async def test_who_waits_for_a_group_hears_when_its_disk_is_lost(
+    running: Running, disk: SickDisk
+) -> None:
+    joining, committing = running.connect(), running.connect()
+    join = JoinGroupRequest(
+        group_id="other",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    with stalled(disk, home(running)):
+        running.send(join, 3, joining)
+        running.send(commit_of("g", 7), COMMIT, committing)
+        await until(lambda: offsets(running).log.end_offset == 1)
+        disk.broken[str(home(running))] = errno.EIO
+    committed = await running.receive(commit_of("g", 7), OffsetCommitResponse, COMMIT, committing)
+    assert committed.topics[0].partitions[0].error_code == Code.NOT_COORDINATOR
+    joined = await running.receive(join, JoinGroupResponse, 3, joining)
+    assert joined.error_code == Code.NOT_COORDINATOR
+    assert (await fetched(running, "g"))[0] == Code.NOT_COORDINATOR
