@@ -54,8 +54,9 @@ def nothing_committed(report: GroupReport) -> Iterator[Finding]:
     if not without:
         return
     waited_ms = 0
-    if report.state == "Stable" and report.chapters:
-        waited_ms = report.now_ms - report.chapters[-1].began_ms
+    began_ms = report.chapters[-1].began_ms if report.chapters else report.told_since_ms
+    if report.state == "Stable" and began_ms is not None:
+        waited_ms = report.now_ms - began_ms
     text = (
         f"the group has committed nothing yet in {listed(p.at for p in without)}, where"
         f" {count(sum(p.lag for p in without), 'record')} are: whether they are read is not known"

@@ -269,6 +269,16 @@ SICK: list[tuple[str, GroupReport, str]] = [
     ),
     (
         "nothing-committed",
+        replace(
+            HEALTHY,
+            partitions=(partition(0, None, 30, pace=None),),
+            chapters=(),
+            told_since_ms=NOW_MS - MINUTE,
+        ),
+        "though its members are there for 1 min",
+    ),
+    (
+        "nothing-committed",
         GroupReport("g", "Empty", has_story=True),
         "neither members nor committed offsets",
     ),
