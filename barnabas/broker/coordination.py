@@ -10,7 +10,7 @@ broker without groups never imports any of it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from traceback import format_exception
@@ -316,6 +316,34 @@ class Coordination:
         if self.chronicle.untold:
             self._tell()
         return _now_or_later(later)
+
+    def look(self, look: Callable[[], Message], group_ids: Iterable[str] | None = None) -> Reply:
+        """What was seen of these groups, or of all: told once it can no longer be lost."""
+        response = look()
+        if group_ids is None:
+            indexes = self.runtime.partitions()
+        elif self._topic is None:
+            return response
+        else:
+            indexes = tuple({partition_of(each, self._partitions) for each in group_ids})
+        later: Later[Message] = Later()
+        left = 0
+        lost = False
+
+        def tell(committed: bool) -> None:
+            nonlocal left, lost
+            left -= 1
+            lost = lost or not committed
+            if left:
+                return
+            again = self.look(look, group_ids) if lost else response
+            if isinstance(again, Later):
+                again.then(later.set)
+            else:
+                later.set(again)
+
+        left = sum(not self.runtime.is_settled(index, tell) for index in indexes)
+        return later if left else response
 
     def shard_of(self, group_id: str) -> GroupShard:
         """To look at."""

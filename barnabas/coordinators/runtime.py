@@ -108,7 +108,7 @@ class Stage(Enum):
 class _Seat(Generic[S]):
     """One shard with its journal."""
 
-    __slots__ = ("journal", "parked", "shard", "stage", "written_to")
+    __slots__ = ("journal", "lookers", "parked", "shard", "stage", "written_to")
 
     def __init__(self, shard: S, journal: Journal) -> None:
         self.shard = shard
@@ -116,6 +116,7 @@ class _Seat(Generic[S]):
         self.stage = Stage.LOADING
         self.written_to = 0  # everything below it has been replayed
         self.parked: deque[tuple[int, tuple[Answer, ...]]] = deque()
+        self.lookers: deque[tuple[int, Callable[[bool], None]]] = deque()
 
 
 class Runtime(Generic[S]):
@@ -158,7 +159,10 @@ class Runtime(Generic[S]):
         if seat is None:
             return []
         parked = tuple(answer for _, answers in seat.parked for answer in answers)
-        return list(seat.shard.unloaded(parked))
+        answers = list(seat.shard.unloaded(parked))
+        for _, tell in seat.lookers:
+            tell(False)
+        return answers
 
     def partitions(self) -> tuple[int, ...]:
         return tuple(self._seats)
@@ -177,6 +181,15 @@ class Runtime(Generic[S]):
     def any_shard(self, partition: int) -> S:
         """Also one that is loading: for the one who loads it."""
         return self._seats[partition].shard
+
+    def is_settled(self, partition: int, tell: Callable[[bool], None]) -> bool:
+        """Is all that a look at the shard has seen committed? If not, `tell` is told when it is,
+        or that it never will be."""
+        seat = self._seats.get(partition)
+        if seat is None or seat.written_to <= seat.journal.high_watermark:
+            return True
+        seat.lookers.append((seat.written_to, tell))
+        return False
 
     # Work
 
@@ -235,6 +248,8 @@ class Runtime(Generic[S]):
             committed = seat.journal.high_watermark
             while seat.parked and seat.parked[0][0] <= committed:
                 answers += seat.parked.popleft()[1]
+            while seat.lookers and seat.lookers[0][0] <= committed:
+                seat.lookers.popleft()[1](True)
         return answers
 
     def _seat(self, partition: int) -> _Seat[S]:

@@ -9,20 +9,27 @@ import pytest
 from barnabas.broker.coordination import OFFSETS_TOPIC
 from barnabas.broker.partition import Partition
 from barnabas.model.errors import Code
+from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
+from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from barnabas.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
 from tests.broker.running import Running, running_broker
-from tests.broker.test_group_loading import COMMIT, fetched
+from tests.broker.test_group_loading import COMMIT, FETCH, fetched
 from tests.broker.test_volumes import SickDisk, stalled, until
 
 SETTINGS = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
@@ -86,3 +93,41 @@ async def test_who_waits_for_a_group_hears_when_its_disk_is_lost(
     joined = await running.receive(join, JoinGroupResponse, 3, joining)
     assert joined.error_code == Code.NOT_COORDINATOR
     assert (await fetched(running, "g"))[0] == Code.NOT_COORDINATOR
+
+
+async def test_nobody_is_told_of_a_commit_that_may_still_be_lost(
+    running: Running, disk: SickDisk
+) -> None:
+    committing, other = running.connect(), running.connect()
+    fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    describe = DescribeGroupsRequest(groups=["g"])
+    with stalled(disk, home(running)):
+        running.send(commit_of("g", 7), COMMIT, committing)
+        await until(lambda: offsets(running).log.end_offset == 1)
+        running.send(fetch, FETCH)
+        running.send(describe, wire=other)
+        running.send(ListGroupsRequest(), wire=other)
+        await until(lambda: running.broker.dispatcher.requests[ListGroupsRequest.api_key][0])
+        assert not running.wire._to_client
+        assert not other._to_client
+    found = await running.receive(fetch, OffsetFetchResponse, FETCH)
+    assert found.groups[0].topics[0].partitions[0].committed_offset == 7
+    described = await running.receive(describe, DescribeGroupsResponse, wire=other)
+    assert described.groups[0].group_state == "Empty"
+    listed = await running.receive(ListGroupsRequest(), ListGroupsResponse, wire=other)
+    assert [group.group_id for group in listed.groups] == ["g"]
+
+
+async def test_a_look_at_a_commit_that_is_lost_ends_with_a_refusal(
+    running: Running, disk: SickDisk
+) -> None:
+    committing = running.connect()
+    fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    with stalled(disk, home(running)):
+        running.send(commit_of("g", 7), COMMIT, committing)
+        await until(lambda: offsets(running).log.end_offset == 1)
+        running.send(fetch, FETCH)
+        await until(lambda: running.broker.dispatcher.requests[OffsetFetchRequest.api_key][0])
+        disk.broken[str(home(running))] = errno.EIO
+    found = await running.receive(fetch, OffsetFetchResponse, FETCH)
+    assert found.groups[0].error_code == Code.NOT_COORDINATOR

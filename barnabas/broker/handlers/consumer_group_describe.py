@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from barnabas.broker.coordination import coordination
+from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.broker.operations import NOT_ASKED
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 CLASSIC, CONSUMER = 0, 1  # types of members
 
 
-def handle(
-    broker: "Broker", request: ConsumerGroupDescribeRequest, call: Call
-) -> ConsumerGroupDescribeResponse:
+def handle(broker: "Broker", request: ConsumerGroupDescribeRequest, call: Call) -> Reply:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    return ConsumerGroupDescribeResponse(
-        groups=[_describe(broker, group_id, operations) for group_id in request.group_ids]
-    )
+
+    def look() -> ConsumerGroupDescribeResponse:
+        return ConsumerGroupDescribeResponse(
+            groups=[_describe(broker, group_id, operations) for group_id in request.group_ids]
+        )
+
+    return coordination(broker).look(look, request.group_ids)
 
 
 def _describe(broker: "Broker", group_id: str, operations: int) -> DescribedGroup:

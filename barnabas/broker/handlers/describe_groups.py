@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import coordination
+from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.operations import NOT_ASKED
 from barnabas.coordinators.groups.classic import ClassicGroup
@@ -22,11 +22,15 @@ NOT_FOUND_SINCE = 6  # before that, a group that does not exist is a dead one
 GROUP_OPERATIONS = 0b1101_0100_1000  # read 3, delete 6, describe 8, describe and alter configs
 
 
-def handle(broker: "Broker", request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+def handle(broker: "Broker", request: DescribeGroupsRequest, call: Call) -> Reply:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(
-        groups=[_describe(broker, group_id, call, operations) for group_id in request.groups]
-    )
+
+    def look() -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(
+            groups=[_describe(broker, group_id, call, operations) for group_id in request.groups]
+        )
+
+    return coordination(broker).look(look, request.groups)
 
 
 def _describe(broker: "Broker", group_id: str, call: Call, operations: int) -> DescribedGroup:

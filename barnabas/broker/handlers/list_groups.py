@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import coordination
+from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+def handle(broker: "Broker", request: ListGroupsRequest, call: Call) -> Reply:
+    return coordination(broker).look(lambda: _answer(broker, request))
+
+
+def _answer(broker: "Broker", request: ListGroupsRequest) -> ListGroupsResponse:
     try:
         shards = coordination(broker).shards()
     except KafkaError as error:

@@ -5,7 +5,7 @@ Always: every partition asked for has its answer, -1 where nothing was committed
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import coordination
+from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.offset_fetch import (
@@ -28,7 +28,14 @@ SEVERAL_SINCE = 8
 TOPIC_IDS_SINCE = 10
 
 
-def handle(broker: "Broker", request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+def handle(broker: "Broker", request: OffsetFetchRequest, call: Call) -> Reply:
+    group_ids = [request.group_id]
+    if call.version >= SEVERAL_SINCE:
+        group_ids = [group.group_id for group in request.groups]
+    return coordination(broker).look(lambda: _answer(broker, request, call), group_ids)
+
+
+def _answer(broker: "Broker", request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.version >= SEVERAL_SINCE:
         by_id = call.version >= TOPIC_IDS_SINCE
         return OffsetFetchResponse(
