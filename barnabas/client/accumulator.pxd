@@ -42,8 +42,12 @@ cdef class Accumulator:
     cdef public long long used
     cdef public dict active
     cdef public dict unknown
-    cdef public object failed
+    cdef public long long unheard
+    cdef object _first_failure
+    cdef long long _reckoning
     cdef public bint refreshing
+
+    cpdef object check_room(self)
 
     @cython.locals(
         size=Py_ssize_t, when=cython.longlong, seconds=cython.double, slot=Slot, queue=Queue,

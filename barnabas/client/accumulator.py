@@ -11,7 +11,6 @@ This is plain Python. Where a compiler is at hand Cython compiles this very file
 accumulator.pxd; `COMPILED` says which of the two is running.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +25,6 @@ STICKY_SIZE = 16_384  # bytes of records without a key that go to one partition 
 _MASK = 0xFFFF_FFFF
 _MULTIPLIER = 0x5BD1_E995
 _SEED = 0x9747_B28C
-_FAILED_MAX = 1_000  # batches remembered until they are asked about
 _RECORD_OVERHEAD_MAX = 36  # what a record has beside its key, value and headers
 
 
@@ -99,7 +97,9 @@ class Accumulator:
         self.used = 0
         self.active: dict[Queue, None] = {}  # those with batches to send
         self.unknown: dict[str, Slot] = {}  # topics with records in limbo
-        self.failed: deque[Batch] = deque(maxlen=_FAILED_MAX)
+        self.unheard = 0  # records that failed without their sender having been told
+        self._first_failure: KafkaError | None = None
+        self._reckoning = 0  # `take_failed`s so far
         self.refreshing = False  # new partitions are wanted for a topic that is known
 
     # --- for a driver to fill in ---
@@ -114,6 +114,15 @@ class Accumulator:
 
     # --- records in ---
 
+    def check_room(self) -> None:
+        """BufferFull when there is none: asked before anything is done to a record."""
+        if self.used >= self.buffer_size_max:
+            raise BufferFull(
+                Code.REQUEST_TIMED_OUT,
+                f"{self.used} bytes wait for their answers, buffer.memory is "
+                f"{self.buffer_size_max}: drain() waits for room",
+            )
+
     def add(
         self,
         topic: str,
@@ -124,18 +133,14 @@ class Accumulator:
         timestamp: int | None,
         callback: Callback | None,
     ) -> Delivery:
-        """BufferFull when there is no room; the rest is checked before anything is kept."""
-        if self.used >= self.buffer_size_max:
-            raise BufferFull(
-                Code.REQUEST_TIMED_OUT,
-                f"{self.used} bytes wait for their answers, buffer.memory is "
-                f"{self.buffer_size_max}: drain() waits for room",
-            )
+        """All is checked before anything is kept; whether there is room, before (`check_room`)."""
         size = _RECORD_OVERHEAD_MAX
         if value is not None:
             size += len(value)
         if key is not None:
             size += len(key)
+        if headers != ():
+            size += _size_of(headers)
         if size > self._record_size_max:
             raise InvalidRequest(
                 Code.MESSAGE_TOO_LARGE,
@@ -173,6 +178,7 @@ class Accumulator:
         delivery._owner = self
         delivery._batch = batch
         delivery._index = batch.count - 1
+        delivery._heard = False
         delivery.timestamp = when
         if callback is not None:
             if batch.callbacks is None:
@@ -197,6 +203,7 @@ class Accumulator:
                 self.used += grown
                 return batch
             queue.open = None
+        self._wake()  # it may refuse, so nothing is kept yet
         batch = Batch(queue, self._batch_size_max, int(self._clock() * 1000.0))
         batch.append(key, value, headers, timestamp)
         batch.counted = len(batch.buffer)
@@ -207,7 +214,6 @@ class Accumulator:
         queue.open = batch
         queue.waiting.append(batch)
         self.active[queue] = None
-        self._wake()
         return batch
 
     def _chosen(self, slot: Slot, key: bytes | None, value: bytes | None) -> Queue:
@@ -242,6 +248,8 @@ class Accumulator:
         callback: Callback | None,
         size: int,
     ) -> Delivery:
+        if topic not in self.unknown:
+            self._wake()  # it may refuse, so nothing is kept yet
         slot = self._slots.get(topic)
         if slot is None:
             slot = self._slots[topic] = Slot(topic)
@@ -252,9 +260,7 @@ class Accumulator:
         self.used += size
         if slot.count:
             self.refreshing = True
-        if topic not in self.unknown:
-            self.unknown[topic] = slot
-            self._wake()
+        self.unknown[topic] = slot
         return delivery
 
     def topic_known(self, topic: str, leaders: dict[int, int]) -> None:
@@ -278,31 +284,27 @@ class Accumulator:
         del self.unknown[slot.topic]
         limbo, slot.limbo = slot.limbo, []
         before, slot.limbo_batch = slot.limbo_batch, None
-        limit, self.buffer_size_max = self.buffer_size_max, 2**62  # they have their room already
-        try:
-            for delivery, value, key, headers, partition, timestamp, callback, size in limbo:
-                self.used -= size
-                try:
-                    if partition is not None and partition >= slot.count:
-                        raise InvalidRequest(
-                            Code.UNKNOWN_TOPIC_OR_PARTITION,
-                            f"topic {slot.topic!r} has no partition {partition}: it has "
-                            f"{slot.count}",
-                        )
-                    placed = self.add(
-                        slot.topic, value, key, headers, partition, timestamp, callback
+        for delivery, value, key, headers, partition, timestamp, callback, size in limbo:
+            self.used -= size
+            try:
+                if partition is not None and partition >= slot.count:
+                    raise InvalidRequest(
+                        Code.UNKNOWN_TOPIC_OR_PARTITION,
+                        f"topic {slot.topic!r} has no partition {partition}: it has {slot.count}",
                     )
-                    delivery.follow(placed)
-                except Exception as why:
-                    refused = Batch(None, 0, 0)
-                    refused.fail(why if isinstance(why, KafkaError) else _unsendable(why), 1)
-                    delivery.follow(Delivery(self, refused, 0, timestamp))
-                    self.failed.append(refused)
-                    if callback is not None:
-                        refused.callbacks = [(delivery, callback)]
-                        refused.announce()
-        finally:
-            self.buffer_size_max = limit
+                placed = self.add(slot.topic, value, key, headers, partition, timestamp, None)
+            except Exception as why:
+                refused = Batch(None, 0, 0)
+                self.fail(refused, why if isinstance(why, KafkaError) else _unsendable(why), 1)
+                placed = Delivery(self, refused, 0, timestamp)
+            delivery.follow(placed)
+            if callback is not None:
+                holder = placed._batch
+                if holder.callbacks is None:
+                    holder.callbacks = []
+                holder.callbacks.append((delivery, callback))
+                if holder.done:
+                    holder.announce()
         if before is not None:
             before.done = True
             before.announce()
@@ -314,8 +316,7 @@ class Accumulator:
         batch, slot.limbo_batch = slot.limbo_batch, None
         if batch is None:
             return
-        batch.fail(problem, len(limbo))
-        self.failed.append(batch)
+        self.fail(batch, problem, len(limbo))
         for delivery, _, _, _, _, _, callback, size in limbo:
             self.used -= size
             if callback is not None:
@@ -324,16 +325,27 @@ class Accumulator:
                 batch.callbacks.append((delivery, callback))
         batch.announce()
 
+    def fail(self, batch: Batch, problem: KafkaError, records: int) -> None:
+        """Nothing of it was written, and nobody has heard of that yet."""
+        batch.fail(problem, self._reckoning)
+        if self.unheard == 0:
+            self._first_failure = problem
+        self.unheard += records
+
+    def heard(self, batch: Batch) -> None:
+        """The sender of one of its records knows that it failed."""
+        if batch.reckoning == self._reckoning:
+            self.unheard -= 1
+
     def take_failed(self) -> tuple[int, KafkaError | None]:
-        """How many records failed without anybody having been told, and the first reason."""
-        count = 0
-        first: KafkaError | None = None
-        while self.failed:
-            batch = self.failed.popleft()
-            if batch.unseen > 0:
-                count += batch.unseen
-                first = first or batch.problem
-        return count, first
+        """How many records failed without their sender having been told, and the first reason.
+
+        Whoever asks is told.
+        """
+        count = self.unheard
+        self.unheard = 0
+        self._reckoning += 1
+        return count, self._first_failure if count else None
 
     def topics(self) -> list[str]:
         return list(self._slots)
@@ -345,6 +357,16 @@ class Accumulator:
         """When the first record that waits for this topic came."""
         batch = self.unknown[topic].limbo_batch
         return 0 if batch is None else batch.created_at
+
+
+def _size_of(headers: Headers) -> int:
+    """At most: two lengths of up to five bytes beside each name and value."""
+    size = 0
+    for name, value in headers:
+        size += 10 + len(name.encode("utf-8", "surrogatepass"))
+        if value is not None:
+            size += len(value)
+    return size
 
 
 def _unsendable(why: Exception) -> KafkaError:

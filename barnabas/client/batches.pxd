@@ -20,7 +20,7 @@ cdef class Batch(RecordWriter):
     cdef public Batch owner
     cdef public bint done
     cdef public object problem
-    cdef public long long unseen
+    cdef public long long reckoning
     cdef public object last_problem
     cdef public long long base_offset
     cdef public long long append_time
@@ -34,6 +34,7 @@ cdef class Delivery:
     cdef public object _owner
     cdef public Batch _batch
     cdef public Py_ssize_t _index
+    cdef public bint _heard
     cdef public long long timestamp
 
     cpdef object follow(self, Delivery other)

@@ -53,7 +53,7 @@ class Batch(RecordWriter):
         self.owner: Batch | None = None  # of which it is a part
         self.done = False
         self.problem: KafkaError | None = None
-        self.unseen = 0  # records that failed without anybody having been told
+        self.reckoning = -1  # of `Accumulator`: in which its failed records count
         self.last_problem: KafkaError | None = None
         self.base_offset = -1
         self.append_time = -1
@@ -65,9 +65,9 @@ class Batch(RecordWriter):
         self.append_time = append_time
         self.done = True
 
-    def fail(self, problem: KafkaError, records: int) -> None:
+    def fail(self, problem: KafkaError, reckoning: int) -> None:
         self.problem = problem
-        self.unseen = records
+        self.reckoning = reckoning
         self.done = True
 
     def release(self) -> None:
@@ -81,28 +81,33 @@ class Batch(RecordWriter):
         self.waiters = None
         callbacks = self.callbacks
         self.callbacks = None
+        interrupted: KeyboardInterrupt | None = None
         if callbacks is not None:
             for delivery, callback in callbacks:
-                problem = delivery.exception()
                 try:
-                    callback(None if problem is not None else delivery.metadata(), problem)
-                except Exception:
-                    _complain(callback)  # the others must hear of theirs
+                    delivery.tell(callback)
+                except KeyboardInterrupt as why:
+                    interrupted = why
+                except BaseException:
+                    complain(callback)  # the others must hear of theirs
         if waiters is not None:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
+        if interrupted is not None:
+            raise interrupted
 
 
 class Delivery:
     """What will be known of one record: await it, or ask it once it is `done`."""
 
-    __slots__ = ("_batch", "_index", "_owner", "timestamp")
+    __slots__ = ("_batch", "_heard", "_index", "_owner", "timestamp")
 
     def __init__(self, owner: Any, batch: Batch, index: int, timestamp: int) -> None:
         self._owner = owner
         self._batch = batch
         self._index = index
+        self._heard = False
         self.timestamp = timestamp
 
     def follow(self, other: "Delivery") -> None:
@@ -117,8 +122,23 @@ class Delivery:
         """Why the record was not written; None if it was, or is not done."""
         batch, _ = self._part()
         if batch.problem is not None:
-            batch.unseen -= 1
+            self._hear(batch)
         return batch.problem
+
+    def tell(self, callback: Callback) -> None:
+        """What became of it. Only whoever sent it counts as having heard of a failure."""
+        batch, _ = self._part()
+        if batch.problem is None:
+            callback(self.metadata(), None)
+            return
+        if getattr(callback, "sender_hears", True):
+            self._hear(batch)
+        callback(None, batch.problem)
+
+    def _hear(self, batch: Batch) -> None:
+        if not self._heard:
+            self._heard = True
+            self._owner.heard(batch)
 
     def metadata(self) -> RecordMetadata:
         """Where the record was written; raises what hindered it."""
@@ -126,7 +146,7 @@ class Delivery:
         if not batch.done:
             raise InvalidRequest(Code.INVALID_REQUEST, "the record has no answer yet: await it")
         if batch.problem is not None:
-            batch.unseen -= 1
+            self._hear(batch)
             raise fresh(batch.problem)
         queue = batch.queue
         assert queue is not None
@@ -185,7 +205,7 @@ class Queue:
         self.retries = 0  # failures in a row
 
 
-def _complain(callback: Callback) -> None:
+def complain(callback: object) -> None:
     import logging  # only when something is wrong
 
     logging.getLogger("barnabas.client").exception("the callback %r raised", callback)

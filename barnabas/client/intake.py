@@ -7,6 +7,7 @@ This is plain Python. Where a compiler is at hand Cython compiles this very file
 intake.pxd.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,6 @@ from barnabas.wire.record_loops import Headers
 COMPILED = not __file__.endswith(".py")
 
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
-_INT64_MIN = -_INT64_MAX - 1
 
 
 class Intake:
@@ -51,7 +51,8 @@ class Intake:
         `callback(metadata, error)` is called once, with one of the two and None.
         """
         if self._closed:
-            raise closed()
+            raise self._refusal()
+        self._accumulator.check_room()  # first, so that no record is prepared twice
         if self._prepare is not None:
             topic, value, key, headers, partition, timestamp, callback = self._prepare(
                 topic, value, key, headers, partition, timestamp, callback
@@ -62,12 +63,45 @@ class Intake:
             key = octets_of(key, "key")
         if headers != ():
             headers = headers_of(headers)
-        if timestamp is not None and not _INT64_MIN <= timestamp <= _INT64_MAX:
-            raise InvalidRequest(Code.INVALID_TIMESTAMP, f"timestamp {timestamp} is over 64 bits")
+        if type(topic) is not str:
+            topic = name_of(topic)
+        if partition is not None and type(partition) is not int:
+            partition = number_of(partition, "partition")
+        if timestamp is not None:
+            timestamp = moment_of(timestamp)
         if self._lock is None:
             return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
         with self._lock:
             return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
+
+    def _refusal(self) -> KafkaError:
+        """Why it takes no more records."""
+        return closed()
+
+
+def name_of(given: Any) -> str:
+    """A topic's name, also of an enumeration's member."""
+    if not isinstance(given, str):
+        raise TypeError(f"a topic is given by its name, not {given!r:.100}")
+    return str.__str__(given)
+
+
+def number_of(given: Any, what: str) -> int:
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise TypeError(f"a {what} is a whole number or None, not {given!r:.100}") from None
+
+
+def moment_of(given: Any) -> int:
+    """Of one record that no broker takes, all others of its batch would suffer."""
+    timestamp = number_of(given, "timestamp")
+    if not 0 <= timestamp <= _INT64_MAX:
+        raise InvalidRequest(
+            Code.INVALID_TIMESTAMP,
+            f"timestamp {timestamp}: milliseconds since 1970 are from 0 to {_INT64_MAX}",
+        )
+    return timestamp
 
 
 def octets_of(given: Any, what: str) -> bytes:

@@ -6,7 +6,7 @@ and so runs the same coroutines by hand: `barnabas.sync` needs no event loop.
 Always: logic waits through this door only; it holds a `lock` over waits, never over another lock.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from barnabas.wire.codec import Message
 
 M = TypeVar("M", bound=Message)
 A_co = TypeVar("A_co", bound=Message, covariant=True)
+Task = Callable[[], Coroutine[Any, Any, object]]
 
 
 class Answer(Protocol[A_co]):
@@ -52,6 +53,23 @@ class Pulse(Protocol):
     def stop(self) -> None: ...
 
 
+class Errand(Protocol):
+    """A flow that may take longer than whoever wants it done can wait."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a flow was begun, and its end has not been told yet."""
+        ...
+
+    async def done(self, flow: Task, until: int | None) -> bool:
+        """Whether it has ended by then (`now_ms`; None: however long it takes).
+
+        If not it goes on, and the next call waits for its end instead of beginning another; what
+        it raises is raised there.
+        """
+        ...
+
+
 class Connection(Protocol):
     """To one broker, greeted. Requests may be sent ahead; answers come in order.
 
@@ -73,8 +91,13 @@ class Connection(Protocol):
         """Send now; await the answer once, now or later."""
         ...
 
-    def tell(self, request: Message, *, version_max: int | None = None) -> None:
-        """Send the one kind of request that has no answer."""
+    def tell(
+        self, request: Message, *, timeout_ms: int, version_max: int | None = None
+    ) -> Awaitable[None] | None:
+        """Send the one kind of request that has no answer.
+
+        None: all of it has left. Else it has once this is done, without an error.
+        """
         ...
 
     async def call(
@@ -111,6 +134,8 @@ class Net(Protocol):
         None: when it is nudged. It does not raise.
         """
         ...
+
+    def errand(self) -> Errand: ...
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         """One flow at a time."""

@@ -9,6 +9,7 @@ but for the request that may be under way.
 Not here: records (accumulator.py), sequence numbers (sequences.py), sockets (aio/, blocking/).
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -90,7 +91,7 @@ class Outbox:
         self._metadata_retry_at = 0
         self._metadata_retries = 0
         self.flushing = 0  # flows that want all to leave at once
-        self._finished: list[Batch] = []
+        self._finished: deque[Batch] = deque()
 
     # --- requests ---
 
@@ -124,9 +125,8 @@ class Outbox:
             self.accumulator.active.pop(queue, None)
             if queue.waiting:
                 self.accumulator.active[queue] = None
-        if self.rules.acks != 0:
-            for node in requests:
-                self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        for node in requests:
+            self._in_flight[node] = self._in_flight.get(node, 0) + 1
         self.announce()
         return list(requests.values())
 
@@ -220,7 +220,8 @@ class Outbox:
         self.announce()
 
     def told(self, outgoing: Outgoing) -> None:
-        """Sent without acks: nothing more will be known."""
+        """Sent without acks, every byte of it: nothing more will be known."""
+        self._landed(outgoing)
         for batch in outgoing.batches:
             _queue_of(batch).flying.remove(batch)
             self._written(batch, -1, -1)
@@ -228,8 +229,6 @@ class Outbox:
 
     def unsent(self, outgoing: Outgoing, problem: KafkaError, now: int) -> None:
         """It did not leave: the connection is gone, or the request cannot be made."""
-        if self.rules.acks == 0:
-            self._in_flight[outgoing.node] = self._in_flight.get(outgoing.node, 0) + 1
         self.unanswered(outgoing, problem, now)
 
     def _landed(self, outgoing: Outgoing) -> None:
@@ -288,9 +287,23 @@ class Outbox:
                 queue.lost = True
             else:
                 queue.gap = True
-        batch.fail(why, batch.count)
-        self.accumulator.failed.append(batch)
+        self.accumulator.fail(batch, why, batch.count)
         self._finish(batch)
+
+    def abandon(self, problem: KafkaError) -> None:
+        """Give up all that waits or is under way: the producer ends."""
+        for topic in list(self.accumulator.unknown):
+            self.accumulator.topic_failed(topic, problem)
+        for queue in self.accumulator.queues():
+            batches = [*queue.flying, *queue.waiting]
+            queue.flying.clear()
+            queue.waiting.clear()
+            queue.open = None
+            for batch in batches:
+                if not batch.done:
+                    self._give_up(batch, problem)
+        self.accumulator.active.clear()
+        self.announce()
 
     def _split(self, batch: Batch) -> None:
         """Two batches of half its records each, in its place."""
@@ -334,9 +347,8 @@ class Outbox:
 
     def announce(self) -> None:
         """Tell those who wait, once all is in order: they may send more."""
-        finished, self._finished = self._finished, []
-        for batch in finished:
-            batch.announce()
+        while self._finished:
+            self._finished.popleft().announce()
 
     # --- what is known of the cluster ---
 

@@ -6,14 +6,15 @@ Not here: deciding (outbox.py), waiting (aio/producer.py, blocking/producer.py).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from barnabas.client.batches import Callback, RecordMetadata
+from barnabas.client.accumulator import Accumulator
+from barnabas.client.batches import Callback, RecordMetadata, complain
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check
 from barnabas.client.metadata import View
 from barnabas.client.outbox import Outgoing, Rules
 from barnabas.config.client import ClientConfig
 from barnabas.config.option import invalid
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -29,6 +30,8 @@ ACKS_ALL = -1
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 _BY_NAME_MAX = 12  # the last version of Produce that names topics
 _INIT_PRODUCER_ID = 22
+
+HURRY_S = 2.0  # for what is under way when a `with` block is left by an exception
 
 Serializer = Callable[[Any], bytes | None]
 
@@ -104,7 +107,7 @@ def preparation(
             for interceptor in interceptors:
                 record = interceptor.on_send(record)
             topic, value, key, headers, partition, timestamp = record
-            callback = _told_too(interceptors, callback)
+            callback = _ToldToo(interceptors, callback)
         if key_serializer is not None and key is not None:
             key = key_serializer(key)
         if value_serializer is not None and value is not None:
@@ -114,14 +117,35 @@ def preparation(
     return prepare
 
 
-def _told_too(interceptors: Sequence[Interceptor], callback: Callback | None) -> Callback:
-    def tell(metadata: RecordMetadata | None, error: KafkaError | None) -> None:
-        for interceptor in interceptors:
-            interceptor.on_acknowledgement(metadata, error)
-        if callback is not None:
-            callback(metadata, error)
+class _ToldToo:
+    """Tells interceptors, each whatever the others do, then the one who sent the record."""
 
-    return tell
+    def __init__(self, interceptors: Sequence[Interceptor], callback: Callback | None) -> None:
+        self._interceptors = interceptors
+        self._callback = callback
+        self.sender_hears = callback is not None
+
+    def __call__(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        for interceptor in self._interceptors:
+            try:
+                interceptor.on_acknowledgement(metadata, error)
+            except Exception:
+                complain(interceptor)
+        if self._callback is not None:
+            self._callback(metadata, error)
+
+
+def raise_failed(accumulator: Accumulator) -> None:
+    """Of records that failed, unless their senders have been told."""
+    count, first = accumulator.take_failed()
+    if first is not None:
+        raise Failed(first.code, f"{count} records were not written, the first: {first.detail}")
+
+
+def given_up() -> KafkaError:
+    return Retriable(
+        Code.REQUEST_TIMED_OUT, "the producer was closed before an answer came: it may be written"
+    )
 
 
 class Request(NamedTuple):

@@ -272,6 +272,11 @@ class ClientConfig(Config):
 
     def __init__(self, settings: Settings | None = None, /, **keywords: Value) -> None:
         given: dict[str, str] = {}
+        if settings is not None and not isinstance(settings, Mapping):
+            raise TypeError(
+                f"options are a dictionary or keywords, as in bootstrap_servers="
+                f"'localhost:9092', not {settings!r:.100}"
+            )
         for name, value in (settings or {}).items():
             _put(given, name, value, name)
         for word, value in keywords.items():

@@ -153,7 +153,7 @@ class BatchSender:
             version_max = _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
             connection = await self._cluster.broker(leader)
             if self._acks == 0:
-                connection.tell(request, version_max=version_max)
+                connection.tell(request, timeout_ms=self._cluster.timeout_ms, version_max=version_max)
                 continue
             answer = connection.send(
                 request,

@@ -99,7 +99,7 @@ def test_a_full_buffer_refuses(module: Any) -> None:
     while accumulator.used < 500:
         add(accumulator, bytes(50))
     with pytest.raises(module.BufferFull, match=r"buffer\.memory is 500"):
-        add(accumulator)
+        accumulator.check_room()
 
 
 @flavours
@@ -199,7 +199,7 @@ def test_what_cannot_be_sent_is_said_at_once_and_in_words() -> None:
     for headers in ([("a",)], 5, [1], {"a": 5}, {b"a": b""}):
         with pytest.raises(TypeError, match="header"):
             intake.send_nowait("t", b"", headers=headers)
-    with pytest.raises(InvalidRequest, match="over 64 bits"):
+    with pytest.raises(InvalidRequest, match="milliseconds since 1970"):
         intake.send_nowait("t", b"", timestamp=2**63)
     with pytest.raises(InvalidRequest, match="no partition -1"):
         intake.send_nowait("t", b"", partition=-1)

@@ -1,15 +1,17 @@
 """An asyncio connection to one broker: a watched socket around a session.
 
 Always: answers are matched to requests in order; no request waits longer than its timeout, and
-one that does closes the connection, because what follows can no longer be told apart; nothing
-warns when the connection is dropped without being closed.
+one that does closes the connection, because what follows can no longer be told apart; the loop
+holds no connection that nobody else does, and nothing warns when one is dropped unclosed.
 Why sockets and not transports: docs/adr/0002.
 """
 
 import asyncio
 import socket
+import weakref
 from collections import deque
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import barnabas
 from barnabas.client.session import Session
@@ -29,6 +31,14 @@ class _Pending:
         self.future = future
         self.answer = answer
         self.deadline = deadline
+
+
+class _Told(NamedTuple):
+    """A request without an answer that has not left yet."""
+
+    future: "asyncio.Future[None]"
+    end: int  # where it ends in all that is written
+    deadline: float
 
 
 async def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Connection":
@@ -89,9 +99,14 @@ class Connection:
         self._session = Session(client_id, ("barnabas", barnabas.__version__))
         self._pending: deque[_Pending] = deque()
         self._unsent: list[memoryview] = []
+        self._queued = 0  # bytes given to `_write` so far
+        self._left = 0  # of these, bytes that the socket took
+        self._told: deque[_Told] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._problem: KafkaError | None = None
-        loop.add_reader(opened.fileno(), self._readable)
+        loop.add_reader(opened.fileno(), _weakly(self._readable))
+        self._forgotten = weakref.finalize(self, _let_go, loop, opened)
+        self._forgotten.atexit = False
 
     @property
     def closed(self) -> bool:
@@ -117,10 +132,21 @@ class Connection:
         self._write(parts)
         return waiting
 
-    def tell(self, request: Message, *, version_max: int | None = None) -> None:
+    def tell(
+        self, request: Message, *, timeout_ms: int, version_max: int | None = None
+    ) -> "asyncio.Future[None] | None":
         if self._problem is not None:
             raise self._problem
         self._write(self._session.request(request, version_max=version_max, answered=False))
+        if self._problem is not None:
+            raise self._problem
+        if not self._unsent:
+            return None
+        deadline = self._loop.time() + timeout_ms / 1000
+        told = _Told(self._loop.create_future(), self._queued, deadline)
+        self._told.append(told)
+        self._watch(deadline)
+        return told.future
 
     async def call(
         self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
@@ -153,24 +179,31 @@ class Connection:
     def _writable(self) -> None:
         try:
             while self._unsent:
-                cut(self._unsent, self._socket.sendmsg(self._unsent[:SEND_PARTS_MAX]))
+                self._push(self._unsent)
         except (BlockingIOError, InterruptedError):
-            return
+            pass
         except OSError as problem:
             self._end(lost(self.address, problem))
             return
-        self._loop.remove_writer(self._socket.fileno())
+        if not self._unsent:
+            self._loop.remove_writer(self._socket.fileno())
+        while self._told and self._told[0].end <= self._left:
+            future = self._told.popleft().future
+            if not future.done():
+                future.set_result(None)
 
     def _late(self) -> None:
         self._timer = None
         now = self._loop.time()
-        deadline = min((pending.deadline for pending in self._pending), default=None)
-        if deadline is None:
+        deadlines = [pending.deadline for pending in self._pending]
+        deadlines += [told.deadline for told in self._told]
+        if not deadlines:
             return
+        deadline = min(deadlines)
         if deadline <= now:
             self._end(Retriable(Code.REQUEST_TIMED_OUT, f"{self.address}: no answer in time"))
         else:
-            self._timer = self._loop.call_at(deadline, self._late)
+            self._watch(deadline)
 
     # --- the two directions ---
 
@@ -178,12 +211,15 @@ class Connection:
         waiting: asyncio.Future[M] = self._loop.create_future()
         deadline = self._loop.time() + timeout_ms / 1000
         self._pending.append(_Pending(waiting, answer, deadline))
-        if self._timer is None:
-            self._timer = self._loop.call_at(deadline, self._late)
-        elif deadline < self._timer.when():
-            self._timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._late)
+        self._watch(deadline)
         return waiting
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, _weakly(self._late))
 
     def _answered(self, response: Message) -> None:
         pending = self._pending.popleft()
@@ -194,22 +230,29 @@ class Connection:
 
     def _write(self, parts: list[Any]) -> None:
         rest = views_of(parts)
+        self._queued += sum(map(len, rest))
         if self._unsent:
             self._unsent += rest
             return
         try:
             while rest:
-                cut(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
+                self._push(rest)
         except (BlockingIOError, InterruptedError):
             self._unsent = rest
-            self._loop.add_writer(self._socket.fileno(), self._writable)
+            self._loop.add_writer(self._socket.fileno(), _weakly(self._writable))
         except OSError as problem:
             self._end(lost(self.address, problem))
+
+    def _push(self, rest: list[memoryview]) -> None:
+        count = self._socket.sendmsg(rest[:SEND_PARTS_MAX])
+        self._left += count
+        cut(rest, count)
 
     def _end(self, problem: KafkaError) -> None:
         if self._problem is not None:
             return
         self._problem = problem
+        self._forgotten.detach()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -218,8 +261,38 @@ class Connection:
             self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
         self._unsent.clear()
-        for pending in self._pending:
-            if not pending.future.done() and not self._loop.is_closed():
-                pending.future.set_exception(problem)
-                pending.future.exception()  # whoever gave up waiting needs no warning
+        futures: list[asyncio.Future[Any]] = [pending.future for pending in self._pending]
+        futures += [told.future for told in self._told]
         self._pending.clear()
+        self._told.clear()
+        for future in futures:
+            if not future.done() and not self._loop.is_closed():
+                future.set_exception(problem)
+                future.exception()  # whoever gave up waiting needs no warning
+
+
+def _weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """The same for the loop to call, as long as somebody else holds its object."""
+    held = weakref.WeakMethod(method)
+
+    def call() -> None:
+        there = held()
+        if there is not None:
+            there()
+
+    return call
+
+
+def _let_go(loop: asyncio.AbstractEventLoop, opened: socket.socket) -> None:
+    """Of a connection that nobody holds: called on whatever thread finds out."""
+    if loop.is_closed():
+        opened.close()
+    else:
+        loop.call_soon_threadsafe(_unwatch, loop, opened)
+
+
+def _unwatch(loop: asyncio.AbstractEventLoop, opened: socket.socket) -> None:
+    # Before its number is used again.
+    loop.remove_reader(opened.fileno())
+    loop.remove_writer(opened.fileno())
+    opened.close()

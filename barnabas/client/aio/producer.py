@@ -1,7 +1,8 @@
 """The asyncio producer: records in at once, requests out as the loop turns.
 
 Always: no task and no timer per record; one call back from the loop sends all that is due; what
-is awaited is woken by the answer itself.
+is awaited is woken by the answer itself; who waits for room is served in turn; nobody waits for a
+loop that is not running.
 Not here: deciding what is sent (outbox.py), the path of a record (accumulator.py).
 """
 
@@ -9,36 +10,41 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
 from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.aio import open_cluster
-from barnabas.client.batches import Batch, Callback, RecordMetadata
+from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata
 from barnabas.client.cluster import Cluster
 from barnabas.client.intake import Intake, closed
 from barnabas.client.outbox import Outbox, Outgoing
 from barnabas.client.producing import (
+    HURRY_S,
     Interceptor,
     Request,
     Serializer,
     answers_of,
+    given_up,
     picture,
     preparation,
     producer_identity,
+    raise_failed,
     request_of,
     rules_of,
 )
 from barnabas.config.client import Settings, Value
-from barnabas.model.errors import Code, Failed, KafkaError, Retriable
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.produce import ProduceResponse
 
 _TURN_SIZE = 256 * 1024  # bytes taken in before `drain` lets the loop turn
 
 
 class _Accumulator(Accumulator):
+    here: Callable[[], asyncio.AbstractEventLoop]
+
     def new_waiter(self) -> "asyncio.Future[None]":
-        return asyncio.get_running_loop().create_future()
+        return self.here().create_future()
 
 
 class Producer(Intake):
@@ -70,6 +76,7 @@ class Producer(Intake):
             wake=self._wake,
             partitioner=partitioner,
         )
+        accumulator.here = self._here
         super().__init__(accumulator, preparation(key_serializer, value_serializer, interceptors))
         self._outbox = Outbox(accumulator, rules, random.random)
         self._request_timeout_ms = config.request_timeout_ms
@@ -80,22 +87,26 @@ class Producer(Intake):
         self._tasks: dict[object, asyncio.Task[None]] = {}
         self._down_until: dict[int, int] = {}
         self._roomless: deque[asyncio.Future[None]] = deque()
+        self._line = asyncio.Lock()  # of senders for whom there was no room
+        self._in_line = 0
         self._turn_at = min(_TURN_SIZE, config.buffer_memory)
 
     async def __aenter__(self) -> Self:
+        self._here()
         await self._cluster.view()
         return self
 
-    async def __aexit__(self, kind: object, *_: object) -> None:
+    async def __aexit__(self, kind: object, problem: BaseException | None, _: object) -> None:
         try:
-            await self.close()
-        except KafkaError:
-            if kind is None:  # else what went wrong first is the one to be seen
+            await self.close(timeout_s=None if problem is None else HURRY_S)
+        except KafkaError as why:
+            if problem is None:
                 raise
+            problem.add_note(f"producer: {why.detail}")  # what went wrong first is to be seen
 
     # --- what users call ---
 
-    def send(
+    async def send(
         self,
         topic: str,
         value: Any = None,
@@ -105,9 +116,11 @@ class Producer(Intake):
         partition: int | None = None,
         timestamp: int | None = None,
         callback: Callback | None = None,
-    ) -> Awaitable[RecordMetadata]:
-        """Add a record now, or as soon as there is room; await where it was written."""
-        try:
+    ) -> RecordMetadata:
+        """Add a record as soon as there is room, and return where it was written."""
+        self._here()
+
+        def add() -> Delivery:
             return self.send_nowait(
                 topic,
                 value,
@@ -117,22 +130,37 @@ class Producer(Intake):
                 timestamp=timestamp,
                 callback=callback,
             )
+
+        if self._in_line:
+            return await (await self._in_turn(add))
+        try:
+            delivery = add()
         except BufferFull:
-            more = (key, headers, partition, timestamp, callback)
-            return self._send_later(topic, value, *more)
+            delivery = await self._in_turn(add)
+        return await delivery
 
     async def drain(self) -> None:
         """Return when there is room for more: to be awaited between `send_nowait`s."""
         accumulator = self._accumulator
         if accumulator.used < self._turn_at:
             return
+        self._here()
         await asyncio.sleep(0)
         if accumulator.used >= accumulator.buffer_size_max:
-            await self._room()
+            try:
+                async with asyncio.timeout(self._outbox.rules.block_ms_max / 1000):
+                    await self._room()
+            except TimeoutError:
+                raise self._still_full() from None
         self._turn_at = min(accumulator.used + _TURN_SIZE, accumulator.buffer_size_max)
 
     async def flush(self) -> None:
         """Return when all records sent so far are written; raises if some could not be."""
+        await self._flushed()
+        raise_failed(self._accumulator)
+
+    async def _flushed(self) -> None:
+        self._here()
         self._outbox.flushing += 1
         try:
             self._wake()
@@ -148,71 +176,104 @@ class Producer(Intake):
                 await self._finished(batch)
         finally:
             self._outbox.flushing -= 1
-        count, first = self._accumulator.take_failed()
-        if first is not None:
-            raise Failed(first.code, f"{count} records were not written, the first: {first.detail}")
 
-    async def close(self) -> None:
-        """Flush, and let go of all connections."""
+    async def close(self, *, timeout_s: float | None = None) -> None:
+        """Flush, and let go of all connections.
+
+        What is not written after `timeout_s` seconds is given up; without one, each record has
+        until its delivery.timeout.ms.
+        """
         if self._closed:
             return
+        if self._loop is None or not self._loop.is_closed():
+            self._here()
         self._closed = True
+        self._make_room_known()
         try:
-            await self.flush()
+            async with asyncio.timeout(timeout_s):
+                await self._flushed()
+        except TimeoutError:
+            pass
         finally:
-            self._stopped = True
-            if self._timer is not None:
-                self._timer.cancel()
+            self._let_go()
+        raise_failed(self._accumulator)
+
+    def _let_go(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loop is not None and not self._loop.is_closed():
             for task in self._tasks.values():
                 task.cancel()
-            if self._owns:
-                self._cluster.close()
+            self._outbox.abandon(given_up())
+        if self._owns:
+            self._cluster.close()
 
     # --- waiting ---
 
-    async def _send_later(self, topic: str, value: Any, *more: Any) -> RecordMetadata:
-        key, headers, partition, timestamp, callback = more
-        while True:
-            await self._room()
-            try:
-                delivery = self.send_nowait(
-                    topic,
-                    value,
-                    key=key,
-                    headers=headers,
-                    partition=partition,
-                    timestamp=timestamp,
-                    callback=callback,
-                )
-            except BufferFull:
-                continue
-            return await delivery
+    def _here(self) -> asyncio.AbstractEventLoop:
+        """The running loop, which must be the producer's."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if self._loop is None:
+            self._loop = running
+        if running is None or running is not self._loop:
+            raise InvalidRequest(
+                Code.INVALID_REQUEST,
+                "a producer belongs to the event loop on which it was first used, and that is not "
+                "the one running here: make another, or use barnabas.sync.Producer across threads",
+            )
+        return running
+
+    async def _in_turn(self, add: Callable[[], Delivery]) -> Delivery:
+        """Add a record once those before it are added and there is room."""
+        self._in_line += 1
+        try:
+            async with asyncio.timeout(self._outbox.rules.block_ms_max / 1000) as timer, self._line:
+                while True:
+                    await self._room()
+                    try:
+                        return add()
+                    except BufferFull:
+                        continue
+        except TimeoutError:
+            if not timer.expired():  # else a serializer's
+                raise
+            raise self._still_full() from None
+        finally:
+            self._in_line -= 1
 
     async def _room(self) -> None:
         accumulator = self._accumulator
-        limit_ms = self._outbox.rules.block_ms_max
         self._wake()
         while accumulator.used >= accumulator.buffer_size_max:
-            waiter = asyncio.get_running_loop().create_future()
-            self._roomless.append(waiter)
-            try:
-                async with asyncio.timeout(limit_ms / 1000):
-                    await waiter
-            except TimeoutError:
-                raise BufferFull(
-                    Code.REQUEST_TIMED_OUT,
-                    f"buffer.memory={accumulator.buffer_size_max} has been full for "
-                    f"max.block.ms={limit_ms}: is the broker there?",
-                ) from None
             if self._closed:
                 raise closed()
+            waiter = self._here().create_future()
+            self._roomless.append(waiter)
+            await waiter
+
+    def _still_full(self) -> BufferFull:
+        return BufferFull(
+            Code.REQUEST_TIMED_OUT,
+            f"buffer.memory={self._accumulator.buffer_size_max} has been full for "
+            f"max.block.ms={self._outbox.rules.block_ms_max}: is the broker there?",
+        )
+
+    def _make_room_known(self) -> None:
+        roomless, self._roomless = self._roomless, deque()
+        for waiter in roomless:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _finished(self, batch: Batch | None) -> None:
         while batch is not None and batch.owner is not None:
             batch = batch.owner
         if batch is None or batch.done:
             return
-        waiter = asyncio.get_running_loop().create_future()
+        waiter = self._here().create_future()
         if batch.waiters is None:
             batch.waiters = []
         batch.waiters.append(waiter)
@@ -221,11 +282,10 @@ class Producer(Intake):
     # --- what the loop calls ---
 
     def _wake(self) -> None:
+        loop = self._here()
         if not self._scheduled and not self._stopped:
-            if self._loop is None:
-                self._loop = asyncio.get_running_loop()
+            loop.call_soon(self._pump)
             self._scheduled = True
-            self._loop.call_soon(self._pump)
 
     def _pump(self) -> None:
         self._scheduled = False
@@ -250,10 +310,7 @@ class Producer(Intake):
         accumulator = self._accumulator
         self._turn_at = min(accumulator.used + _TURN_SIZE, accumulator.buffer_size_max)
         if self._roomless and accumulator.used < accumulator.buffer_size_max:
-            roomless, self._roomless = self._roomless, deque()
-            for waiter in roomless:
-                if not waiter.done():
-                    waiter.set_result(None)
+            self._make_room_known()
 
     def _ready(self, node: int) -> bool:
         if self._cluster.connected(node) is not None:
@@ -271,8 +328,16 @@ class Producer(Intake):
         request = request_of(outgoing, view, rules, self._request_timeout_ms)
         try:
             if rules.acks == 0:
-                connection.tell(request.message, version_max=request.version_max)
-                self._outbox.told(outgoing)
+                leaving = connection.tell(
+                    request.message,
+                    timeout_ms=self._request_timeout_ms,
+                    version_max=request.version_max,
+                )
+                if leaving is None:
+                    self._outbox.told(outgoing)
+                else:
+                    assert isinstance(leaving, asyncio.Future)
+                    leaving.add_done_callback(lambda done: self._left(outgoing, done))
                 return
             waiting = connection.send(
                 request.message,
@@ -289,6 +354,8 @@ class Producer(Intake):
     def _answered(
         self, outgoing: Outgoing, request: Request, done: "asyncio.Future[ProduceResponse]"
     ) -> None:
+        if self._stopped:
+            return
         now = time.monotonic_ns() // 1_000_000
         problem = done.exception()
         if problem is None:
@@ -296,6 +363,17 @@ class Producer(Intake):
         else:
             assert isinstance(problem, KafkaError)
             self._outbox.unanswered(outgoing, problem, now)
+        self._pump()
+
+    def _left(self, outgoing: Outgoing, done: "asyncio.Future[None]") -> None:
+        if self._stopped:
+            return
+        problem = done.exception()
+        if problem is None:
+            self._outbox.told(outgoing)
+        else:
+            assert isinstance(problem, KafkaError)
+            self._outbox.unanswered(outgoing, problem, _now())
         self._pump()
 
     # --- flows beside ---

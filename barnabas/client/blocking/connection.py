@@ -132,8 +132,8 @@ class Connection:
             self._write(parts, deadline)
         return waiting
 
-    def tell(self, request: Message, *, version_max: int | None = None) -> None:
-        deadline = time.monotonic() + _TELL_S_MAX
+    def tell(self, request: Message, *, timeout_ms: int, version_max: int | None = None) -> None:
+        deadline = time.monotonic() + timeout_ms / 1000
         with self._lock:
             self._check_open()
             parts = self._session.request(request, version_max=version_max, answered=False)
@@ -222,5 +222,4 @@ class Connection:
         return problem
 
 
-_TELL_S_MAX = 30
 _GLANCE_S = 1  # select() said that there is something to read

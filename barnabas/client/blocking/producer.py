@@ -1,38 +1,44 @@
 """The blocking producer: records in on any thread, requests out on one of its own.
 
 Always: what decides (outbox.py) is touched under one lock; sockets are the sender thread's alone;
-whoever waits, waits on the condition that every answer notifies.
+whoever waits, waits on the condition that every answer notifies, and so does the thread's end; the
+thread lives no longer than its producer.
 """
 
+import logging
 import os
 import random
 import select
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
 from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
-from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata
+from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata, fresh
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.connection import Answer, Connection
 from barnabas.client.blocking.net import run
 from barnabas.client.cluster import Cluster
-from barnabas.client.intake import Intake
+from barnabas.client.intake import Intake, closed
 from barnabas.client.outbox import Outbox, Outgoing
 from barnabas.client.producing import (
+    HURRY_S,
     Interceptor,
     Request,
     Serializer,
     answers_of,
+    given_up,
     picture,
     preparation,
     producer_identity,
+    raise_failed,
     request_of,
     rules_of,
 )
 from barnabas.config.client import Settings, Value
-from barnabas.model.errors import Code, Failed, KafkaError, Retriable
+from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.produce import ProduceResponse
 
 T = TypeVar("T")
@@ -42,6 +48,11 @@ _CLOSE_S_MAX = 5.0
 
 class _Accumulator(Accumulator):
     waiting: Callable[[Delivery, float | None], None]
+    lock: "threading.RLock"
+
+    def heard(self, batch: Batch) -> None:
+        with self.lock:
+            super().heard(batch)
 
     def wait(self, delivery: Delivery, timeout: float | None) -> None:
         self.waiting(delivery, timeout)
@@ -83,7 +94,7 @@ class Producer(Intake):
             partitioner=partitioner,
         )
         accumulator.waiting = self._wait
-        lock = threading.RLock()
+        lock = accumulator.lock = threading.RLock()
         super().__init__(
             accumulator, preparation(key_serializer, value_serializer, interceptors), lock
         )
@@ -93,20 +104,31 @@ class Producer(Intake):
         self._thread: threading.Thread | None = None
         self._asleep = False
         self._stopping = False
+        self._released = False
+        self._forked = False
+        self._problem: KafkaError | None = None  # why the sender's thread has ended
         self._bell: tuple[int, int] | None = None
         self._sent: list[_Sent] = []
         self._down_until: dict[int, int] = {}
+        _producers.add(self)
 
     def __enter__(self) -> Self:
         run(self._cluster.view())
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, problem: BaseException | None, _: object) -> None:
         try:
-            self.close()
-        except KafkaError:
-            if kind is None:  # else what went wrong first is the one to be seen
+            self.close(timeout_s=None if problem is None else HURRY_S)
+        except KafkaError as why:
+            if problem is None:
                 raise
+            problem.add_note(f"producer: {why.detail}")  # what went wrong first is to be seen
+
+    def forked(self) -> None:
+        """In a child process: its thread is not here, and locks may be held for ever."""
+        self._forked = self._released = self._closed = True
+        assert isinstance(self._accumulator, _Accumulator)
+        self._accumulator.lock = threading.RLock()
 
     # --- what users call ---
 
@@ -122,6 +144,7 @@ class Producer(Intake):
         callback: Callback | None = None,
     ) -> RecordMetadata:
         """Add a record as soon as there is room, and wait until it is written."""
+        self._check_may_wait()
         while True:
             try:
                 delivery = self.send_nowait(
@@ -143,13 +166,12 @@ class Producer(Intake):
         accumulator = self._accumulator
         if accumulator.used < accumulator.buffer_size_max:
             return
+        self._check_may_wait()
         limit_ms = self._outbox.rules.block_ms_max
-        with self._changed:
-            self._wake()
-            there_is = self._changed.wait_for(
-                lambda: accumulator.used < accumulator.buffer_size_max, limit_ms / 1000
-            )
-        if not there_is:
+        if not self._until(
+            lambda: accumulator.used < accumulator.buffer_size_max or self._closed,
+            limit_ms / 1000,
+        ):
             raise BufferFull(
                 Code.REQUEST_TIMED_OUT,
                 f"buffer.memory={accumulator.buffer_size_max} has been full for "
@@ -158,109 +180,172 @@ class Producer(Intake):
 
     def flush(self) -> None:
         """Return when all records sent so far are written; raises if some could not be."""
+        self._check_may_wait()
+        self._flushed(None)
+        with self._lock:
+            raise_failed(self._accumulator)
+
+    def _flushed(self, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             self._outbox.flushing += 1
             try:
-                self._wake()
-                self._changed.wait_for(lambda: not self._accumulator.unknown)
+                if not self._until(lambda: not self._accumulator.unknown, timeout):
+                    return
                 under_way = [
                     _whole(batch)
                     for queue in self._accumulator.queues()
                     for batch in (*queue.flying, *queue.waiting)
                 ]
-                self._changed.wait_for(lambda: all(batch.done for batch in under_way))
+                left = None if deadline is None else max(0, deadline - time.monotonic())
+                self._until(lambda: all(batch.done for batch in under_way), left)
             finally:
                 self._outbox.flushing -= 1
-            count, first = self._accumulator.take_failed()
-        if first is not None:
-            raise Failed(first.code, f"{count} records were not written, the first: {first.detail}")
 
-    def close(self) -> None:
-        """Flush, and let go of all connections."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
+    def close(self, *, timeout_s: float | None = None) -> None:
+        """Flush, and let go of all connections.
+
+        What is not written after `timeout_s` seconds is given up; without one, each record has
+        until its delivery.timeout.ms.
+        """
+        if self._released:
+            return
+        self._check_may_wait()
+        with self._changed:
+            self._released = self._closed = True
+            self._changed.notify_all()
         try:
-            self.flush()
+            self._flushed(timeout_s)
         finally:
-            with self._lock:
+            with self._changed:
                 self._stopping = True
+                self._outbox.abandon(given_up())
+                self._changed.notify_all()
                 thread = self._thread
-                self._wake()
+                if thread is not None:
+                    self._wake()
             if thread is not None:
-                thread.join(_CLOSE_S_MAX)
+                thread.join(_CLOSE_S_MAX if timeout_s is None else min(timeout_s, _CLOSE_S_MAX))
             self._cluster.close()
+        raise_failed(self._accumulator)
+
+    # --- waiting ---
+
+    def _check_may_wait(self) -> None:
+        if self._forked:
+            raise self._refusal()
+        if threading.current_thread() is self._thread:
+            raise InvalidRequest(
+                Code.INVALID_REQUEST,
+                "a callback runs on the producer's own thread, which would wait for itself: "
+                "send_nowait() is what it may call",
+            )
+
+    def _refusal(self) -> KafkaError:
+        if self._forked:
+            return InvalidRequest(
+                Code.INVALID_REQUEST,
+                "the producer was made before this process was forked: make another here",
+            )
+        return closed() if self._problem is None else fresh(self._problem)
+
+    def _until(self, there: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for it, or for the sender's thread to have failed; False: the time is up."""
+        with self._changed:
+            if self._problem is None and not there():
+                self._wake()
+            return self._changed.wait_for(lambda: there() or self._problem is not None, timeout)
 
     def _wait(self, delivery: Delivery, timeout: float | None) -> None:
-        with self._changed:
-            if not self._changed.wait_for(delivery.done, timeout):
-                raise Retriable(Code.REQUEST_TIMED_OUT, f"no answer within {timeout} s")
+        self._check_may_wait()
+        in_time = self._until(delivery.done, timeout)
+        if not in_time:
+            raise Retriable(Code.REQUEST_TIMED_OUT, f"no answer within {timeout} s")
+        if not delivery.done():
+            raise self._refusal()
 
     # --- the sender's thread ---
 
     def _wake(self) -> None:
         if self._thread is None:
-            self._bell = os.pipe()
-            os.set_blocking(self._bell[1], False)
-            self._thread = threading.Thread(target=self._run, name="barnabas-producer", daemon=True)
+            bell = self._bell = os.pipe()
+            os.set_blocking(bell[1], False)
+            held = weakref.ref(self, lambda _: _ring(bell))
+            self._thread = threading.Thread(
+                target=_serve, args=(held, bell), name="barnabas-producer", daemon=True
+            )
             self._thread.start()
         elif self._asleep and self._bell is not None:
             self._asleep = False
-            os.write(self._bell[1], b"!")
+            _ring(self._bell)
 
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if self._stopping:
-                    break
-                self._asleep = False
-                now = _now()
-                requests = self._outbox.poll(now, self._ready)
+    def turn(self, ready: list[int]) -> tuple[list[int], float] | None:
+        """What is due, given the sockets with answers; then what to wait for, and how long.
+
+        None: the thread ends. Whatever goes wrong, nobody is left waiting.
+        """
+        try:
+            self._take_in(ready)
+            while not self._stopping:
+                if not self._busy():
+                    return self._rest()
+        except BaseException as why:
+            self._broken(why)
+        with self._lock:
+            self._bell = None
+        return None
+
+    def _broken(self, why: BaseException) -> None:
+        if self._stopping:
+            return  # all was given up already
+        logging.getLogger("barnabas.client").exception("the producer's thread has failed")
+        with self._changed:
+            self._stopping = self._closed = True
+            said = f"the producer's thread has failed: {type(why).__name__}: {why}"
+            self._problem = Failed(Code.UNKNOWN_SERVER_ERROR, said)
+            try:
+                self._outbox.abandon(self._problem)
+            finally:
                 self._changed.notify_all()
-                wants_metadata = self._outbox.wants_metadata(now)
-                wants_identity = self._outbox.wants_identity()
-            for outgoing in requests:
-                self._send(outgoing)
-            down = self._to_connect()
-            for node in down:
-                self._connect(node)
-            if wants_metadata:
-                self._refresh()
-            if wants_identity:
-                self._identify()
-            if not (requests or down or wants_metadata or wants_identity):
-                self._rest()
-        with self._lock:
-            if self._bell is not None:
-                os.close(self._bell[0])
-                os.close(self._bell[1])
-                self._bell = None
 
-    def _rest(self) -> None:
-        """Until an answer, a bell or a deadline."""
+    def _busy(self) -> bool:
+        """Do what is due; False: nothing was."""
         with self._lock:
-            if self._bell is None:
-                return
-            bell = self._bell[0]
+            self._asleep = False
+            now = _now()
+            requests = self._outbox.poll(now, self._ready)
+            self._changed.notify_all()
+            wants_metadata = self._outbox.wants_metadata(now)
+            wants_identity = self._outbox.wants_identity()
+        for outgoing in requests:
+            self._send(outgoing)
+        down = self._to_connect()
+        for node in down:
+            self._connect(node)
+        if wants_metadata:
+            self._refresh()
+        if wants_identity:
+            self._identify()
+        return bool(requests or down or wants_metadata or wants_identity)
+
+    def _rest(self) -> tuple[list[int], float]:
+        with self._lock:
             now = _now()
             deadlines = [sent.deadline for sent in self._sent]
             if (next_one := self._outbox.next_deadline(now)) is not None:
                 deadlines.append(next_one)
             deadlines += [at for at in self._down_until.values() if at > now]
-            connections = {
-                sent.connection.fileno(): sent.connection
-                for sent in self._sent
-                if not sent.connection.closed
+            sockets = {
+                sent.connection.fileno(): None for sent in self._sent if not sent.connection.closed
             }
-            self._asleep = True
+            self._asleep = not self._stopping
         wait_s = min([(deadline - now) / 1000 for deadline in deadlines], default=_SLEEP_S_MAX)
-        poller = select.poll()
-        for descriptor in (bell, *connections):
-            poller.register(descriptor, select.POLLIN)
-        for descriptor, _ in poller.poll(max(wait_s, 0.001) * 1000):
-            if descriptor == bell:
-                os.read(bell, 4096)
+        return list(sockets), max(wait_s, 0.001)
+
+    def _take_in(self, ready: list[int]) -> None:
+        connections = {sent.connection.fileno(): sent.connection for sent in self._sent}
+        for descriptor in ready:
+            if descriptor not in connections:
                 continue
             try:
                 connections[descriptor].take_in(self._request_timeout_ms / 1000)
@@ -321,7 +406,11 @@ class Producer(Intake):
                 raise Retriable(Code.NETWORK_EXCEPTION, f"broker {outgoing.node} hung up")
             assert isinstance(connection, Connection)
             if rules.acks == 0:
-                connection.tell(request.message, version_max=request.version_max)
+                connection.tell(
+                    request.message,
+                    timeout_ms=self._request_timeout_ms,
+                    version_max=request.version_max,
+                )
                 with self._lock:
                     self._outbox.told(outgoing)
                 return
@@ -371,6 +460,47 @@ class Producer(Intake):
             with self._lock:
                 self._down_until[node] = _now() + self._outbox.rules.backoff_ms
                 self._outbox.unreachable(node, problem)
+
+
+def _serve(held: "weakref.ref[Producer]", bell: tuple[int, int]) -> None:
+    """The sender's thread. It holds no producer while it waits: a forgotten one can go."""
+    ready: list[int] = []
+    try:
+        while True:
+            producer = held()
+            rest = None if producer is None else producer.turn(ready)
+            del producer
+            if rest is None:
+                return
+            sockets, wait_s = rest
+            poller = select.poll()
+            for descriptor in (bell[0], *sockets):
+                poller.register(descriptor, select.POLLIN)
+            ready = [descriptor for descriptor, _ in poller.poll(wait_s * 1000)]
+            if bell[0] in ready:
+                os.read(bell[0], 4096)
+    finally:
+        del held  # first: it would ring
+        os.close(bell[0])
+        os.close(bell[1])
+
+
+def _ring(bell: tuple[int, int]) -> None:
+    try:
+        os.write(bell[1], b"!")
+    except BlockingIOError:
+        pass  # it rings already
+
+
+_producers: "weakref.WeakSet[Producer]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for producer in _producers:
+        producer.forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _tried(flow: Coroutine[Any, Any, T]) -> tuple[T | None, KafkaError | None]:
