@@ -14,6 +14,7 @@ from barnabas.broker.coordination import Coordination
 from barnabas.broker.later import Later
 from barnabas.coordinators.groups.room import MEMBER_BYTES
 from barnabas.coordinators.runtime import Answer
+from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.apis import APIS
 from barnabas.wire.codec import Message
@@ -409,3 +410,56 @@ async def test_an_answer_that_fails_leaves_the_others_to_be_told(running: Runnin
     coordination(running)._deliver([Answer(bad, answer), Answer(good, answer)])
     assert told == [answer]
     assert "answer not given" in running.log.getvalue()
+
+
+async def test_a_member_that_is_in_cannot_bring_more_than_there_is_room_for(
+    running: Running,
+) -> None:
+    room = coordination(running).shards()[0].limits.room
+    room.bytes_max = 500_000
+    joined = await running.ask(join(metadata=b"x"), JoinGroupResponse, DIRECT)
+    member = joined.member_id
+    assert not joined.error_code
+    larger = join(member=member, metadata=bytes(900_000))
+    refused = await running.ask(larger, JoinGroupResponse, DIRECT)
+    assert refused.error_code == Code.COORDINATOR_NOT_AVAILABLE
+    room.bytes_max = room.used
+    again = await running.ask(join(member=member, metadata=b"y"), JoinGroupResponse, DIRECT)
+    assert not again.error_code
+
+
+async def test_long_names_weigh_as_metadata_does(running: Running) -> None:
+    room = coordination(running).shards()[0].limits.room
+    await running.ask(join(instance="i" * 30_000), JoinGroupResponse, NAMED)
+    assert room.used > 60_000  # the instance id, and the member id that was made from it
+    key = JoinGroupRequest.api_key
+    before = room.used
+    wire = running.connect()
+    wire.put(request_frame(key, NAMED, 1, "c" * 30_000, join(group="other" * 1_000)))
+    _, answer = read_response(await wire.take(), key, NAMED)
+    assert isinstance(answer, JoinGroupResponse)
+    assert answer.error_code == Code.MEMBER_ID_REQUIRED
+    assert room.used > before + 34_000
+    leaving = MemberIdentity(member_id=answer.member_id)
+    leave = LeaveGroupRequest(group_id="other" * 1_000, members=[leaving])
+    await running.ask(leave, LeaveGroupResponse)
+    assert room.used == before
+
+
+async def test_groups_that_were_read_back_weigh_what_they_did(tmp_path: Path) -> None:
+    keeper = MemoryKeeper()
+    async with running_broker(tmp_path, AT_ONCE, keeper) as running:
+        await running.ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse)
+        joined = await running.ask(join(metadata=bytes(90_000)), JoinGroupResponse, DIRECT)
+        sync = SyncGroupRequest(
+            group_id="g",
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[],
+        )
+        assert not (await running.ask(sync, SyncGroupResponse)).error_code
+        used = coordination(running).shards()[0].limits.room.used
+        assert used >= 90_000
+    async with running_broker(tmp_path, AT_ONCE, keeper) as running:
+        await running.ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse)
+        assert coordination(running).shards()[0].limits.room.used == used

@@ -7,9 +7,16 @@ Not here: the phases of a rebalance (rebalance.py), who sits where (roster.py), 
 which, offsets (shard.py).
 """
 
-from barnabas.coordinators.groups.member import Caller, Member, TimerKey
+from barnabas.coordinators.groups.member import (
+    Caller,
+    Member,
+    TimerKey,
+    bytes_of,
+    protocols_of,
+)
 from barnabas.coordinators.groups.rebalance import Rebalance
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
+from barnabas.coordinators.groups.room import names_weight
 from barnabas.coordinators.groups.states import State
 from barnabas.coordinators.groups.story import Kind, difference, is_late_poll
 from barnabas.coordinators.groups.subscription import topics_of
@@ -38,7 +45,7 @@ class ClassicGroup(Rebalance):
             self._answer(caller, join_refused(Code.GROUP_MAX_SIZE_REACHED))
             if self.state is State.PREPARING:
                 self.rebalance(now)
-        elif member_id not in self.roster.members and self._brings_too_much(request):
+        elif self._brings_too_much(request, new_id):
             self._answer(caller, join_refused(Code.COORDINATOR_NOT_AVAILABLE, member_id))
         elif not self._supports(request):
             self._answer(caller, join_refused(Code.INCONSISTENT_GROUP_PROTOCOL, member_id))
@@ -72,7 +79,7 @@ class ClassicGroup(Rebalance):
             self._add(request, caller, new_id, now)
 
     def _add(self, request: JoinGroupRequest, caller: Caller, id_: str, now: Now) -> None:
-        pending = self.pending.pop(id_, None)
+        pending = self.pending.take(id_)
         if pending is not None:
             pending.stop()
         member = Member.joined(id_, request, caller)
@@ -150,8 +157,14 @@ class ClassicGroup(Rebalance):
             return is_back or self.roster.joining < limit
         return self.state is State.EMPTY or member is not None or len(self.roster) < limit
 
-    def _brings_too_much(self, request: JoinGroupRequest) -> bool:
-        return self.limits.room.lacks(sum(len(each.metadata) for each in request.protocols))
+    def _brings_too_much(self, request: JoinGroupRequest, new_id: str) -> bool:
+        """One that is in stays in, as long as it does not bring more than before."""
+        size = bytes_of(protocols_of(request.protocols))
+        member = self.roster.members.get(request.member_id)
+        if member is None:
+            return self.limits.room.lacks(size + names_weight(new_id))
+        more = size - bytes_of(member.protocols)
+        return more > 0 and self.limits.room.lacks(more)
 
     def _supports(self, request: JoinGroupRequest) -> bool:
         if self.state is State.EMPTY:
@@ -236,8 +249,8 @@ class ClassicGroup(Rebalance):
             member = self.roster.by_instance(instance_id)
             if member is None:
                 return Code.UNKNOWN_MEMBER_ID
-        elif member_id in self.pending:
-            self.pending.pop(member_id).stop()
+        elif (pending := self.pending.take(member_id)) is not None:
+            pending.stop()
             return Code.NONE
         else:
             code = self.roster.check(member_id, instance_id)
@@ -256,7 +269,7 @@ class ClassicGroup(Rebalance):
     # Deadlines
 
     def session_expired(self, member_id: str, now: Now) -> None:
-        if self.pending.pop(member_id, None) is None:
+        if self.pending.take(member_id) is None:
             member = self.roster.members.get(member_id)
             if member is None or member.is_excused():
                 return

@@ -59,8 +59,12 @@ class MixedGroup(ConsumerGroup):
         subscription = self.check_classic(request)
         kept = self.kept
         replaced = self._holder(request)
-        if member_id not in kept.members and replaced is None:
-            self.check_room(sum(len(protocol.metadata) for protocol in request.protocols))
+        size = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
+        before = kept.members.get(member_id) or replaced
+        if before is None:
+            self.check_room(size)
+        else:
+            self.check_growth(size - before.brings())
         member = kept.members.get(member_id) or ConsumerMember(member_id)
         turn = Turn(kept, self.limits, self._topics, member, replaced)
         described = _described(turn.member, request, subscription, caller)

@@ -131,6 +131,9 @@ class ConsumerGroup(Attendance):
             member = ConsumerMember(member_id)
         elif member is not None:
             _check_epoch(member, request.member_epoch, owned)
+            if request.subscribed_topic_names is not None:
+                names = request.subscribed_topic_names
+                self.check_growth(sum(map(len, names)) - sum(map(len, member.topics)))
         member = member or ConsumerMember(member_id)
         return Turn(kept, self.limits, self._topics, member, replaced, gathers=gathers)
 
@@ -280,7 +283,11 @@ class ConsumerGroup(Attendance):
                 Code.GROUP_MAX_SIZE_REACHED,
                 f"group {self.id!r} has {limit} members, as many as group.consumer.max.size allows",
             )
-        if self.limits.room.lacks(size):
+        self.check_growth(max(size, 1))
+
+    def check_growth(self, size: int) -> None:
+        """`size`: how much more a member brings than it did."""
+        if size > 0 and self.limits.room.lacks(size):
             raise Retriable(
                 Code.COORDINATOR_NOT_AVAILABLE,
                 "the members of all groups take up as much memory as they may; try again later",

@@ -1,8 +1,10 @@
 """One member of a classic group, and what it waits for."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from barnabas.coordinators.groups.records import GroupMember
+from barnabas.coordinators.groups.room import names_weight
 from barnabas.coordinators.timers import Timer
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
@@ -94,6 +96,12 @@ class Member:
         if request.rebalance_timeout_ms < 0:
             self.rebalance_timeout_ms = request.session_timeout_ms
 
+    def brings(self) -> int:
+        """The length of all that it says of itself, as far as that is out of the ordinary."""
+        return bytes_of(self.protocols) + names_weight(
+            self.id, self.instance_id, self.client_id, self.client_host
+        )
+
     def says_the_same(self, request: JoinGroupRequest) -> bool:
         """Nothing that an assignment could depend on has changed, the order included."""
         return list(self.protocols.items()) == list(protocols_of(request.protocols).items())
@@ -123,3 +131,8 @@ class Member:
 def protocols_of(protocols: list[JoinGroupRequestProtocol]) -> dict[str, bytes]:
     """By name, in the member's order of preference."""
     return {protocol.name: bytes(protocol.metadata) for protocol in protocols}
+
+
+def bytes_of(protocols: Mapping[str, bytes]) -> int:
+    names = names_weight(*protocols)
+    return names + sum(map(len, protocols.values()))

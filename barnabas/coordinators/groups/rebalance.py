@@ -15,7 +15,7 @@ from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller, Member, TimerKey
 from barnabas.coordinators.groups.records import GroupMetadataValue, GroupRecord, Record
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
-from barnabas.coordinators.groups.room import MEMBER_BYTES
+from barnabas.coordinators.groups.room import MEMBER_BYTES, names_weight
 from barnabas.coordinators.groups.roster import Roster
 from barnabas.coordinators.groups.states import State, check_move
 from barnabas.coordinators.groups.story import Cause, Kind, Ledger, Story
@@ -29,6 +29,27 @@ from barnabas.wire.messages.sync_group import SyncGroupResponse
 
 GENERATION_MAX = 0x7FFF_FFFF
 REASON_CHARS_MAX = 255
+
+
+class Pending(dict[str, Timer[TimerKey]]):
+    """Ids given out that nobody has joined with yet, and what long ones weigh."""
+
+    bytes = 0
+
+    def __setitem__(self, id_: str, timer: Timer[TimerKey]) -> None:
+        if id_ not in self:
+            self.bytes += names_weight(id_)
+        super().__setitem__(id_, timer)
+
+    def take(self, id_: str) -> Timer[TimerKey] | None:
+        timer = super().pop(id_, None)
+        if timer is not None:
+            self.bytes -= names_weight(id_)
+        return timer
+
+    def clear(self) -> None:
+        super().clear()
+        self.bytes = 0
 
 
 class Rebalance:
@@ -46,7 +67,7 @@ class Rebalance:
         self.since_wall_ms = -1  # when it entered its state; -1 when the log does not say
         self.roster = Roster()
         self.topics: frozenset[str] | None = None
-        self.pending: dict[str, Timer[TimerKey]] = {}  # ids given out, not yet joined with
+        self.pending = Pending()  # ids given out, not yet joined with
         self._unsynced: dict[str, None] = {}  # members of this generation that have not synced
         # Of the first rebalance after Empty: the delay under way, what may still be added to it.
         self._initial: tuple[int, int] | None = None
@@ -88,6 +109,7 @@ class Rebalance:
 
     def loaded(self, now: Now) -> None:
         """Sessions count from now; a group that is too large for a new limit starts over."""
+        self._weigh()
         for member in self.roster.members.values():
             self._heard(member, now)
         if len(self.roster) > self.limits.members_max:
@@ -102,7 +124,10 @@ class Rebalance:
         return outcome
 
     def _weigh(self) -> None:
-        weight = self.roster.bytes + MEMBER_BYTES * (len(self.roster) + len(self.pending))
+        weight = self.roster.bytes + self.pending.bytes
+        there = len(self.roster) + len(self.pending)
+        if there:
+            weight += MEMBER_BYTES * there + names_weight(self.id)
         self.limits.room.used += weight - self._weight
         self._weight = weight
 
@@ -235,8 +260,9 @@ class Rebalance:
 
     def _forget(self, member_id: str) -> None:
         """A member turned away keeps nothing, not even the id it was promised."""
-        if member_id in self.pending:
-            self.pending.pop(member_id).stop()
+        pending = self.pending.take(member_id)
+        if pending is not None:
+            pending.stop()
         elif member_id in self.roster.members:
             self._drop(self.roster.members[member_id], Code.UNKNOWN_MEMBER_ID)
 

@@ -6,6 +6,12 @@ log is bounded by the log.
 """
 
 MEMBER_BYTES = 2_000  # a member or a name given out, without its metadata
+NAMES_BYTES = 500  # of its names, which that includes
+
+
+def names_weight(*names: str | None) -> int:
+    """What names that are longer than honest ones weigh beyond a member's own weight."""
+    return max(0, sum(len(name or "") for name in names) - NAMES_BYTES)
 
 
 class Room:

@@ -20,7 +20,7 @@ class Roster:
         self.protocol_type: str | None = None
         self.leader: str | None = None
         self.joining = 0  # members that wait for the join phase to end
-        self.bytes = 0  # of all members' metadata
+        self.bytes = 0  # that all members bring
         self._instances: dict[str, str] = {}
         self._support: dict[str, int] = {}  # by protocol: how many members know it
 
@@ -135,7 +135,7 @@ class Roster:
         return frozenset(topics)
 
     def _count(self, member: Member, step: int) -> None:
-        self.bytes += step * sum(map(len, member.protocols.values()))
+        self.bytes += step * member.brings()
         for name in member.protocols:
             count = self._support.get(name, 0) + step
             if count:
