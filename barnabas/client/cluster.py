@@ -72,16 +72,21 @@ class Cluster:
     async def view(self, topics: Iterable[str] = ()) -> View:
         """A picture that holds these topics, or says why not; taken anew only if needed."""
         before = self._view
-        # Asked for by another flow, whose picture has not come yet: that is missing, too.
-        missing = [
-            name
-            for name in topics
-            if name not in self._topics or (before is not None and not before.shows(name))
-        ]
+        missing = self.missing(topics)
         if before is not None and not missing:
             return before
         self._topics.update(dict.fromkeys(missing))
         return await self.refresh(unless_newer_than=None if missing else before)
+
+    def missing(self, topics: Iterable[str]) -> list[str]:
+        """Those that the picture does not hold."""
+        view = self._view
+        # Asked for by another flow, whose picture has not come yet: that is missing, too.
+        return [
+            name
+            for name in topics
+            if name not in self._topics or (view is not None and not view.shows(name))
+        ]
 
     async def refresh(self, *, create: bool = False, unless_newer_than: View | None = None) -> View:
         """A new picture, of the topics asked for so far. `create`: missing ones come to be.
@@ -171,6 +176,11 @@ class Cluster:
     async def coordinator(self, key: str, *, kind: int = GROUP) -> Connection:
         """Of a group or a transactional id; looked up once, until `forget_coordinator`."""
         return await self.broker(await self.coordinator_id(key, kind=kind), apart="coordinator")
+
+    def coordinator_connected(self, key: str, *, kind: int = GROUP) -> Connection | None:
+        """The open connection to it, if there is one."""
+        found = self._coordinators.get((kind, key))
+        return None if found is None else self.connected(found, apart="coordinator")
 
     async def coordinator_id(self, key: str, *, kind: int = GROUP) -> int:
         found = self._coordinators.get((kind, key))

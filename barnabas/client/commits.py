@@ -48,6 +48,7 @@ class Commits:
         self._waiting: list[tuple[Answer[OffsetCommitResponse], Offsets]] = []
         self._kept: Offsets = {}  # as last committed by itself
         self._next_at = 0
+        self._finding = cluster.net.errand()
 
     async def now(self, offsets: Offsets) -> None:
         """Until it is done, or refused."""
@@ -61,10 +62,19 @@ class Commits:
         if offsets:
             self._waiting.append((await self._send(offsets), offsets))
 
-    async def now_and_then(self, places: Callable[[], Places]) -> None:
-        """What has changed, if it is time for it."""
+    async def now_and_then(self, places: Callable[[], Places], deadline: int | None) -> None:
+        """What has changed, if it is time for it, and if there is time to find the coordinator."""
         now = self._cluster.net.now_ms()
         if now < self._next_at:
+            return
+        try:
+            if self._cluster.coordinator_connected(self._group_id) is None:
+                seek = self._cluster.coordinator
+                if not await self._finding.done(lambda: seek(self._group_id), deadline):
+                    return
+        except Retriable as problem:
+            self._next_at = now + self._cluster.config.retry_backoff_ms
+            _log.warning("a commit waits: %s", problem)
             return
         self._next_at = now + self._cluster.config.auto_commit_interval_ms
         offsets = as_offsets(places())

@@ -131,6 +131,7 @@ class Consumer(Messages[K, V]):
         self._assignors = chosen(assignors or config.partition_assignment_strategy)
         self._wanted = subscription(wanted)
         self._member: GroupMember | None = None
+        self._opening = self._cluster.net.errand()
         if config.group_protocol == "classic" and (
             config.session_timeout_ms <= config.heartbeat_interval_ms
         ):
@@ -169,10 +170,18 @@ class Consumer(Messages[K, V]):
 
     # --- the group between polls ---
 
-    async def _between_polls(self) -> None:
+    async def _between_polls(self, deadline: int | None) -> None:
         if self._member is None:
-            self._member = await self._new_member()
-        await self._member.advance()
+            if not self._wanted:
+                raise invalid("nothing to read: name topics, or subscribe to some")
+            cluster = self._cluster
+            if cluster.known is None and not await self._opening.done(
+                lambda: cluster.retrying(cluster.view),  # says at once if nobody is there
+                deadline,
+            ):
+                return
+            self._member = self._new_member()
+        await self._member.advance(deadline)
 
     def _until(self, deadline: int | None) -> int | None:
         wait_until = self._member.wait_until if self._member is not None else 0
@@ -213,10 +222,7 @@ class Consumer(Messages[K, V]):
     def _may_commit(self) -> bool:
         return self._standing() is not None
 
-    async def _new_member(self) -> GroupMember:
-        if not self._wanted:
-            raise invalid("nothing to read: name topics, or subscribe to some")
-        await self._cluster.retrying(self._cluster.view)  # says at once if nobody is there
+    def _new_member(self) -> GroupMember:
         pattern = self._served_pattern(self._wanted)
         self._pattern_served = pattern is not None
         return GroupMember(
@@ -288,7 +294,7 @@ class Consumer(Messages[K, V]):
 def sorted_out(what: Sequence[Wanted | Settings]) -> tuple[list[Wanted], Settings]:
     """Topics, and options by their dotted names."""
     wanted: list[Wanted] = []
-    settings: dict[str, Value] = {}
+    settings: dict[str, object] = {}
     for one in what:
         if isinstance(one, Mapping):
             settings.update(one)

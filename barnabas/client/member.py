@@ -24,6 +24,7 @@ from barnabas.client.membership import (
     Resolve,
     Revoke,
     Standing,
+    Step,
     Stop,
     Wait,
 )
@@ -70,6 +71,10 @@ class GroupMember:
         self._bell = bell
         self._guard = threading.Lock()
         self._pending: tuple[Ask, Answer[Message]] | None = None
+        self._held: Step | None = None  # a step that its brokers are late with
+        self._looking = cluster.net.errand()
+        self._finding = cluster.net.errand()
+        self._describing = cluster.net.errand()
         self._look_at = 0
         self._beat_due: int | None = None
         self._pulse = cluster.net.pulse(self._beat)
@@ -88,23 +93,28 @@ class GroupMember:
         self._wanted = wanted
         self._look_at = 0
 
-    async def advance(self) -> None:
-        """Do all that can be done without waiting for the rest of the group."""
+    async def advance(self, deadline: int | None = None) -> None:
+        """Do all that can be done without waiting for the rest of the group.
+
+        Brokers that have not answered by the deadline are waited for in the next call.
+        """
         net = self._cluster.net
         with self._guard:
             self._machine.polled(net.now_ms())
         self.wait_until = 0
         while True:
             now = net.now_ms()
-            if now >= self._look_at:
-                await self._look(now)
+            if now >= self._look_at and not await self._looked(now, deadline):
+                return
             if self._pending is not None:
                 if not self._pending[1].done():
                     return
                 await self._take_answer()
                 continue
-            with self._guard:
-                step = self._machine.next_step(net.now_ms())
+            step, self._held = self._held, None
+            if step is None:
+                with self._guard:
+                    step = self._machine.next_step(net.now_ms())
             if step is None:
                 self._watch_beat()
                 return
@@ -114,11 +124,13 @@ class GroupMember:
             if isinstance(step, Stop):
                 raise step.error
             if isinstance(step, Ask):
-                await self._ask(step)
+                if not await self._ask(step, deadline):
+                    self._held = step
+                    return
             elif isinstance(step, Describe):
-                topics = _topics(await self._view(step.topics))
-                with self._guard:
-                    self._machine.described(topics, net.now_ms())
+                if not await self._describe(step, deadline):
+                    self._held = step
+                    return
             elif isinstance(step, Resolve):
                 names = await self._names(step.ids)
                 with self._guard:
@@ -162,23 +174,39 @@ class GroupMember:
 
     # --- the poll hand ---
 
-    async def _ask(self, ask: Ask) -> None:
+    async def _describe(self, step: Describe, deadline: int | None) -> bool:
+        if not await self._describing.done(lambda: self._view(step.topics), deadline):
+            return False
+        view = self._cluster.known
+        assert view is not None
+        with self._guard:
+            self._machine.described(_topics(view), self._cluster.net.now_ms())
+        return True
+
+    async def _ask(self, ask: Ask, deadline: int | None) -> bool:
+        """False: the coordinator has not been found yet."""
         request = ask.request
         timeout_ms = self._cluster.timeout_ms
         if isinstance(request, JoinGroupRequest | SyncGroupRequest):
             timeout_ms = max(timeout_ms, self._cluster.config.max_poll_interval_ms)
             timeout_ms += _ANSWER_LATE_MS
+        cluster, group_id = self._cluster, self._group_id
         try:
-            connection = await self._cluster.coordinator(self._group_id)
+            if cluster.coordinator_connected(group_id) is None and not await self._finding.done(
+                lambda: cluster.coordinator(group_id), deadline
+            ):
+                return False
+            connection = await cluster.coordinator(group_id)
             answer = connection.send(request, APIS[request.api_key].response, timeout_ms=timeout_ms)
         except KafkaError as problem:
             self._failed(request, problem)
-            return
+            return True
         except BaseException:
             # Cancelled while connecting: the machine must not wait for an answer for ever.
             self._failed(request, Retriable(Code.NETWORK_EXCEPTION, "cancelled"))
             raise
         self._pending = (ask, answer)
+        return True
 
     async def _take_answer(self) -> None:
         assert self._pending is not None
@@ -236,6 +264,25 @@ class GroupMember:
         return await connection.call(request, APIS[request.api_key].response, timeout_ms=timeout_ms)
 
     # --- topics ---
+
+    async def _looked(self, now: int, deadline: int | None) -> bool:
+        """Only the first look is waited for: nothing can be asked before."""
+        first = self._look_at == 0
+
+        async def look() -> None:
+            try:
+                await self._look(now)
+            finally:
+                self._bell.ring()
+
+        try:
+            return await self._looking.done(look, deadline if first else now) or not first
+        except Retriable as problem:
+            if first:
+                raise
+            self._look_at = now + self._cluster.config.retry_backoff_ms
+            _log.warning("group %s: topics are not looked at: %s", self._group_id, problem)
+            return True
 
     async def _look(self, now: int) -> None:
         """At the topics: which are wanted, and have any grown?"""

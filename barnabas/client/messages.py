@@ -181,8 +181,8 @@ class Messages(Generic[K, V]):
             await self._commits.gather()
             if self._auto_commit and self._may_commit():
                 # Its user has come back for more: all that was handed out has been used.
-                await self._commits.now_and_then(self._reader.positions)
-            await self._between_polls()
+                await self._commits.now_and_then(self._reader.positions, deadline)
+            await self._between_polls(deadline)
             before = self._reader.positions() if self._auto_commit else {}
             taken = await self._reader.poll(count_max, self._until(deadline), self._others())
             if taken:
@@ -196,7 +196,7 @@ class Messages(Generic[K, V]):
             if self._reader.progress.finished:
                 return []
 
-    async def _between_polls(self) -> None:
+    async def _between_polls(self, deadline: int | None) -> None:
         """What a group does between two polls."""
 
     def _until(self, deadline: int | None) -> int | None:

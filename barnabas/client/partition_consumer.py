@@ -13,6 +13,7 @@ from barnabas.client.message import K, Raw, V
 from barnabas.client.messages import At, Interceptor, Messages, Numbers
 from barnabas.config.client import Settings, Value
 from barnabas.config.option import invalid
+from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class PartitionConsumer(Messages[K, V]):
     def assign(self, partitions: Iterable[At]) -> None:
         """Read these from now on, and no others. Those that stay keep their positions."""
         self._put_back()
-        wanted = dict.fromkeys(TopicPartition(*at) for at in partitions)
+        wanted = dict.fromkeys(map(_partition, _several(partitions)))
         for at in wanted:
             if at.partition < 0:
                 raise invalid(f"{at}: there are no partitions below 0")
@@ -152,3 +153,20 @@ class PartitionConsumer(Messages[K, V]):
         deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
         await self._reader.poll_rows(rows, max_rows, deadline)
         return rows.take()
+
+
+def _several(partitions: object) -> Iterable[object]:
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise _not_partitions(partitions)
+    return partitions
+
+
+def _partition(at: object) -> TopicPartition:
+    match at:
+        case (str(topic), int(partition)):
+            return TopicPartition(topic, partition)
+    raise _not_partitions(at)
+
+
+def _not_partitions(given: object) -> InvalidRequest:
+    return invalid(f'partitions are given as in [("orders", 0), ("orders", 1)], not {given!r:.100}')

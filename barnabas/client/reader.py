@@ -59,6 +59,9 @@ class Reader:
             rack=config.client_rack,
         )
         self._answers: dict[int, Answer[FetchResponse]] = {}
+        self._opening = cluster.net.errand()
+        self._learning = cluster.net.errand()
+        self._connecting = cluster.net.errand()
         self._gone: dict[TopicPartition, None] = {}  # whose offset is not in the log any more
         self._stale = False
         self._picture_at = cluster.net.now_ms()
@@ -109,7 +112,7 @@ class Reader:
         """
         net = self.cluster.net
         while True:
-            await self._advance(net.now_ms())
+            await self._advance(net.now_ms(), deadline)
             if self.progress.readable:
                 if taken := self.progress.take(count_max):
                     return taken
@@ -127,7 +130,7 @@ class Reader:
         """Rows, if there are any or one comes before the deadline; to the end of what is there."""
         net = self.cluster.net
         while True:
-            await self._advance(net.now_ms())
+            await self._advance(net.now_ms(), deadline)
             if self.progress.readable:
                 self.progress.take_rows(rows, count_max)
                 if rows.rows:
@@ -138,7 +141,7 @@ class Reader:
                 return
             await self._wait(now, deadline, ())
 
-    async def _advance(self, now: int) -> None:
+    async def _advance(self, now: int, deadline: int | None) -> None:
         """Take in what has come, and ask for more; only now and then let others have a turn."""
         if self._ended:
             raise closed()
@@ -146,7 +149,7 @@ class Reader:
             self._glanced_at = now
             await self.bell.wait(list(self._answers.values()), 0)
         await self._gather(now)
-        await self._prepare(now)
+        await self._prepare(now, deadline)
 
     async def _wait(
         self, now: int, deadline: int | None, others: Sequence[Answer[Message]]
@@ -165,21 +168,26 @@ class Reader:
             until = min(until, again)
         return max(1, until - now)
 
-    async def _prepare(self, now: int) -> None:
-        """All that must be known and under way before messages can come."""
+    async def _prepare(self, now: int, deadline: int | None) -> None:
+        """All that must be known and under way before messages can come.
+
+        What has not come by the deadline is waited for by the next one who asks.
+        """
         if now < self._retry_at:
             return
-        if self.cluster.known is None:
-            await self.cluster.retrying(self.cluster.view)  # says at once if nobody is there
+        if self.cluster.known is None and not await self._opening.done(
+            lambda: self.cluster.retrying(self.cluster.view),  # says at once if nobody is there
+            deadline,
+        ):
+            return
         try:
-            age_ms = now - self._picture_at
-            if self._stale or age_ms > self.cluster.config.metadata_max_age_ms:
-                self._picture_at = now
-                await self.cluster.refresh()
-                self._stale = False
-            if lost := self.progress.lost_place():
-                await self.find(lost)
-            await self._fetch(now)
+            # One that was begun earlier may not have been for what is lacking now.
+            for _ in range(1 + self._learning.under_way):
+                if self._lacks(now) and not await self._learning.done(
+                    lambda: self._learn(now), deadline
+                ):
+                    return
+            await self._fetch(now, deadline)
             self._silent = False
             self._unknown_since = 0
         except KafkaError as problem:
@@ -191,6 +199,27 @@ class Reader:
             if not self._silent:
                 self._silent = True
                 _log.warning("reading waits: %s", problem)
+
+    def _topics(self) -> dict[str, None]:
+        return {one.at.topic: None for one in self.progress}
+
+    def _is_old(self, now: int) -> bool:
+        return self._stale or now - self._picture_at > self.cluster.config.metadata_max_age_ms
+
+    def _lacks(self, now: int) -> bool:
+        """Whether something must be learned before records can be fetched."""
+        return bool(
+            self._is_old(now) or self.progress.lost_place() or self.cluster.missing(self._topics())
+        )
+
+    async def _learn(self, now: int) -> None:
+        if self._is_old(now):
+            self._picture_at = now
+            await self.cluster.refresh()
+            self._stale = False
+        if lost := self.progress.lost_place():
+            await self.find(lost)
+        await self.cluster.view(self._topics())
 
     def _may_pass(self, problem: KafkaError, now: int) -> bool:
         """A topic may be so new that not every broker knows it; or its group has yet to hear
@@ -234,16 +263,24 @@ class Reader:
                 raise Corrupt(f"{at}: its leader says that it ends at offset {place.offset}")
         return found
 
-    async def _fetch(self, now: int) -> None:
-        view = await self.cluster.view({one.at.topic: None for one in self.progress})
+    async def _fetch(self, now: int, deadline: int | None) -> None:
+        view = self.cluster.known
+        assert view is not None  # it was learned
         asks, stale = self._fetching.plan(view, now)
         self._stale = self._stale or stale
         for ask in asks:
-            await self._send(ask, now)
+            await self._send(ask, now, deadline)
 
-    async def _send(self, ask: Ask, now: int) -> None:
+    async def _send(self, ask: Ask, now: int, deadline: int | None) -> None:
         try:
-            connection = await self.cluster.broker(ask.broker, apart="fetch")
+            connection = self.cluster.connected(ask.broker, apart="fetch")
+            if connection is None:
+                if not await self._connecting.done(
+                    lambda: self.cluster.broker(ask.broker, apart="fetch"), deadline
+                ):
+                    self._fetching.lost(ask.broker, now)
+                    return
+                connection = await self.cluster.broker(ask.broker, apart="fetch")
             self._answers[ask.broker] = connection.send(
                 ask.request,
                 FetchResponse,

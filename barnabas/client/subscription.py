@@ -42,6 +42,11 @@ def subscription(wanted: Iterable[Wanted]) -> Subscription:
     for one in wanted:
         if isinstance(one, re.Pattern):
             patterns.append(one)
+        elif not isinstance(one, str):
+            raise invalid(
+                f"a topic is a name or a pattern, not {one!r:.100}: name several one by one, as in"
+                ' Consumer("a", "b")'
+            )
         elif one.startswith("^"):
             try:
                 patterns.append(re.compile(one))

@@ -15,7 +15,25 @@ from barnabas.config.resolve import Config, Layers
 
 T = TypeVar("T")
 Value = str | int | float | bool | tuple[str, ...] | list[str] | None
-Settings = Mapping[str, Value]
+Settings = Mapping[str, object]
+"""By dotted names; values are of `Value`, which is checked here: a dictionary in a variable has
+types of its own."""
+
+# What is given as a function, to whom it concerns.
+_PARAMETERS = dict.fromkeys(
+    (
+        "key_serializer",
+        "value_serializer",
+        "key_deserializer",
+        "value_deserializer",
+        "partitioner",
+        "interceptors",
+        "assignors",
+        "on_assigned",
+        "on_revoked",
+        "on_lost",
+    )
+)
 
 
 def _option(
@@ -285,23 +303,25 @@ class ClientConfig(Config):
         super().__init__(OPTIONS, {}, Layers(given))
 
 
-def _put(given: dict[str, str], name: str, value: Value, said: str) -> None:
+def _put(given: dict[str, str], name: str, value: object, said: str) -> None:
     if name not in OPTIONS and name not in _OLDER_NAMES:
         known = {**OPTIONS, **_OLDER_NAMES}
-        hint = nearest(name, known)
+        hint = nearest(said, _PARAMETERS) or nearest(name, known)
         raise invalid(f"unknown client option {said[:100]!r}{hint}")
     if value is not None:
-        given[name] = _text(value)
+        given[name] = _text(value, said)
 
 
-def _text(value: Value) -> str:
+def _text(value: object, said: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, tuple | list):
         return ",".join(map(str, value))
-    return str(value)
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise invalid(f"{said} is {value!r:.100}: a text, a number, a truth value or a list of texts")
 
 
 OPTIONS = {option.name: option for option in declared(ClientConfig)}

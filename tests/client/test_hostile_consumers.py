@@ -263,3 +263,36 @@ def test_a_coordinator_that_lies(
     else:
         assert isinstance(problem, kind)
         assert said in str(problem)
+
+
+ANYTHING: Any = barnabas
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ANYTHING.Consumer(["a", "b"], group_id="g"), r"not \['a', 'b'\].*Consumer\("),
+        (lambda: ANYTHING.PartitionConsumer("tt"), r"\(\"orders\", 0\).*not 'tt'"),
+        (lambda: ANYTHING.PartitionConsumer([("t", "0")]), r"not \('t', '0'\)"),
+        (lambda: ANYTHING.PartitionConsumer(["ab"]), "not 'ab'"),
+        (lambda: ANYTHING.PartitionConsumer(7), "not 7"),
+        (
+            lambda: ANYTHING.Consumer("t", group_id="g", value_deserialiser=int),
+            "did you mean value_deserializer",
+        ),
+        (
+            lambda: ANYTHING.Consumer("t", {"group.id": object()}),
+            r"group\.id is <object.*: a text, a number",
+        ),
+        (lambda: ANYTHING.parallel("t", group_id="g", windw=3), "unknown client option 'windw'"),
+        (
+            lambda: ANYTHING.parallel("t", group_id="g", settings={"fetch.min.byte": 3}),
+            r"did you mean fetch\.min\.bytes",
+        ),
+    ],
+)
+async def test_an_ordinary_mistake_is_said_in_its_own_words(
+    make: Callable[[], object], said: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        make()

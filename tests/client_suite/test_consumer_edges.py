@@ -1,15 +1,21 @@
 """What a consumer does where its user's code fails, or its partitions went to another."""
 
 import asyncio
+import os
+import signal
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import barnabas
+import barnabas.sync
 from barnabas.model.errors import Fenced
-from tests.client_suite.conftest import OwnBroker, Served
+from tests.client_suite.conftest import OPTIONS, OwnBroker, Served
 from tests.client_suite.test_consumer import PROTOCOLS, WAIT_S, member, until
 from tests.client_suite.test_partition_consumer import filled, reader_on, take, values
+from tests.process import BrokerProcess, running_broker
 
 
 class Interceptor:
@@ -133,3 +139,61 @@ async def test_a_farewell_is_said_again_when_the_broker_is_back(
     await asyncio.to_thread(own_broker.start)
     await asyncio.wait_for(closing, WAIT_S)
     await asyncio.wait_for(nobody_is_in(own_broker, group), 10)
+
+
+def stalled(broker: BrokerProcess, is_stalled: bool) -> None:
+    os.kill(broker.pid, signal.SIGSTOP if is_stalled else signal.SIGCONT)
+
+
+STALLS: dict[str, Any] = {
+    "auto_offset_reset": "earliest",
+    "metadata_max_age_ms": 100,
+    "auto_commit_interval_ms": 50,
+    "max_poll_records": 2,
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_broker_that_stalls_keeps_nobody_longer_than_asked(
+    tmp_path: Path, protocol: str
+) -> None:
+    with running_broker(tmp_path, OPTIONS) as broker:
+        await filled(broker, "t", {0: 10})
+        consumer = member(broker, "t", "g", group_protocol=protocol, **STALLS)
+        found = await take(consumer, 2)
+        stalled(broker, True)
+        try:
+            for _ in range(4):
+                begun = time.monotonic()
+                found += await consumer.getmany(timeout=0.2)
+                assert time.monotonic() - begun < 2
+            other = member(broker, "t", "other", group_protocol=protocol, **STALLS)
+            begun = time.monotonic()
+            assert await other.getmany(timeout=0.2) == []
+            assert time.monotonic() - begun < 2
+        finally:
+            stalled(broker, False)
+        found += await take(consumer, 10 - len(found))
+        assert values(found) == list(range(10))
+        assert values(await take(other, 10)) == list(range(10))
+        await consumer.close()
+        await other.close()
+
+
+def test_a_broker_that_stalls_keeps_no_thread_longer_than_asked(tmp_path: Path) -> None:
+    with running_broker(tmp_path, OPTIONS) as broker:
+        asyncio.run(filled(broker, "t", {0: 10}))
+        options = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g", **STALLS}
+        with barnabas.sync.Consumer("t", **options) as consumer:
+            found = [consumer.getone(), consumer.getone()]
+            stalled(broker, True)
+            try:
+                for _ in range(4):
+                    begun = time.monotonic()
+                    found += consumer.getmany(timeout=0.2)
+                    assert time.monotonic() - begun < 2
+            finally:
+                stalled(broker, False)
+            while len(found) < 10:
+                found += consumer.getmany(timeout=10)
+        assert values(found) == list(range(10))

@@ -192,7 +192,7 @@ async def test_partitions_move_between_workers_and_no_record_is_handled_twice(
     await asyncio.to_thread(fill, servers, topic, 600)
     seen = Seen()
 
-    def worker() -> Parallel[bytes | None, bytes | None]:
+    def worker() -> Parallel[bytes | None, bytes | None, Awaitable[None]]:
         @parallel(
             topic,
             group_id=group,

@@ -43,6 +43,27 @@ def test_an_example_handles_every_record(served: Served, topic: str, number: int
     assert sorted(int(words[-1]) for words in said) == list(range(20))  # type: ignore[call-overload]
 
 
+CALLED = """
+from barnabas import Consumer, Message, parallel
+
+
+@parallel("t", group_id="g", value_deserializer=int)
+async def awaited(message: Message[bytes | None, int]) -> None: ...
+
+
+@parallel("t", group_id="g")
+def blocking(message: Message[bytes | None, bytes | None]) -> None: ...
+
+
+async def unit(one: Message[bytes | None, int], two: Message[bytes | None, bytes | None]) -> None:
+    await awaited(one)
+    blocking(two)
+    options = {"bootstrap.servers": "x", "enable.auto.commit": False, "fetch.min.bytes": 3}
+    Consumer("t", options, group_id="g")
+    parallel("t", group_id="g", settings=options)
+"""
+
+
 def test_the_examples_pass_a_strict_type_checker(tmp_path: Path) -> None:
     files = []
     for number, source in enumerate(EXAMPLES):
@@ -52,6 +73,8 @@ def test_the_examples_pass_a_strict_type_checker(tmp_path: Path) -> None:
         EXAMPLES[3].replace("Message[str, int]", "Message[int, str]")
     )
     assert "Message[int, str]" in (tmp_path / "wrong.py").read_text()
+    files.append(tmp_path / "called.py")
+    files[-1].write_text(CALLED)
     checked = _mypy(*files)
     assert checked.returncode == 0, checked.stdout
     wrong = _mypy(tmp_path / "wrong.py")

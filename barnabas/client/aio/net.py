@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakMethod
 
 from barnabas.client.aio.connection import Connection, connect
-from barnabas.client.net import Answer
+from barnabas.client.net import Answer, Task
 from barnabas.config.kinds import Address
 from barnabas.wire.codec import Message
 
@@ -98,6 +98,40 @@ class Pulse:
             self._timer = self._loop.call_later(wait_s, self._start)
 
 
+class Errand:
+    """See client/net.py. A task, where there is not time enough to wait for the flow itself."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[object] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        return self._task is not None
+
+    async def done(self, flow: Task, until: int | None) -> bool:
+        if self._task is None:
+            if until is None:
+                await flow()
+                return True
+            self._task = asyncio.get_running_loop().create_task(flow())
+            self._task._log_destroy_pending = False  # type: ignore[attr-defined]
+            self._task.add_done_callback(_looked_at)
+        wait_s = None if until is None else max(0, until - time.monotonic_ns() // 1_000_000) / 1000
+        await asyncio.wait([self._task], timeout=wait_s)
+        if not self._task.done():
+            return False
+        task, self._task = self._task, None
+        if not task.cancelled():  # by a loop that ended: it is begun again
+            task.result()
+        return True
+
+
+def _looked_at(task: "asyncio.Task[object]") -> None:
+    """Whoever gave up waiting needs no warning."""
+    if not task.cancelled():
+        task.exception()
+
+
 class AsyncioNet:
     """See client/net.py."""
 
@@ -118,6 +152,9 @@ class AsyncioNet:
 
     def pulse(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> Pulse:
         return Pulse(flow)
+
+    def errand(self) -> Errand:
+        return Errand()
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()

@@ -11,6 +11,7 @@ from weakref import WeakMethod
 
 from barnabas.client.blocking.connection import Answer, Connection, connect
 from barnabas.client.net import Answer as AnyAnswer
+from barnabas.client.net import Task
 from barnabas.config.kinds import Address
 from barnabas.wire.codec import Message
 
@@ -107,6 +108,43 @@ _LOOK_MS = 1_000
 _STOP_S_MAX = 5
 
 
+class Errand:
+    """See client/net.py. A thread, where there is not time enough to wait for the flow itself."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._problem: BaseException | None = None
+
+    @property
+    def under_way(self) -> bool:
+        return self._thread is not None
+
+    async def done(self, flow: Task, until: int | None) -> bool:
+        if self._thread is None:
+            if until is None:
+                await flow()
+                return True
+            self._thread = threading.Thread(
+                target=self._run, args=(flow,), name="barnabas-errand", daemon=True
+            )
+            self._thread.start()
+        wait_s = None if until is None else max(0, until - time.monotonic_ns() // 1_000_000) / 1000
+        self._thread.join(wait_s)
+        if self._thread.is_alive():
+            return False
+        self._thread = None
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+        return True
+
+    def _run(self, flow: Task) -> None:
+        try:
+            run(flow())
+        except BaseException as problem:
+            self._problem = problem
+
+
 class BlockingNet:
     """See client/net.py. Nothing here ever suspends."""
 
@@ -127,6 +165,9 @@ class BlockingNet:
 
     def pulse(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> Pulse:
         return Pulse(flow)
+
+    def errand(self) -> Errand:
+        return Errand()
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return _Lock()

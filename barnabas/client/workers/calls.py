@@ -4,14 +4,13 @@ Always: key and value are deserialized in the call, so that a record nobody can 
 record's failure, and its bytes stay as they were for the dead-letter topic.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Generic
 
 from barnabas.client.message import K, Message, RawMessage, V
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ids import TopicPartition
 
-Handler = Callable[[Message[K, V]], Awaitable[None]] | Callable[[Message[K, V]], None]
 Deserializer = Callable[[bytes], Any]
 
 

@@ -7,22 +7,25 @@ import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, overload
+from typing import Any, Generic, TypeVar, overload
 
 from barnabas.client.message import K, Message, Raw, V
-from barnabas.client.workers.calls import Handler, Opener
+from barnabas.client.workers.calls import Opener
 from barnabas.client.workers.policy import Order, Policy, Retry, invalid
-from barnabas.config.client import Settings, Value
+from barnabas.config.client import ClientConfig, Settings, Value
 
+R = TypeVar("R", bound=Awaitable[None] | None)
+"""What a handler gives: something to await if it is asyncio's, else nothing."""
+R_co = TypeVar("R_co", bound=Awaitable[None] | None, covariant=True)
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Parallel(Generic[K, V]):
+class Parallel(Generic[K, V, R_co]):
     """A handler that can be run. Called, it is the function it was made of."""
 
     def __init__(
         self,
-        handler: "Handler[K, V]",
+        handler: Callable[[Message[K, V]], R_co],
         topics: tuple[str, ...],
         policy: Policy,
         opener: Opener[K, V],
@@ -39,7 +42,7 @@ class Parallel(Generic[K, V]):
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", "handler")
 
-    def __call__(self, message: Message[K, V]) -> Awaitable[None] | None:
+    def __call__(self, message: Message[K, V]) -> R_co:
         return self._handler(message)
 
     def run(self, **options: Value) -> None:
@@ -99,10 +102,10 @@ class Parallel(Generic[K, V]):
 class Decorator(Generic[K, V]):
     """What `parallel(...)` gives: it makes a Parallel of a function."""
 
-    def __init__(self, make: "Callable[[Handler[K, V]], Parallel[K, V]]") -> None:
+    def __init__(self, make: Callable[[Any], Parallel[K, V, Any]]) -> None:
         self._make = make
 
-    def __call__(self, handler: "Handler[K, V]") -> Parallel[K, V]:
+    def __call__(self, handler: Callable[[Message[K, V]], R]) -> Parallel[K, V, R]:
         return self._make(handler)
 
 
@@ -224,7 +227,9 @@ def parallel(
     all_options: dict[str, Value] = {"auto_offset_reset": "earliest", **options}
     all_options["group_id"] = group_id
 
-    def make(handler: "Handler[Any, Any]") -> Parallel[Any, Any]:
+    ClientConfig(settings, **all_options)  # says now if there is no such option
+
+    def make(handler: Callable[[Message[Any, Any]], Any]) -> Parallel[Any, Any, Any]:
         return Parallel(handler, topics, policy, opener, settings, all_options)
 
     return Decorator(make)

@@ -33,7 +33,7 @@ class Run:
         self,
         handler: Callable[[Any], None],
         opener: Opener[Any, Any],
-        settings: dict[str, Value],
+        settings: dict[str, object],
     ) -> None:
         self._handler = handler
         self._opener = opener
