@@ -112,6 +112,10 @@ class Accumulator:
     def wait(self, delivery: Delivery, timeout: float | None) -> None:
         raise InvalidRequest(Code.INVALID_REQUEST, "the record has no answer yet: await it instead")
 
+    def announce(self, batch: Batch) -> None:
+        """It is done: tell whoever waits, now or soon."""
+        batch.announce()
+
     # --- records in ---
 
     def check_room(self) -> None:
@@ -304,10 +308,10 @@ class Accumulator:
                     holder.callbacks = []
                 holder.callbacks.append((delivery, callback))
                 if holder.done:
-                    holder.announce()
+                    self.announce(holder)
         if before is not None:
             before.done = True
-            before.announce()
+            self.announce(before)
 
     def topic_failed(self, topic: str, problem: KafkaError) -> None:
         """Give up the records that wait for it."""
@@ -323,7 +327,7 @@ class Accumulator:
                 if batch.callbacks is None:
                     batch.callbacks = []
                 batch.callbacks.append((delivery, callback))
-        batch.announce()
+        self.announce(batch)
 
     def fail(self, batch: Batch, problem: KafkaError, records: int) -> None:
         """Nothing of it was written, and nobody has heard of that yet."""

@@ -348,7 +348,7 @@ class Outbox:
     def announce(self) -> None:
         """Tell those who wait, once all is in order: they may send more."""
         while self._finished:
-            self._finished.popleft().announce()
+            self.accumulator.announce(self._finished.popleft())
 
     # --- what is known of the cluster ---
 

@@ -340,6 +340,23 @@ def test_a_callback_that_would_wait_for_itself_is_told(log: Log) -> None:
     assert log.values == [b"x", b"z"]
 
 
+def test_a_callback_may_wait_for_a_thread_that_sends(log: Log) -> None:
+    ended: list[bool] = []
+
+    def hand_over(metadata: object, error: object) -> None:
+        another = threading.Thread(target=lambda: producer.send_nowait("t", b"y"), daemon=True)
+        another.start()
+        another.join(SOON_S)
+        ended.append(not another.is_alive())
+
+    producer = barnabas.sync.Producer(bootstrap_servers=log.address)
+    producer.send_nowait("t", b"x", callback=hand_over)
+    assert within(producer.flush) is None
+    assert ended == [True]  # flush waits for callbacks, too
+    assert within(producer.close) is None
+    assert log.values == [b"x", b"y"]
+
+
 def test_a_sender_that_fails_fails_all_that_waits(
     log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

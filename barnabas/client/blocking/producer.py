@@ -1,8 +1,9 @@
 """The blocking producer: records in on any thread, requests out on one of its own.
 
 Always: what decides (outbox.py) is touched under one lock; sockets are the sender thread's alone;
-whoever waits, waits on the condition that every answer notifies, and so does the thread's end; the
-thread lives no longer than its producer.
+whoever waits, waits on the condition that every answer notifies, and so does the thread's end;
+callbacks are called without the lock, as they may wait for a thread that sends; the thread lives no
+longer than its producer.
 """
 
 import logging
@@ -12,11 +13,12 @@ import select
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
 from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
-from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata, fresh
+from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata, complain, fresh
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.connection import Answer, Connection
 from barnabas.client.blocking.net import run
@@ -49,6 +51,13 @@ _CLOSE_S_MAX = 5.0
 class _Accumulator(Accumulator):
     waiting: Callable[[Delivery, float | None], None]
     lock: "threading.RLock"
+    untold: deque[Batch]  # done, and their callbacks not yet called
+    announced: int  # that came to `untold` so far
+
+    def announce(self, batch: Batch) -> None:
+        if batch.callbacks:
+            self.untold.append(batch)
+            self.announced += 1
 
     def heard(self, batch: Batch) -> None:
         with self.lock:
@@ -94,7 +103,11 @@ class Producer(Intake):
             partitioner=partitioner,
         )
         accumulator.waiting = self._wait
+        accumulator.untold = deque()
+        accumulator.announced = 0
         lock = accumulator.lock = threading.RLock()
+        self._done = accumulator  # the same, for whom callbacks wait
+        self._told = 0  # batches whose callbacks were called
         super().__init__(
             accumulator, preparation(key_serializer, value_serializer, interceptors), lock
         )
@@ -103,6 +116,7 @@ class Producer(Intake):
         self._changed = threading.Condition(lock)
         self._thread: threading.Thread | None = None
         self._asleep = False
+        self._rung = False  # while it was awake
         self._stopping = False
         self._released = False
         self._forked = False
@@ -127,8 +141,7 @@ class Producer(Intake):
     def forked(self) -> None:
         """In a child process: its thread is not here, and locks may be held for ever."""
         self._forked = self._released = self._closed = True
-        assert isinstance(self._accumulator, _Accumulator)
-        self._accumulator.lock = threading.RLock()
+        self._done.lock = threading.RLock()
 
     # --- what users call ---
 
@@ -199,6 +212,9 @@ class Producer(Intake):
                 ]
                 left = None if deadline is None else max(0, deadline - time.monotonic())
                 self._until(lambda: all(batch.done for batch in under_way), left)
+                announced = self._done.announced
+                left = None if deadline is None else max(0, deadline - time.monotonic())
+                self._until(lambda: self._told >= announced, left)
             finally:
                 self._outbox.flushing -= 1
 
@@ -224,6 +240,7 @@ class Producer(Intake):
                 thread = self._thread
                 if thread is not None:
                     self._wake()
+            self._tell()
             if thread is not None:
                 thread.join(_CLOSE_S_MAX if timeout_s is None else min(timeout_s, _CLOSE_S_MAX))
             self._cluster.close()
@@ -278,6 +295,8 @@ class Producer(Intake):
         elif self._asleep and self._bell is not None:
             self._asleep = False
             _ring(self._bell)
+        else:
+            self._rung = True
 
     def turn(self, ready: list[int]) -> tuple[list[int], float] | None:
         """What is due, given the sockets with answers; then what to wait for, and how long.
@@ -287,10 +306,12 @@ class Producer(Intake):
         try:
             self._take_in(ready)
             while not self._stopping:
-                if not self._busy():
+                busy = self._busy()
+                if not self._tell() and not busy:
                     return self._rest()
         except BaseException as why:
             self._broken(why)
+        self._tell()
         with self._lock:
             self._bell = None
         return None
@@ -308,10 +329,28 @@ class Producer(Intake):
             finally:
                 self._changed.notify_all()
 
+    def _tell(self) -> bool:
+        """Call the callbacks of what is done; False: there were none."""
+        some = False
+        while True:
+            with self._lock:
+                if not self._done.untold:
+                    return some
+                batch = self._done.untold.popleft()
+            some = True
+            try:
+                batch.announce()
+            except KeyboardInterrupt:
+                complain(batch)  # only the main thread is interrupted; this one was told to be
+            finally:
+                with self._changed:
+                    self._told += 1
+                    self._changed.notify_all()
+
     def _busy(self) -> bool:
         """Do what is due; False: nothing was."""
         with self._lock:
-            self._asleep = False
+            self._asleep = self._rung = False
             now = _now()
             requests = self._outbox.poll(now, self._ready)
             self._changed.notify_all()
@@ -338,9 +377,10 @@ class Producer(Intake):
             sockets = {
                 sent.connection.fileno(): None for sent in self._sent if not sent.connection.closed
             }
-            self._asleep = not self._stopping
+            rung = self._rung or self._stopping
+            self._asleep = not rung
         wait_s = min([(deadline - now) / 1000 for deadline in deadlines], default=_SLEEP_S_MAX)
-        return list(sockets), max(wait_s, 0.001)
+        return list(sockets), 0 if rung else max(wait_s, 0.001)
 
     def _take_in(self, ready: list[int]) -> None:
         connections = {sent.connection.fileno(): sent.connection for sent in self._sent}
