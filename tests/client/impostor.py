@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from barnabas.wire.apis import APIS
@@ -70,6 +71,12 @@ class Impostor:
                 each.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def connected(self) -> list[str]:
+        """Sockets of this process that are connected to it."""
+        there, established = f":{self.port:04X}", "01"
+        rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()]
+        return [row[1] for row in rows if row[2].endswith(there) and row[3] == established]
 
     def _accept(self) -> None:
         while True:

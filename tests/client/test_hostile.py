@@ -230,6 +230,9 @@ async def test_nothing_warns_when_nobody_closes(recwarn: pytest.WarningsRecorder
         assert admin is not None
         await admin.topics()
         assert producer is not None
+        assert len(impostor.connected()) == 1
         producer = admin = None
         gc.collect()
+        while impostor.connected():
+            await asyncio.sleep(0.01)
     assert [str(warning.message) for warning in recwarn.list] == []

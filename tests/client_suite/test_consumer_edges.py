@@ -1,9 +1,12 @@
 """What a consumer does where its user's code fails, or its partitions went to another."""
 
 import asyncio
+import gc
 import os
 import signal
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +200,40 @@ def test_a_broker_that_stalls_keeps_no_thread_longer_than_asked(tmp_path: Path) 
             while len(found) < 10:
                 found += consumer.getmany(timeout=10)
         assert values(found) == list(range(10))
+
+
+def held() -> set[str]:
+    """Sockets and threads of this process."""
+    threads = {one.name for one in threading.enumerate() if one.name.startswith("barnabas")}
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the one that lists them
+            threads.add(os.readlink(f"/proc/self/fd/{name}"))
+    return {one for one in threads if one.startswith(("barnabas", "socket:"))}
+
+
+async def test_what_is_forgotten_lets_go(served: Served, topic: str, group: str) -> None:
+    async def awaited() -> None:
+        await barnabas.Admin(bootstrap_servers=served.bootstrap_servers).topics()
+        await take(reader_on(served, (topic, 0)), 5)
+        await take(member(served, topic, group), 5)
+
+    def blocked() -> None:
+        options: dict[str, Any] = {"auto_offset_reset": "earliest"}
+        options["bootstrap_servers"] = served.bootstrap_servers
+        barnabas.sync.Admin(bootstrap_servers=served.bootstrap_servers).topics()
+        barnabas.sync.PartitionConsumer([(topic, 0)], **options).getone()
+        barnabas.sync.Consumer(topic, group_id=f"{group}-blocked", **options).getone(timeout=30)
+        assert "barnabas-heartbeat" in held()
+
+    async def gone() -> None:
+        while gc.collect() or held() - before:
+            await asyncio.sleep(0.01)
+
+    await filled(served, topic, {0: 5})
+    gc.collect()
+    before = held()
+    await awaited()
+    assert held() - before
+    await asyncio.wait_for(gone(), 10)
+    blocked()
+    await asyncio.wait_for(gone(), 10)

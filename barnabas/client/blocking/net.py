@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakMethod
 
@@ -59,52 +60,47 @@ class Pulse:
 
     def __init__(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
         self._flow = WeakMethod(flow, self._gone)
-        self._turn = threading.Condition()
-        self._nudged = False
+        self._turns: SimpleQueue[None] = SimpleQueue()
         self._stopped = False
         self._thread: threading.Thread | None = None
 
     def nudge(self) -> None:
-        with self._turn:
-            self._nudged = True
-            self._turn.notify()
-            if self._thread is None and not self._stopped:
-                self._thread = threading.Thread(
-                    target=self._run, name="barnabas-heartbeat", daemon=True
-                )
-                self._thread.start()
+        self._turns.put(None)
+        if self._thread is None and not self._stopped:
+            self._thread = threading.Thread(
+                target=self._run, name="barnabas-heartbeat", daemon=True
+            )
+            self._thread.start()
 
     def stop(self) -> None:
-        with self._turn:
-            self._stopped = True
-            self._turn.notify()
+        self._stopped = True
+        self._turns.put(None)
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_STOP_S_MAX)
 
     def _gone(self, _: object) -> None:
-        self._stopped = True  # seen at the next turn: a lock must not be taken here
+        """Called by the garbage collector, anywhere: no lock may be taken. This queue has none."""
+        self._stopped = True
+        self._turns.put(None)
 
     def _run(self) -> None:
         again_at: int | None = None
         while True:
-            with self._turn:
-                if not self._nudged and not self._stopped:
-                    now = time.monotonic_ns() // 1_000_000
-                    wait_ms = _LOOK_MS if again_at is None else min(again_at - now, _LOOK_MS)
-                    self._turn.wait(max(0, wait_ms) / 1000)
-                due = again_at is not None and time.monotonic_ns() // 1_000_000 >= again_at
-                if not self._nudged and not due and not self._stopped:
-                    continue
-                self._nudged = False
-                flow = None if self._stopped else self._flow()
+            now = time.monotonic_ns() // 1_000_000
+            try:
+                self._turns.get(timeout=None if again_at is None else max(0, again_at - now) / 1000)
+                while True:  # several are one
+                    self._turns.get_nowait()
+            except Empty:
+                pass
+            flow = None if self._stopped else self._flow()
             if flow is None:
                 return
             again_at = run(flow())
             del flow
 
 
-_LOOK_MS = 1_000
 _STOP_S_MAX = 5
 
 
