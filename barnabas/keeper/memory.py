@@ -1,90 +1,338 @@
-"""A keeper in memory: for tests, the simulator and brokers that leave nothing behind."""
+"""A keeper in memory: for tests, the simulator and brokers that leave nothing behind.
 
-from collections.abc import Sequence
+One `MemoryStore` holds the tree; each `MemoryKeeper` on it is a session of its own.
+In: operations, time (`advance`), faults. Out: answers, and what each session's listener is told,
+before the call that caused it returns.
+Always: the same calls give the same answers and the same events in the same order.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from barnabas.keeper.keeper import (
     ANY_VERSION,
+    ROOT,
     Check,
     Create,
     Delete,
+    Disconnected,
+    Event,
+    KeeperError,
+    Listener,
+    NoChildren,
     Node,
     NodeExists,
     NoNode,
     NotEmpty,
     Operation,
+    OutcomeUnknown,
+    Result,
+    SessionExpired,
+    SessionState,
     Set,
+    What,
     check_operations,
+    numbered,
     of_version,
     parent,
 )
 
 
+@dataclass(slots=True)
+class _Held:
+    """A node and what is below it."""
+
+    node: Node
+    below: dict[str, None] = field(default_factory=dict)
+    births: int = 0  # of children, ever
+
+
+@dataclass(slots=True)
+class _Session:
+    id: int
+    timeout_ms: int
+    deadline_ms: int
+    listener: Listener | None
+    state: SessionState = SessionState.CONNECTED
+    watches: dict[tuple[str, bool], None] = field(default_factory=dict)  # of children?
+    fails_next: str = ""
+
+    def tell(self, news: Event | SessionState) -> None:
+        if self.listener is not None:
+            self.listener(news)
+
+
+class MemoryStore:
+    """The tree, its sessions, and all that can go wrong with them."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self._nodes = {ROOT: _Held(Node(b"", 0))}
+        self._sessions: dict[int, _Session] = {}
+        self._last_id = 0
+        self.now_ms = now_ms
+
+    # Time
+
+    def advance(self, now_ms: int) -> None:
+        """Sessions not renewed for their timeout expire, the one that is due first, first."""
+        self.now_ms = max(self.now_ms, now_ms)
+        due = [each for each in self._sessions.values() if each.deadline_ms <= self.now_ms]
+        for session in sorted(due, key=lambda each: (each.deadline_ms, each.id)):
+            self.expire(session.id)
+
+    def next_deadline(self) -> int | None:
+        return min((each.deadline_ms for each in self._sessions.values()), default=None)
+
+    # Faults
+
+    def expire(self, session: int) -> None:
+        """At will. One that is suspended is told when it reconnects."""
+        over = self._sessions.pop(session, None)
+        if over is None:
+            return
+        over.watches.clear()
+        self._remove_ephemerals(over.id)
+        if over.state is SessionState.CONNECTED:
+            over.state = SessionState.EXPIRED
+            over.tell(SessionState.EXPIRED)
+
+    def disconnect(self, session: int) -> None:
+        """Its calls fail and its watches are gone; time runs on."""
+        found = self._sessions[session]
+        if found.state is SessionState.CONNECTED:
+            found.state = SessionState.SUSPENDED
+            found.watches.clear()
+            found.tell(SessionState.SUSPENDED)
+
+    def lose_watches(self, session: int) -> None:
+        """As if each of them had been set and never heard of again."""
+        self._sessions[session].watches.clear()
+
+    def fail_next_write(self, session: int, *, done: bool) -> None:
+        """The next write is done, or not; its session is disconnected before it hears which."""
+        self._sessions[session].fails_next = "done" if done else "lost"
+
+    # For the sessions
+
+    def open(self, timeout_ms: int, listener: Listener | None) -> _Session:
+        self._last_id += 1
+        session = _Session(self._last_id, timeout_ms, self.now_ms + timeout_ms, listener)
+        self._sessions[session.id] = session
+        return session
+
+    def is_open(self, session: int) -> bool:
+        return session in self._sessions
+
+    def held(self, path: str) -> _Held:
+        held = self._nodes.get(path)
+        if held is None:
+            raise NoNode(path)
+        return held
+
+    def holds(self, path: str) -> bool:
+        return path in self._nodes
+
+    def write(self, operations: Sequence[Operation], owner: int) -> list[Result]:
+        undo: list[Callable[[], object]] = []
+        events: list[Event] = []
+        self._last_id += 1
+        try:
+            results = [self._apply(operation, owner, undo, events) for operation in operations]
+        except BaseException:
+            for step in reversed(undo):
+                step()
+            raise
+        self._fire(events)
+        return results
+
+    def _remove_ephemerals(self, owner: int) -> None:
+        gone = sorted(path for path, held in self._nodes.items() if held.node.owner == owner)
+        if gone:
+            self.write([Delete(path) for path in gone], 0)
+
+    def _apply(
+        self,
+        operation: Operation,
+        owner: int,
+        undo: list[Callable[[], object]],
+        events: list[Event],
+    ) -> Result:
+        if isinstance(operation, Create):
+            return self._create(operation, owner, undo, events)
+        path = operation.path
+        held = self.held(path)
+        node = held.node
+        of_version(path, node.version, operation.version)
+        if isinstance(operation, Set):
+            held.node = node._replace(data=bytes(operation.data), version=node.version + 1)
+            undo.append(lambda: setattr(held, "node", node))
+            events.append(Event(What.CHANGED, path))
+            return held.node.version
+        if isinstance(operation, Delete):
+            if held.below:
+                raise NotEmpty(path)
+            above = self._nodes[parent(path)]
+            del self._nodes[path], above.below[path]
+            undo.append(
+                lambda: (self._nodes.update({path: held}), above.below.update({path: None}))
+            )
+            events += [Event(What.DELETED, path), Event(What.CHILDREN, parent(path))]
+        else:
+            assert isinstance(operation, Check)
+        return None
+
+    def _create(
+        self,
+        operation: Create,
+        owner: int,
+        undo: list[Callable[[], object]],
+        events: list[Event],
+    ) -> str:
+        name = operation.path
+        above = self._nodes.get(parent(name))
+        if above is None:
+            raise NoNode(parent(name), f"cannot create {name}")
+        if above.node.owner:
+            raise NoChildren(parent(name))
+        path = numbered(name, above.births) if operation.sequential else name
+        if path in self._nodes:
+            raise NodeExists(path)
+        node = Node(bytes(operation.data), 0, self._last_id, owner if operation.ephemeral else 0)
+        self._nodes[path] = _Held(node)
+        above.below[path] = None
+        above.births += 1
+
+        def unmake() -> None:
+            del self._nodes[path], above.below[path]
+            above.births -= 1
+
+        undo.append(unmake)
+        events += [Event(What.CREATED, path), Event(What.CHILDREN, parent(path))]
+        return path
+
+    def _fire(self, events: Sequence[Event]) -> None:
+        heard = [
+            (session, event)
+            for event in events
+            for session in self._sessions.values()
+            if _hears(session, event)
+        ]
+        for session, event in heard:
+            session.tell(event)
+
+
+def _hears(session: _Session, event: Event) -> bool:
+    """Whether it watches for this; if so, it does no longer."""
+    watches, path = session.watches, event.path
+    if event.what is What.CHILDREN:
+        return watches.pop((path, True), 0) is None
+    data = watches.pop((path, False), 0) is None
+    below = event.what is What.DELETED and watches.pop((path, True), 0) is None
+    return data or below
+
+
 class MemoryKeeper:
-    """Holds the contract of keeper.py, but for surviving a crash."""
+    """Holds the contract of keeper.py, but for surviving a crash.
 
-    def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+    Without a timeout it has no session, and can be used again after it was closed.
+    """
 
-    def create(self, path: str, data: bytes = b"") -> None:
-        self.multi([Create(path, data)])
+    def __init__(
+        self,
+        store: MemoryStore | None = None,
+        session_timeout_ms: int = 0,
+        listener: Listener | None = None,
+    ) -> None:
+        self.store = store or MemoryStore()
+        self._session = None
+        if session_timeout_ms:
+            self._session = self.store.open(session_timeout_ms, listener)
 
-    def get(self, path: str) -> Node:
-        return _found(self._nodes, path)
+    @property
+    def session(self) -> int:
+        return 0 if self._session is None else self._session.id
+
+    def renew(self) -> None:
+        """What a process that lives does every third of its timeout."""
+        self._check_alive()
+        if self._session is not None:
+            self._session.deadline_ms = self.store.now_ms + self._session.timeout_ms
+
+    def reconnect(self) -> None:
+        """After `MemoryStore.disconnect`: it is connected again, or hears that it has expired."""
+        session = self._session
+        if session is None or session.state is not SessionState.SUSPENDED:
+            return
+        alive = self.store.is_open(session.id)
+        session.state = SessionState.CONNECTED if alive else SessionState.EXPIRED
+        if alive:
+            session.deadline_ms = self.store.now_ms + session.timeout_ms
+        session.tell(session.state)
+
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        [made] = self.multi([Create(path, data, ephemeral, sequential)])
+        return str(made)
+
+    def get(self, path: str, *, watch: bool = False) -> Node:
+        self._check_alive()
+        node = self.store.held(path).node
+        self._watch(path, watch)
+        return node
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        self.multi([Set(path, data, version)])
-        return self._nodes[path].version
+        [version_now] = self.multi([Set(path, data, version)])
+        assert isinstance(version_now, int)
+        return version_now
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
         self.multi([Delete(path, version)])
 
-    def exists(self, path: str) -> bool:
-        return path in self._nodes
+    def exists(self, path: str, *, watch: bool = False) -> bool:
+        self._check_alive()
+        self._watch(path, watch)
+        return self.store.holds(path)
 
-    def children(self, path: str) -> list[str]:
-        if path != "/":
-            _found(self._nodes, path)
-        return _children(self._nodes, path)
+    def children(self, path: str, *, watch: bool = False) -> list[str]:
+        self._check_alive()
+        below = self.store.held(path).below
+        self._watch(path, watch, children=True)
+        return sorted(name.rpartition("/")[2] for name in below)
 
-    def multi(self, operations: Sequence[Operation]) -> None:
-        nodes = dict(self._nodes)
-        for operation in check_operations(operations):
-            _apply(nodes, operation)
-        self._nodes = nodes
+    def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        check_operations(operations, self.session)
+        self._check_alive()
+        session = self._session
+        fails = "" if session is None else session.fails_next
+        if session is None or not fails:
+            return self.store.write(operations, self.session)
+        session.fails_next = ""
+        if fails == "done":
+            try:
+                self.store.write(operations, session.id)
+            except KeeperError:
+                pass  # whatever the answer is, it is lost
+        self.store.disconnect(session.id)
+        raise OutcomeUnknown(f"session {session.id} was disconnected during a write")
 
     def close(self) -> None:
-        """Nothing to close."""
+        if self._session is not None:
+            self._session.listener = None
+            self.store.expire(self._session.id)
+            self._session.state = SessionState.EXPIRED
 
+    def _check_alive(self) -> None:
+        session = self._session
+        if session is None or session.state is SessionState.CONNECTED:
+            return
+        if session.state is SessionState.SUSPENDED:
+            raise Disconnected(f"session {session.id} is disconnected")
+        raise SessionExpired(f"session {session.id} has expired")
 
-def _apply(nodes: dict[str, Node], operation: Operation) -> None:
-    path = operation.path
-    if isinstance(operation, Create):
-        above = parent(path)
-        if above and above not in nodes:
-            raise NoNode(above, f"cannot create {path}")
-        if path in nodes:
-            raise NodeExists(path)
-        nodes[path] = Node(bytes(operation.data), 0)
-        return
-    node = _found(nodes, path)
-    of_version(path, node.version, operation.version)
-    if isinstance(operation, Set):
-        nodes[path] = Node(bytes(operation.data), node.version + 1)
-    elif isinstance(operation, Delete):
-        if _children(nodes, path):
-            raise NotEmpty(path)
-        del nodes[path]
-    else:
-        assert isinstance(operation, Check)
-
-
-def _found(nodes: dict[str, Node], path: str) -> Node:
-    node = nodes.get(path)
-    if node is None:
-        raise NoNode(path)
-    return node
-
-
-def _children(nodes: dict[str, Node], path: str) -> list[str]:
-    above = "" if path == "/" else path
-    return sorted(name.rpartition("/")[2] for name in nodes if parent(name) == above)
+    def _watch(self, path: str, watch: bool, *, children: bool = False) -> None:
+        if not watch:
+            return
+        if self._session is None:
+            raise ValueError(f"keeper node {path}: only a session can watch")
+        self._session.watches[path, children] = None

@@ -1,173 +1,170 @@
 """A keeper in one SQLite file: the default, shared by the brokers of one machine.
 
-Always: a write that returned is on disk (synchronous=FULL), even after a power cut.
-Used from one thread at a time; a call may block on the disk, so not from an event loop.
+Always: a write that returned is on disk (synchronous=FULL), even after a power cut. Every call of a
+session looks for its row first, a write in the same transaction: a process that was stopped until
+others removed its session writes nothing any more. Late is who has not renewed in time; expired,
+whom someone then removed, with all that is its own.
+A call may block on the disk, so not from an event loop; from any thread.
 """
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+import threading
+import time
+from collections.abc import Sequence
 
 from barnabas.keeper.keeper import (
     ANY_VERSION,
     Create,
     Delete,
+    Listener,
     Node,
-    NodeExists,
-    NoNode,
-    NotEmpty,
     Operation,
+    Result,
     Set,
     check_operations,
-    of_version,
-    parent,
 )
-from barnabas.model.errors import Code, Failed
+from barnabas.keeper.sqlite_file import Clock, SqliteFile
+from barnabas.keeper.sqlite_session import SqliteSession
+from barnabas.model.errors import Failed
 
-_BUSY_MS_MAX = 10_000
-_SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE node (
-    path TEXT PRIMARY KEY,
-    parent TEXT NOT NULL,
-    data BLOB NOT NULL,
-    version INTEGER NOT NULL
-) WITHOUT ROWID, STRICT;
-CREATE INDEX node_by_parent ON node (parent, path);
-"""
+SESSION_TIMEOUT_MS_MIN = 100
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class SqliteKeeper:
-    """Holds the contract of keeper.py in a file; opening it again finds what was there."""
+    """Holds the contract of keeper.py in a file; opening it again finds what was there.
 
-    def __init__(self, path: str) -> None:
-        self._file = path
-        try:
-            self._database = sqlite3.connect(
-                path,
-                timeout=_BUSY_MS_MAX / 1000,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=32,
+    With a timeout it is a session, which a thread renews. With a clock in milliseconds there is no
+    thread: time is given, and whoever gives it calls `tick`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        session_timeout_ms: int = 0,
+        listener: Listener | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        if session_timeout_ms and session_timeout_ms < SESSION_TIMEOUT_MS_MIN:
+            raise ValueError(
+                f"session timeout {session_timeout_ms} ms: {SESSION_TIMEOUT_MS_MIN} at least"
             )
-        except sqlite3.Error as problem:
-            raise _failed(path, problem) from None
+        time_ms = clock or _monotonic_ms
+        boot = _boot_id()
+        self._lock = threading.Lock()
+        self._file = SqliteFile(path, time_ms, boot)
+        self._session: SqliteSession | None = None
+        if session_timeout_ms:
+            try:
+                self._open_session(session_timeout_ms, listener, threaded=clock is None)
+            except BaseException:
+                self._file.close()
+                raise
+
+    def _open_session(self, timeout_ms: int, listener: Listener | None, *, threaded: bool) -> None:
+        file = self._file
+        beside = SqliteFile(file.path, file.clock, file.boot)
         try:
-            self._execute("PRAGMA journal_mode=WAL")
-            self._execute("PRAGMA synchronous=FULL")
-            self._make_schema()
+            with file.transaction() as now:
+                file.remove_late(0, now)
+                id_ = file.open_session(timeout_ms, now)
+            self._session = SqliteSession(beside, id_, timeout_ms, listener)
         except BaseException:
-            self._database.close()
+            beside.close()
             raise
+        if threaded:
+            self._session.start()
 
-    def create(self, path: str, data: bytes = b"") -> None:
-        self.multi([Create(path, data)])
+    @property
+    def session(self) -> int:
+        return 0 if self._session is None else self._session.id
 
-    def get(self, path: str) -> Node:
-        rows = self._execute("SELECT data, version FROM node WHERE path = ?", (path,))
-        if not rows:
-            raise NoNode(path)
-        return Node(*rows[0])
+    def tick(self) -> None:
+        """Only where time is given: what the thread does otherwise."""
+        if self._session is not None:
+            self._session.tick()
+
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        [made] = self.multi([Create(path, data, ephemeral, sequential)])
+        return str(made)
+
+    def get(self, path: str, *, watch: bool = False) -> Node:
+        with self._lock:
+            self._check_alive()
+            row = self._file.row(path)
+            if watch:
+                self._watching(path).watch(path, row)
+        return Node(row.data, row.version, row.created, row.owner)
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        check_operations([Set(path, data, version)])
-        with self._transaction():
-            return self._set(path, data, version)
+        [version_now] = self.multi([Set(path, data, version)])
+        assert isinstance(version_now, int)
+        return version_now
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
         self.multi([Delete(path, version)])
 
-    def exists(self, path: str) -> bool:
-        return bool(self._execute("SELECT 1 FROM node WHERE path = ?", (path,)))
+    def exists(self, path: str, *, watch: bool = False) -> bool:
+        with self._lock:
+            self._check_alive()
+            row = self._file.find(path)
+            if watch:
+                self._watching(path).watch(path, row)
+        return row is not None
 
-    def children(self, path: str) -> list[str]:
-        above = "" if path == "/" else path
-        rows = self._execute("SELECT path FROM node WHERE parent = ?", (above,))
-        if not rows and above:
-            self._version(path)
-        return sorted(name.rpartition("/")[2] for (name,) in rows)
+    def children(self, path: str, *, watch: bool = False) -> list[str]:
+        with self._lock:
+            self._check_alive()
+            # Before the names: what changes between the two is told, if of no use.
+            row = self._file.row(path)
+            names = self._file.children(path)
+            if watch:
+                self._watching(path).watch(path, row, children=True)
+        return names
 
-    def multi(self, operations: Sequence[Operation]) -> None:
-        check_operations(operations)
-        with self._transaction():
-            for operation in operations:
-                self._apply(operation)
+    def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        check_operations(operations, self.session)
+        with self._lock, self._file.transaction() as now:
+            self._check_alive()
+            self._file.remove_late(self.session, now)
+            return self._file.write(operations, self.session)
 
     def close(self) -> None:
-        self._database.close()
+        session = self._session
+        if session is not None:
+            session.stop()
+        with self._lock:
+            try:
+                if session is not None:
+                    with self._file.transaction():
+                        self._file.remove_session(session.id)
+            except Failed:
+                pass  # then it expires
+            finally:
+                self._file.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        # IMMEDIATE: what is read inside is still so when it is written.
-        self._execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:  # SQLite ends it by itself after some failures
-                self._execute("ROLLBACK")
-            raise
+    def _check_alive(self) -> None:
+        if self._session is not None:
+            self._session.check()
+            if not self._file.is_open(self._session.id):
+                raise self._session.over()
 
-    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
-        """The rows it gives."""
-        try:
-            return self._database.execute(statement, values).fetchall()
-        except sqlite3.Error as problem:
-            raise _failed(self._file, problem) from None
-
-    def _make_schema(self) -> None:
-        with self._transaction():
-            [(found,)] = self._execute("PRAGMA user_version")
-            if found == _SCHEMA_VERSION:
-                return
-            if found != 0:
-                raise Failed(
-                    Code.KAFKA_STORAGE_ERROR,
-                    f"{self._file} has schema {found}, this version reads {_SCHEMA_VERSION}: "
-                    "use the version of Barnabas that wrote it",
-                )
-            for statement in _SCHEMA.split(";"):
-                self._execute(statement)
-            self._execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-
-    def _apply(self, operation: Operation) -> None:
-        path = operation.path
-        if isinstance(operation, Create):
-            self._create(path, operation.data)
-        elif isinstance(operation, Set):
-            self._set(path, operation.data, operation.version)
-        elif isinstance(operation, Delete):
-            of_version(path, self._version(path), operation.version)
-            if self.children(path):
-                raise NotEmpty(path)
-            self._execute("DELETE FROM node WHERE path = ?", (path,))
-        else:
-            of_version(path, self._version(path), operation.version)
-
-    def _create(self, path: str, data: bytes) -> None:
-        above = parent(path)
-        if above and not self.exists(above):
-            raise NoNode(above, f"cannot create {path}")
-        if self.exists(path):
-            raise NodeExists(path)
-        self._execute("INSERT INTO node VALUES (?, ?, ?, 0)", (path, above, bytes(data)))
-
-    def _set(self, path: str, data: bytes, version: int) -> int:
-        found = self._version(path)
-        of_version(path, found, version)
-        self._execute(
-            "UPDATE node SET data = ?, version = ? WHERE path = ?", (bytes(data), found + 1, path)
-        )
-        return found + 1
-
-    def _version(self, path: str) -> int:
-        query = "SELECT version FROM node WHERE path = ?"
-        rows: list[tuple[int]] = self._execute(query, (path,))
-        if not rows:
-            raise NoNode(path)
-        return rows[0][0]
+    def _watching(self, path: str) -> SqliteSession:
+        if self._session is None:
+            raise ValueError(f"keeper node {path}: only a session can watch")
+        return self._session
 
 
-def _failed(file: str, problem: sqlite3.Error) -> Failed:
-    return Failed(Code.KAFKA_STORAGE_ERROR, f"keeper file {file}: {problem}")
+def _monotonic_ms() -> int:
+    """The same for all processes of one boot."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def _boot_id() -> str:
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,313 @@
+"""The SQLite file under a keeper: its schema, its transactions, the tree and the sessions in it.
+
+In: operations and the time. Out: rows, results, or a Failed that names the file.
+Always: a transaction that writes holds the file's lock from its start, so what it has read is so
+when it writes; it goes by the clock it reads after it has the lock, as all others do.
+Not here: watches and renewal (sqlite_session.py), the contract's methods (sqlite.py).
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from barnabas.keeper.keeper import (
+    ROOT,
+    Create,
+    Delete,
+    NoChildren,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    OutcomeUnknown,
+    Result,
+    Set,
+    numbered,
+    of_version,
+    parent,
+)
+from barnabas.model.errors import Code, Failed
+
+Clock = Callable[[], int]
+Values = Sequence[object] | dict[str, object]
+
+BUSY_MS_MAX = 10_000
+# A process stopped within a transaction keeps everybody from renewing: that time does not count.
+LOCKED_OUT_MS_MIN = 1_000
+_ANOTHER_TRY_S = 0.01
+_SCHEMA_VERSION = 2
+_SCHEMA_1 = """
+CREATE TABLE node (
+    path TEXT PRIMARY KEY,
+    parent TEXT NOT NULL,
+    data BLOB NOT NULL,
+    version INTEGER NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX node_by_parent ON node (parent, path);
+"""
+# created: the number of the change that made it; births: of children, ever, for their names;
+# changes: how often a child came or went. The root has a row, its children its path.
+_SCHEMA_2 = """
+ALTER TABLE node ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN births INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN changes INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX node_by_owner ON node (owner) WHERE owner != 0;
+UPDATE node SET parent = '/' WHERE parent = '';
+INSERT INTO node (path, parent, data, version) VALUES ('/', '', x'', 0);
+UPDATE node SET births = (SELECT count(*) FROM node AS below WHERE below.parent = node.path);
+CREATE TABLE session (
+    id INTEGER PRIMARY KEY,
+    boot TEXT NOT NULL,
+    timeout_ms INTEGER NOT NULL,
+    deadline_ms INTEGER NOT NULL
+) STRICT;
+CREATE TABLE tally (number INTEGER NOT NULL) STRICT;
+INSERT INTO tally VALUES (0)
+"""
+# The clock begins anew with each boot: a deadline further off than its timeout is of another.
+_LATE = "id != :own AND (boot != :boot OR deadline_ms <= :now OR deadline_ms > :now + timeout_ms)"
+
+
+class Row(NamedTuple):
+    data: bytes
+    version: int
+    created: int
+    owner: int
+    births: int
+    changes: int
+
+
+class SqliteFile:
+    """One connection. For one thread at a time."""
+
+    def __init__(self, path: str, clock: Clock, boot: str) -> None:
+        self.path = path
+        self.clock = clock
+        self.boot = boot
+        self._locked_out_since: int | None = None
+        try:
+            self._database = sqlite3.connect(
+                path,
+                timeout=BUSY_MS_MAX / 1000,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=32,
+            )
+        except sqlite3.Error as problem:
+            raise _failed(path, problem) from None
+        try:
+            self._use_wal()
+            self.execute("PRAGMA synchronous=FULL")
+            self._make_schema()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._database.close()
+
+    def execute(
+        self, statement: str, values: Sequence[object] | dict[str, object] = ()
+    ) -> list[Any]:
+        """The rows it gives."""
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.Error as problem:
+            raise _failed(self.path, problem) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[int]:
+        """Gives the time in it."""
+        now = self._begin()
+        try:
+            yield now
+        except BaseException:
+            if self._database.in_transaction:  # SQLite ends it by itself after some failures
+                self.execute("ROLLBACK")
+            raise
+        try:
+            self.execute("COMMIT")
+        except Failed as problem:
+            if self._database.in_transaction:
+                self.execute("ROLLBACK")
+            raise OutcomeUnknown(problem.detail) from None
+
+    def _begin(self) -> int:
+        since = self.clock() if self._locked_out_since is None else self._locked_out_since
+        try:
+            # IMMEDIATE: what is read inside is still so when it is written.
+            self.execute("BEGIN IMMEDIATE")
+        except Failed:
+            self._locked_out_since = since
+            raise
+        self._locked_out_since = None
+        now = self.clock()
+        if now - since >= LOCKED_OUT_MS_MIN:
+            self.execute(
+                "UPDATE session SET deadline_ms = min(deadline_ms + :lost, :now + timeout_ms)"
+                " WHERE boot = :boot",
+                {"lost": now - since, "now": now, "boot": self.boot},
+            )
+        return now
+
+    def _use_wal(self) -> None:
+        """Others may do so at this moment: then SQLite does not wait, but says it is busy."""
+        give_up_at = time.monotonic() + BUSY_MS_MAX / 1000
+        while True:
+            try:
+                self.execute("PRAGMA journal_mode=WAL")
+                return
+            except Failed as problem:
+                if "locked" not in problem.detail or time.monotonic() > give_up_at:
+                    raise
+            time.sleep(_ANOTHER_TRY_S)
+
+    def _make_schema(self) -> None:
+        if self._schema() == _SCHEMA_VERSION:
+            return
+        self.execute("BEGIN IMMEDIATE")  # there may be no table of sessions yet
+        try:
+            found = self._schema()
+            if found not in range(_SCHEMA_VERSION + 1):
+                raise Failed(
+                    Code.KAFKA_STORAGE_ERROR,
+                    f"{self.path} has schema {found}, this version reads {_SCHEMA_VERSION}: "
+                    "use the version of Barnabas that wrote it",
+                )
+            for statement in ";".join((_SCHEMA_1, _SCHEMA_2)[found:]).split(";"):
+                self.execute(statement)
+            self.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            self.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self.execute("ROLLBACK")
+            raise
+
+    def _schema(self) -> int:
+        [(found,)] = self.execute("PRAGMA user_version")
+        return int(found)
+
+    # Reading
+
+    def find(self, path: str) -> Row | None:
+        rows = self.execute(
+            "SELECT data, version, created, owner, births, changes FROM node WHERE path = ?",
+            (path,),
+        )
+        return Row(*rows[0]) if rows else None
+
+    def row(self, path: str) -> Row:
+        found = self.find(path)
+        if found is None:
+            raise NoNode(path)
+        return found
+
+    def children(self, path: str) -> list[str]:
+        rows = self.execute("SELECT path FROM node WHERE parent = ?", (path,))
+        return sorted(name.rpartition("/")[2] for (name,) in rows)
+
+    def tally(self) -> int:
+        """The number of the last change of any node."""
+        [(number,)] = self.execute("SELECT number FROM tally")
+        return int(number)
+
+    def data_version(self) -> int:
+        """Another one, once another connection has written."""
+        [(version,)] = self.execute("PRAGMA data_version")
+        return int(version)
+
+    # Writing, in a transaction
+
+    def write(self, operations: Sequence[Operation], owner: int) -> list[Result]:
+        self.execute("UPDATE tally SET number = number + 1")
+        number = self.tally()
+        return [self._apply(operation, owner, number) for operation in operations]
+
+    def _apply(self, operation: Operation, owner: int, number: int) -> Result:
+        if isinstance(operation, Create):
+            return self._create(operation, owner, number)
+        path = operation.path
+        version = self.row(path).version
+        of_version(path, version, operation.version)
+        if isinstance(operation, Set):
+            self.execute(
+                "UPDATE node SET data = ?, version = ? WHERE path = ?",
+                (bytes(operation.data), version + 1, path),
+            )
+            return version + 1
+        if isinstance(operation, Delete):
+            if self.execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", (path,)):
+                raise NotEmpty(path)
+            self._delete(path)
+        return None
+
+    def _create(self, operation: Create, owner: int, number: int) -> str:
+        name, above = operation.path, parent(operation.path)
+        holder = self.find(above)
+        if holder is None:
+            raise NoNode(above, f"cannot create {name}")
+        if holder.owner:
+            raise NoChildren(above)
+        path = numbered(name, holder.births) if operation.sequential else name
+        if self.find(path) is not None:
+            raise NodeExists(path)
+        self.execute(
+            "INSERT INTO node (path, parent, data, version, created, owner)"
+            " VALUES (?, ?, ?, 0, ?, ?)",
+            (path, above, bytes(operation.data), number, owner if operation.ephemeral else 0),
+        )
+        self.execute(
+            "UPDATE node SET births = births + 1, changes = changes + 1 WHERE path = ?", (above,)
+        )
+        return path
+
+    def _delete(self, path: str) -> None:
+        assert path != ROOT
+        self.execute("DELETE FROM node WHERE path = ?", (path,))
+        self.execute("UPDATE node SET changes = changes + 1 WHERE path = ?", (parent(path),))
+
+    # Sessions; all but the questions in a transaction
+
+    def open_session(self, timeout_ms: int, now: int) -> int:
+        self.execute("UPDATE tally SET number = number + 1")
+        id_ = self.tally()
+        self.execute(
+            "INSERT INTO session VALUES (?, ?, ?, ?)",
+            (id_, self.boot, timeout_ms, now + timeout_ms),
+        )
+        return id_
+
+    def is_open(self, session: int) -> bool:
+        return bool(self.execute("SELECT 1 FROM session WHERE id = ?", (session,)))
+
+    def renew(self, session: int, now: int) -> None:
+        self.execute("UPDATE session SET deadline_ms = ? + timeout_ms WHERE id = ?", (now, session))
+
+    def any_late(self, own: int) -> bool:
+        """Apart from one's own. A hint: only a transaction can tell."""
+        query = f"SELECT 1 FROM session WHERE {_LATE} LIMIT 1"
+        return bool(self.execute(query, self._late_values(own, self.clock())))
+
+    def remove_late(self, own: int, now: int) -> None:
+        late = self.execute(f"SELECT id FROM session WHERE {_LATE}", self._late_values(own, now))
+        for (session,) in late:
+            self.remove_session(session)
+
+    def remove_session(self, session: int) -> None:
+        """With all that is its own."""
+        paths = self.execute("SELECT path FROM node WHERE owner != 0 AND owner = ?", (session,))
+        for (path,) in paths:
+            self._delete(path)
+        if paths:
+            self.execute("UPDATE tally SET number = number + 1")
+        self.execute("DELETE FROM session WHERE id = ?", (session,))
+
+    def _late_values(self, own: int, now: int) -> dict[str, object]:
+        return {"own": own, "boot": self.boot, "now": now}
+
+
+def _failed(file: str, problem: sqlite3.Error) -> Failed:
+    return Failed(Code.KAFKA_STORAGE_ERROR, f"keeper file {file}: {problem}")

@@ -1,0 +1,161 @@
+"""Keeps one session in a SQLite file alive, and finds out what happened to the nodes it watches.
+
+In: `tick`, often. Out: what the listener is told.
+Always: a watch is compared with what was read when it was set, so none is lost between the two;
+an expired session is told so once, and nothing after it.
+Why a thread: a broker that is busy for seconds is alive; one that is stopped is not.
+"""
+
+import threading
+
+from barnabas.keeper.keeper import Event, Listener, SessionExpired, SessionState, What
+from barnabas.keeper.sqlite_file import Row, SqliteFile
+from barnabas.model.errors import Failed
+
+POLL_MS = 25
+
+Seen = tuple[int, int] | None
+"""Which node it was and how often it had changed; None: there was none."""
+
+
+class SqliteSession:
+    """`file` is a connection of its own: it sees the writes of all others, this keeper's too."""
+
+    def __init__(
+        self, file: SqliteFile, id_: int, timeout_ms: int, listener: Listener | None
+    ) -> None:
+        self.id = id_
+        self._file = file
+        self._timeout_ms = timeout_ms
+        self._listener = listener
+        self._renew_at = file.clock() + timeout_ms // 3
+        self._seen: dict[tuple[str, bool], Seen] = {}  # by path and whether of its children
+        self._data_version = -1
+        self._tally = -1
+        self._new_watches = False
+        self._state = SessionState.CONNECTED
+        self._lock = threading.Lock()  # of the watches
+        self._telling = threading.Lock()  # of the state and the listener
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        # Never synced by itself: what a loss of power takes back is of sessions that it ends.
+        file.execute("PRAGMA synchronous=NORMAL")
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="keeper-session", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._listener = None
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._file.close()
+
+    def watch(self, path: str, row: Row | None, *, children: bool = False) -> None:
+        """For the next change from what was read."""
+        with self._lock:
+            self._seen.setdefault((path, children), _seen(row, children))
+            self._new_watches = True
+
+    def check(self) -> None:
+        if self._state is SessionState.EXPIRED:
+            raise self.over()
+
+    def over(self) -> SessionExpired:
+        """The session is found to be gone."""
+        with self._lock:
+            self._seen.clear()
+        self._become(SessionState.EXPIRED)
+        self._stop.set()
+        return SessionExpired(f"session {self.id} in {self._file.path} has expired")
+
+    def tick(self) -> None:
+        """Renew, remove who is late, look at what is watched; each if it is time."""
+        if self._state is SessionState.EXPIRED:
+            return
+        try:
+            due = self._file.clock() >= self._renew_at
+            if due or self._file.any_late(self.id):
+                self._renew()
+            self._look()
+        except SessionExpired:
+            return
+        except Failed:
+            with self._lock:
+                self._seen.clear()
+            self._become(SessionState.SUSPENDED)
+        else:
+            self._become(SessionState.CONNECTED)
+
+    def _run(self) -> None:
+        while not self._stop.wait(POLL_MS / 1000):
+            self.tick()
+
+    def _renew(self) -> None:
+        file = self._file
+        with file.transaction() as now:
+            if file.is_open(self.id):
+                file.renew(self.id, now)
+                file.remove_late(self.id, now)
+                self._data_version = -1  # does not tell what its own connection wrote
+                self._renew_at = now + self._timeout_ms // 3
+                return
+        raise self.over()
+
+    def _look(self) -> None:
+        with self._lock:
+            fresh, self._new_watches = self._new_watches, False
+        version, tally = self._file.data_version(), self._tally
+        if version != self._data_version:
+            if not self._file.is_open(self.id):
+                raise self.over()
+            tally = self._file.tally()  # renewals leave it as it is
+        if fresh or tally != self._tally:
+            for event in self._changed():
+                self._tell(event)
+        self._data_version, self._tally = version, tally
+
+    def _changed(self) -> list[Event]:
+        with self._lock:
+            watched = list(self._seen.items())
+        events = []
+        for (path, children), seen in watched:
+            what = _difference(seen, _seen(self._file.find(path), children), children)
+            if what is not None:
+                events.append((Event(what, path), children))
+        heard = []
+        with self._lock:
+            for event, children in events:
+                if self._seen.pop((event.path, children), 0) != 0:
+                    heard.append(event)
+        return list(dict.fromkeys(heard))  # a deletion is told once to both watches
+
+    def _become(self, state: SessionState) -> None:
+        with self._telling:
+            if self._state in (state, SessionState.EXPIRED):
+                return
+            self._state = state
+            if self._listener is not None:
+                self._listener(state)
+
+    def _tell(self, event: Event) -> None:
+        with self._telling:
+            if self._listener is not None and self._state is not SessionState.EXPIRED:
+                self._listener(event)
+
+
+def _seen(row: Row | None, children: bool) -> Seen:
+    if row is None:
+        return None
+    return row.created, row.changes if children else row.version
+
+
+def _difference(before: Seen, now: Seen, children: bool) -> What | None:
+    if before == now:
+        return None
+    if before is None:
+        return What.CREATED
+    if now is None or now[0] != before[0]:
+        return What.DELETED
+    return What.CHILDREN if children else What.CHANGED

@@ -1,0 +1,305 @@
+"""A keeper in a real ZooKeeper, through kazoo: for clusters of several machines.
+
+In: addresses, `host:port,host:port/root`; the root is made if it is not there.
+Always: one keeper is one session; when that has expired, no other is made in its place. kazoo's
+threads only put news into a queue, and one thread takes it from there to the listener: what would
+block inside kazoo's own threads would hang for ever.
+Beyond the contract: a `multi` must fit into one message of ZooKeeper's.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from kazoo import exceptions as kazoo
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.states import EventType, KazooState, WatchedEvent
+from kazoo.retry import KazooRetry
+
+from barnabas.keeper.keeper import (
+    ANY_VERSION,
+    ROOT,
+    BadVersion,
+    Create,
+    Delete,
+    Disconnected,
+    Event,
+    Listener,
+    NoChildren,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    OutcomeUnknown,
+    Result,
+    SessionExpired,
+    SessionState,
+    Set,
+    What,
+    check_operations,
+    check_path,
+    parent,
+)
+
+CONNECT_MS_MAX = 15_000
+# ZooKeeper closes the connection on more than 1,048,575 bytes, whatever else is in the message.
+MULTI_BYTES_MAX = 1_000_000
+_BYTES_PER_OPERATION = 100
+
+_WHAT = {
+    EventType.CREATED: What.CREATED,
+    EventType.CHANGED: What.CHANGED,
+    EventType.DELETED: What.DELETED,
+    EventType.CHILD: What.CHILDREN,
+}
+_log = logging.getLogger("barnabas.keeper.zookeeper")
+_log.addHandler(logging.NullHandler())
+
+
+class _OneSession(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo would connect again with another session, and send what waits under that."""
+
+    over = False
+
+    def create_connection(self, *arguments: Any, **named: Any) -> Any:
+        if self.over:
+            raise OSError("the session has expired")
+        return super().create_connection(*arguments, **named)
+
+
+class ZookeeperKeeper:
+    """Holds the contract of keeper.py on an ensemble."""
+
+    def __init__(
+        self,
+        addresses: str,
+        session_timeout_ms: int,
+        listener: Listener | None = None,
+        connect_ms_max: int = CONNECT_MS_MAX,
+    ) -> None:
+        hosts, slash, root = addresses.partition("/")
+        self._addresses = addresses
+        self._root = check_path(slash + root).rstrip("/") if root else ""
+        self._listener = listener
+        self._news: SimpleQueue[Event | SessionState | None] = SimpleQueue()
+        self._closing = False
+        self._last_event: WatchedEvent | None = None
+        self._answer_s_max = max(2 * session_timeout_ms, 10_000) / 1000
+        self._handler = _OneSession()
+        self._client = KazooClient(
+            hosts,
+            timeout=session_timeout_ms / 1000,
+            handler=self._handler,
+            connection_retry=KazooRetry(
+                max_tries=-1, delay=0.05, max_delay=1, sleep_func=self._handler.sleep_func
+            ),
+            logger=_log,
+        )
+        self._client.add_listener(self._on_state)
+        try:
+            self._client.start(timeout=connect_ms_max / 1000)
+        except KazooTimeoutError:
+            raise Disconnected(
+                f"ZooKeeper at {addresses}: no connection within {connect_ms_max} ms"
+            ) from None
+        opened = self._client.client_id
+        if opened is None:
+            self._client.stop()
+            self._client.close()
+            raise Disconnected(f"ZooKeeper at {addresses}: lost as soon as it was connected")
+        self._session = int(opened[0])
+        self._thread = threading.Thread(target=self._tell, name="keeper-session", daemon=True)
+        self._thread.start()
+        try:
+            if self._root:
+                self._read(self._client.ensure_path_async(self._root), ROOT)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def session(self) -> int:
+        return self._session
+
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        [made] = self.multi([Create(path, data, ephemeral, sequential)])
+        return str(made)
+
+    def get(self, path: str, *, watch: bool = False) -> Node:
+        self._check_alive()
+        data, stat = self._read(
+            self._client.get_async(self._full(path), watch=self._watch(watch)), path
+        )
+        return Node(data or b"", stat.version, stat.czxid, stat.ephemeralOwner)
+
+    def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
+        [version_now] = self.multi([Set(path, data, version)])
+        assert isinstance(version_now, int)
+        return version_now
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        self.multi([Delete(path, version)])
+
+    def exists(self, path: str, *, watch: bool = False) -> bool:
+        self._check_alive()
+        asked = self._client.exists_async(self._full(path), watch=self._watch(watch))
+        return self._read(asked, path) is not None
+
+    def children(self, path: str, *, watch: bool = False) -> list[str]:
+        self._check_alive()
+        asked = self._client.get_children_async(self._full(path), watch=self._watch(watch))
+        return sorted(self._read(asked, path))
+
+    def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        check_operations(operations, self._session)
+        if not operations:
+            return []
+        self._check_size(operations)
+        self._check_alive()
+        transaction = self._client.transaction()
+        for operation in operations:
+            path = self._full(operation.path)
+            if isinstance(operation, Create):
+                data, ephemeral = bytes(operation.data), operation.ephemeral
+                transaction.create(path, data, None, ephemeral, operation.sequential)
+            elif isinstance(operation, Set):
+                transaction.set_data(path, bytes(operation.data), operation.version)
+            elif isinstance(operation, Delete):
+                transaction.delete(path, operation.version)
+            else:
+                transaction.check(path, operation.version)
+        answers = self._written(transaction.commit_async())
+        for operation, answer in zip(operations, answers, strict=True):
+            if isinstance(answer, Exception):
+                self._raise(operation, answer)
+        return [self._result(*each) for each in zip(operations, answers, strict=True)]
+
+    def close(self) -> None:
+        self._closing = True
+        self._listener = None
+        self._handler.over = True
+        try:
+            self._client.stop()
+        finally:
+            self._client.close()
+            self._news.put(None)
+            if self._thread is not threading.current_thread():
+                self._thread.join()
+
+    # Answers
+
+    def _read(self, asked: Any, path: str) -> Any:
+        try:
+            return asked.get(timeout=self._answer_s_max)
+        except kazoo.NoNodeError:
+            raise NoNode(path) from None
+        except (kazoo.ConnectionLoss, kazoo.ConnectionClosedError, KazooTimeoutError) as problem:
+            self._check_alive()
+            raise Disconnected(f"{self._name()}: {problem!r}") from None
+        except (kazoo.SessionExpiredError, kazoo.AuthFailedError) as problem:
+            raise self._expired(problem) from None
+
+    def _written(self, asked: Any) -> list[Any]:
+        try:
+            answers: list[Any] = asked.get(timeout=self._answer_s_max)
+            return answers
+        except (kazoo.ConnectionLoss, kazoo.ConnectionClosedError, KazooTimeoutError) as problem:
+            raise OutcomeUnknown(f"{self._name()}: no answer to a write: {problem!r}") from None
+        except (kazoo.SessionExpiredError, kazoo.AuthFailedError) as problem:
+            raise self._expired(problem) from None
+
+    def _raise(self, operation: Operation, problem: Exception) -> None:
+        """Unless another operation is the reason that this one was not done."""
+        path = operation.path
+        if isinstance(problem, kazoo.RolledBackError | kazoo.RuntimeInconsistency):
+            return
+        if isinstance(problem, kazoo.NoNodeError):
+            if isinstance(operation, Create):
+                raise NoNode(parent(path), f"cannot create {path}")
+            raise NoNode(path)
+        if isinstance(problem, kazoo.NodeExistsError):
+            raise NodeExists(path)
+        if isinstance(problem, kazoo.BadVersionError):
+            raise BadVersion(path, f"not {getattr(operation, 'version', '')}")
+        if isinstance(problem, kazoo.NotEmptyError):
+            raise NotEmpty(path)
+        if isinstance(problem, kazoo.NoChildrenForEphemeralsError):
+            raise NoChildren(parent(path))
+        if isinstance(problem, kazoo.SessionExpiredError):
+            raise self._expired(problem)
+        raise Disconnected(f"{self._name()} refused to write {path}: {problem!r}")
+
+    def _result(self, operation: Operation, answer: Any) -> Result:
+        if isinstance(operation, Create):
+            return self._short(answer)
+        return int(answer.version) if isinstance(operation, Set) else None
+
+    def _check_alive(self) -> None:
+        if self._handler.over:
+            raise self._expired()
+        if not self._client.connected:
+            raise Disconnected(f"{self._name()} is disconnected")
+
+    def _check_size(self, operations: Sequence[Operation]) -> None:
+        total = 0
+        for operation in operations:
+            total += _BYTES_PER_OPERATION + len(self._root) + len(operation.path.encode())
+            total += len(operation.data) if isinstance(operation, Create | Set) else 0
+        if total > MULTI_BYTES_MAX:
+            raise ValueError(
+                f"{total} bytes in one write, beginning with {operations[0].path}: "
+                f"ZooKeeper takes {MULTI_BYTES_MAX} at most"
+            )
+
+    def _expired(self, problem: object = "") -> SessionExpired:
+        return SessionExpired(f"{self._name()} has expired{problem and f': {problem!r}'}")
+
+    def _name(self) -> str:
+        return f"session {self._session:#x} at {self._addresses}"
+
+    def _full(self, path: str) -> str:
+        check_path(path)
+        return self._root + path if path != ROOT else self._root or ROOT
+
+    def _short(self, path: str) -> str:
+        return path.removeprefix(self._root) or ROOT
+
+    # News: on kazoo's threads, which must never wait
+
+    def _on_state(self, state: str) -> None:
+        if state == KazooState.LOST:
+            self._handler.over = True
+            if not self._closing:
+                self._news.put(SessionState.EXPIRED)
+        elif state == KazooState.SUSPENDED:
+            self._news.put(SessionState.SUSPENDED)
+        elif state == KazooState.CONNECTED:
+            self._news.put(SessionState.CONNECTED)
+
+    def _watch(self, watch: bool) -> Any:
+        return self._on_watch if watch else None
+
+    def _on_watch(self, event: WatchedEvent) -> None:
+        # The same object twice: a deletion, for the watch of the node and that of its children.
+        if event is self._last_event or event.type not in _WHAT:
+            return
+        self._last_event = event
+        self._news.put(Event(_WHAT[event.type], self._short(event.path)))
+
+    def _tell(self) -> None:
+        connected = False  # the first time is no news
+        while (news := self._news.get()) is not None:
+            if news is SessionState.CONNECTED and not connected:
+                connected = True
+                continue
+            listener = self._listener
+            if listener is not None:
+                listener(news)
+            if news is SessionState.EXPIRED:
+                return
