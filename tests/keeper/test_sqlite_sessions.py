@@ -1,0 +1,194 @@
+"""Sessions in a file: whom time ends, what earlier versions left, what a held lock does."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.keeper import sqlite as room
+from barnabas.keeper.keeper import Event, SessionExpired, SessionState, What
+from barnabas.keeper.sqlite import SqliteKeeper
+
+TIMEOUT_MS = 3_000
+
+_SCHEMA_1 = """
+CREATE TABLE node (
+    path TEXT PRIMARY KEY,
+    parent TEXT NOT NULL,
+    data BLOB NOT NULL,
+    version INTEGER NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX node_by_parent ON node (parent, path);
+INSERT INTO node VALUES ('/brokers', '', x'', 0);
+INSERT INTO node VALUES ('/brokers/topics', '/brokers', x'', 0);
+INSERT INTO node VALUES ('/brokers/topics/t', '/brokers/topics', x'7b7d', 4);
+PRAGMA user_version = 1;
+"""
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now_ms = 50_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return str(tmp_path / "keeper")
+
+
+class Opened:
+    def __init__(self, file: str, clock: Time, timeout_ms: int = TIMEOUT_MS) -> None:
+        self.news: list[Event | SessionState] = []
+        self.keeper = SqliteKeeper(file, timeout_ms, self.news.append, clock=clock)
+
+
+@pytest.fixture
+def one(file: str, clock: Time) -> Iterator[Opened]:
+    opened = Opened(file, clock)
+    yield opened
+    opened.keeper.close()
+
+
+@pytest.fixture
+def two(file: str, clock: Time) -> Iterator[Opened]:
+    opened = Opened(file, clock)
+    yield opened
+    opened.keeper.close()
+
+
+def test_a_file_of_the_first_version_opens_with_all_that_was_in_it(file: str) -> None:
+    before = sqlite3.connect(file)
+    before.executescript(_SCHEMA_1)
+    before.close()
+    for _ in range(2):
+        keeper = SqliteKeeper(file)
+        assert keeper.children("/") == ["brokers"]
+        assert keeper.children("/brokers/topics") == ["t"]
+        assert keeper.get("/brokers/topics/t")[:2] == (b"{}", 4)
+        keeper.close()
+    keeper = SqliteKeeper(file)
+    assert keeper.create("/brokers/topics/n", sequential=True) == "/brokers/topics/n0000000001"
+    keeper.close()
+
+
+def test_a_session_that_renews_lives_and_one_that_does_not_is_ended_by_another(
+    one: Opened, two: Opened, clock: Time
+) -> None:
+    one.keeper.create("/one", ephemeral=True)
+    two.keeper.create("/two", ephemeral=True)
+    two.keeper.exists("/one", watch=True)
+    for _ in range(10):
+        clock.now_ms += TIMEOUT_MS // 3
+        one.keeper.tick()
+        two.keeper.tick()
+    assert two.keeper.children("/") == ["one", "two"]
+    for _ in range(2):
+        clock.now_ms += TIMEOUT_MS // 2
+        two.keeper.tick()
+    assert two.news == [Event(What.DELETED, "/one")]
+    assert two.keeper.children("/") == ["two"]
+    with pytest.raises(SessionExpired):
+        one.keeper.create("/zombie")
+    assert one.news == [SessionState.EXPIRED]
+    one.keeper.tick()
+    assert one.news == [SessionState.EXPIRED]
+
+
+def test_a_write_of_anybody_ends_who_is_late(one: Opened, file: str, clock: Time) -> None:
+    """Whoever wants to be controller need not wait for somebody to look."""
+    one.keeper.create("/controller", ephemeral=True)
+    other = SqliteKeeper(file, clock=clock)
+    clock.now_ms += TIMEOUT_MS
+    other.create("/controller")
+    other.close()
+    one.keeper.tick()
+    assert one.news == [SessionState.EXPIRED]
+
+
+def test_late_is_not_expired_while_nobody_has_noticed(one: Opened, clock: Time) -> None:
+    one.keeper.create("/a", ephemeral=True)
+    clock.now_ms += 10 * TIMEOUT_MS
+    one.keeper.set("/a", b"still mine")
+    one.keeper.tick()
+    assert one.news == []
+
+
+def test_sessions_end_with_the_boot(
+    file: str, clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashed = Opened(file, clock, timeout_ms=1_000_000)
+    crashed.keeper.create("/a", ephemeral=True)
+    monkeypatch.setattr(room, "_boot_id", lambda: "another")
+    after = Opened(file, clock)
+    assert not after.keeper.exists("/a")
+    after.keeper.close()
+    crashed.keeper.close()
+
+
+def test_a_clock_that_began_anew_ends_sessions_too(file: str, clock: Time) -> None:
+    """Where the system has no id for a boot."""
+    crashed = Opened(file, clock)
+    crashed.keeper.create("/a", ephemeral=True)
+    clock.now_ms = 5
+    after = Opened(file, clock)
+    assert not after.keeper.exists("/a")
+    after.keeper.close()
+    crashed.keeper.close()
+
+
+def test_time_in_which_nobody_could_renew_ends_nobody(
+    one: Opened, two: Opened, file: str, clock: Time
+) -> None:
+    """As when a process is stopped within its transaction, and goes on much later."""
+    one.keeper.create("/a", ephemeral=True)
+    stopped = sqlite3.connect(file, isolation_level=None)
+    stopped.execute("BEGIN IMMEDIATE")
+    for opened in (one, two):  # a test need not wait for ten seconds
+        opened.keeper._session._file.execute("PRAGMA busy_timeout=1")  # type: ignore[union-attr]
+    clock.now_ms += TIMEOUT_MS // 2
+    one.keeper.tick()
+    two.keeper.tick()
+    assert one.news == two.news == [SessionState.SUSPENDED]
+    clock.now_ms += 5 * TIMEOUT_MS
+    stopped.execute("ROLLBACK")
+    stopped.close()
+    two.keeper.tick()
+    one.keeper.tick()
+    assert one.news == two.news == [SessionState.SUSPENDED, SessionState.CONNECTED]
+    assert two.keeper.exists("/a")
+
+
+def test_a_thread_renews_and_tells(file: str) -> None:
+    """The real clock: sessions older than their timeout."""
+    from queue import SimpleQueue
+
+    heard: SimpleQueue[Event | SessionState] = SimpleQueue()
+    timeout_ms = 1_200
+    one, two = SqliteKeeper(file, timeout_ms, heard.put), SqliteKeeper(file, timeout_ms)
+    two.create("/a", ephemeral=True)
+    started = room._monotonic_ms()
+    count = 0
+    while room._monotonic_ms() < started + timeout_ms * 3 // 2:
+        one.get("/a", watch=True)
+        count = two.set("/a", b"")
+        assert heard.get(timeout=10) == Event(What.CHANGED, "/a")
+    assert count > 2
+    one.exists("/a", watch=True)
+    two.close()
+    assert heard.get(timeout=10) == Event(What.DELETED, "/a")
+    one.close()
+    assert heard.empty()
+
+
+def test_a_timeout_too_short_to_renew_is_refused(file: str) -> None:
+    with pytest.raises(ValueError, match="100 at least"):
+        SqliteKeeper(file, 10)
