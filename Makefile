@@ -23,9 +23,9 @@ TYPED := $(shell find barnabas -name '*.pxd')
 # Real clients, other languages, kills, fuzzing, and all that starts many processes or floods a broker
 # take minutes: they run in `test`, not in `check`. So do random histories in full: `check` has a share.
 SLOW := tests/clients tests/client_suite tests/peers tests/kill tests/fuzz \
-	$(addprefix tests/cli/test_,groups.py log.py logs_told.py topics.py up.py usage.py) \
+	$(addprefix tests/cli/test_,groups.py log.py logs_told.py pipeline.py topics.py up.py usage.py) \
 	$(addprefix tests/broker/test_,hostile.py hostile_groups.py log_life.py) \
-	$(addprefix tests/pipeline/test_,stream_reader.py writing.py) tests/client/test_driver.py
+	$(addprefix tests/pipeline/test_,mirror.py stream_reader.py writing.py) tests/client/test_driver.py
 SLOW_HERE = $(wildcard $(SLOW))
 PYTEST = $(PY) -m pytest -q
 
@@ -66,7 +66,7 @@ lint: $(COMPILED)
 	$(VENV)/bin/lint-imports
 
 fast: $(COMPILED)
-	$(PYTEST) -n auto $(SLOW:%=--ignore=%) --ignore=tests/spark
+	$(PYTEST) -n auto $(SLOW:%=--ignore=%) --ignore=tests/spark --ignore=tests/zookeeper
 
 slow: $(COMPILED)
 	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
@@ -74,6 +74,8 @@ slow: $(COMPILED)
 
 spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two brokers
 	$(PYTEST) tests/spark
+# ZooKeeper's server comes with Spark's wheel.
+	$(PYTEST) tests/zookeeper
 
 test: check slow spark ## everything; what this machine cannot run is listed at the end
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "consume": "Read records from a topic.",
     "group": "List, describe, watch and explain consumer groups; move their offsets.",
     "log": "Look into the files of a log: dump, verify, repair.",
+    "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",
 }
 

@@ -57,3 +57,15 @@ def _short(problem: Exception) -> PipelineError:
     # PySpark reads this when it reports the error, and ends the process right after.
     os.environ["SPARK_HIDE_TRACEBACK"] = "1"
     return problem if isinstance(problem, PipelineError) else PipelineError(str(problem))
+
+
+def shown(problem: Exception) -> str | None:
+    """The one line that matters of an error that came through Spark; None if it did not."""
+    if not type(problem).__module__.startswith(("pyspark.", "py4j.")):
+        return None
+    text = str(problem)
+    for mark in ("PipelineError: ", "OptionError: ", "DataLoss: ", "[USER_RAISED_EXCEPTION] "):
+        found = text.rfind(mark)
+        if found >= 0:
+            return text[found + len(mark) :].splitlines()[0].split(" SQLSTATE:")[0]
+    return text.strip().splitlines()[0][:500] if text.strip() else type(problem).__name__

@@ -8,6 +8,7 @@ Not here: how rows become records (wire/column_writer.py, writing.py).
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from barnabas.client.blocking.net import run
@@ -15,7 +16,14 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, partition_error
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_PRODUCER_ID, NO_TOPIC_ID, TopicPartition
-from barnabas.wire.batch import HEADER_SIZE, BatchHeader, write_header
+from barnabas.wire.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    NO_SEQUENCE,
+    BatchHeader,
+    read_header,
+    write_header,
+)
 from barnabas.wire.compression import Codec, compress
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.produce import (
@@ -37,6 +45,12 @@ class Packed(NamedTuple):
     at: TopicPartition
     data: bytearray
     rows: int
+    origin: int = -1  # of a copy: the offset of its first record where it comes from
+    span: int = 0  # of a copy: how many offsets it took up there
+
+
+def _unnoted(batch: Packed, base_offset: int) -> None:
+    """Nobody asked where batches came to lie."""
 
 
 class _Round:
@@ -60,6 +74,7 @@ class BatchSender:
         self.epoch = -1
         self.written: dict[TopicPartition, tuple[int, int]] = {}
         self.records = 0
+        self.on_written: Callable[[Packed, int], None] = _unnoted
 
     def identify(self) -> None:
         """Become a producer whose repetitions the broker can see; only acks=all promises more."""
@@ -87,10 +102,7 @@ class BatchSender:
                 packed = compress(self._codec, view[HEADER_SIZE:])
             data = bytearray(HEADER_SIZE)
             data += packed
-        sequence = -1
-        if self.producer_id != NO_PRODUCER_ID:
-            sequence = self._sequences.get(at, 0)
-            self._sequences[at] = (sequence + count) % _SEQUENCES
+        sequence = self._next_sequence(at, count)
         write_header(
             data,
             BatchHeader(
@@ -110,6 +122,30 @@ class BatchSender:
             ),
         )
         return Packed(at, data, count)
+
+    def adopt(self, at: TopicPartition, batch: bytearray, origin: int, span: int) -> Packed:
+        """Make a whole batch of another producer one of ours; its records stay as they are."""
+        header = read_header(batch)
+        count = header.record_count
+        write_header(
+            batch,
+            header._replace(
+                base_offset=0,
+                leader_epoch=-1,
+                attributes=header.attributes & CODEC_MASK,
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                base_sequence=self._next_sequence(at, count),
+            ),
+        )
+        return Packed(at, batch, count, origin, span)
+
+    def _next_sequence(self, at: TopicPartition, count: int) -> int:
+        if self.producer_id == NO_PRODUCER_ID:
+            return NO_SEQUENCE
+        sequence = self._sequences.get(at, 0)
+        self._sequences[at] = (sequence + count) % _SEQUENCES
+        return sequence
 
     def send(self, batches: list[Packed]) -> None:
         """One batch per partition at most. Waits for an earlier round if enough are under way."""
@@ -153,7 +189,9 @@ class BatchSender:
             version_max = _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
             connection = await self._cluster.broker(leader)
             if self._acks == 0:
-                connection.tell(request, timeout_ms=self._cluster.timeout_ms, version_max=version_max)
+                connection.tell(
+                    request, timeout_ms=self._cluster.timeout_ms, version_max=version_max
+                )
                 continue
             answer = connection.send(
                 request,
@@ -212,6 +250,7 @@ class BatchSender:
         if part.base_offset >= 0:
             first, _ = self.written.get(batch.at, (part.base_offset, 0))
             self.written[batch.at] = first, part.base_offset + batch.rows - 1
+            self.on_written(batch, part.base_offset)
         return None
 
     def _again(self, problem: KafkaError) -> None:

@@ -22,6 +22,7 @@ from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.cluster import INITIAL, Brokers
 from barnabas.pipeline.errors import PipelineError, one_line, one_line_each
+from barnabas.pipeline.fetching import lost
 from barnabas.pipeline.offsets import (
     OffsetRange,
     Offsets,
@@ -32,7 +33,7 @@ from barnabas.pipeline.offsets import (
 )
 from barnabas.pipeline.options import SourceOptions, source_options
 from barnabas.pipeline.pushdown import Narrow, narrow
-from barnabas.pipeline.reading import Task, lost, read_task
+from barnabas.pipeline.reading import Task, read_task
 from barnabas.pipeline.typed import TypedOptions, typed, typed_options
 
 if TYPE_CHECKING:

@@ -1,0 +1,93 @@
+"""Copies a range of one partition to another cluster, batch by batch, without taking them apart.
+
+In: a range and two clusters. Out: what was copied, and where each batch came to lie.
+Always: records keep order, partition, key, value, headers and time; batches of control and of
+aborted transactions stay behind; a batch whose checksum is wrong is not passed on.
+Taken apart are only batches that no broker takes as they are: with gaps (compacted), begun in the
+middle, or stamped by their broker, whose records have the batch's time.
+"""
+
+from dataclasses import dataclass
+
+from barnabas.model.ids import TopicPartition
+from barnabas.pipeline.cluster import look_for, opened
+from barnabas.pipeline.fetching import Fetching
+from barnabas.pipeline.offsets import OffsetRange
+from barnabas.pipeline.sending import BatchSender, Packed
+from barnabas.pipeline.translation import Copied, Run
+from barnabas.wire.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader, check_crc
+from barnabas.wire.compression import Codec
+from barnabas.wire.records import Record, decode_batch, encode_batch
+
+BYTES_MAX = 256 * 1024 * 1024  # of one task: a restart repeats no more than this per partition
+
+Client = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class CopyTask:
+    """What one task copies."""
+
+    range: OffsetRange
+    source: Client
+    target: Client
+    bytes_max: int = BYTES_MAX
+
+
+def copy_range(task: CopyTask) -> Copied:
+    """All of the range, or as much as a task may."""
+    source, target = opened(dict(task.source)), opened(dict(task.target))
+    at = task.range.at
+    look_for(source, [at])
+    look_for(target, [at])
+    fetching = Fetching(source, task.range, committed_only=True, fail_on_data_loss=False)
+    sender = BatchSender(target)
+    placed: dict[int, Run] = {}
+
+    def note(batch: Packed, base_offset: int) -> None:
+        placed[batch.origin] = Run(batch.origin, batch.span, base_offset, batch.rows)
+
+    sender.on_written = note
+    sender.identify()
+    size, position = 0, task.range.start
+    for header, batch in fetching.batches():
+        check_crc(batch, header)
+        packed = _packed(sender, at, header, batch, max(position, fetching.position))
+        if packed is not None:
+            sender.send([packed])
+        size += header.size
+        position = header.last_offset + 1
+        if size >= task.bytes_max:
+            break
+    else:
+        position = max(position, fetching.position)
+    sender.flush()
+    return Copied(at, position, _joined(placed), sender.records, size)
+
+
+def _packed(
+    sender: BatchSender, at: TopicPartition, header: BatchHeader, batch: memoryview, since: int
+) -> Packed | None:
+    whole = header.base_offset >= since and header.record_count == header.last_offset_delta + 1
+    if whole and not header.attributes & LOG_APPEND_TIME:
+        return sender.adopt(at, bytearray(batch), header.base_offset, header.record_count)
+    records = [r for r in decode_batch(batch, header=header, crc=False) if r.offset >= since]
+    if not records:
+        return None
+    first = records[0].offset
+    again = encode_batch(
+        [Record(n, r.timestamp, r.key, r.value, r.headers) for n, r in enumerate(records)],
+        codec=tuple(Codec)[header.attributes & CODEC_MASK],
+    )
+    return sender.adopt(at, again, first, records[-1].offset + 1 - first)
+
+
+def _joined(placed: dict[int, Run]) -> list[Run]:
+    found: list[Run] = []
+    for _, run in sorted(placed.items()):
+        joined = found[-1].joined(run) if found else None
+        if joined is not None:
+            found[-1] = joined
+        else:
+            found.append(run)
+    return found

@@ -1,0 +1,355 @@
+"""What a pipeline is: its name, kind, source, sink, what to do with errors, and where it runs.
+
+In: a document as YAML gives it. Out: a Spec, or SpecError with one line per mistake.
+Always: every mistake is found in one go; each names the key, the value and the remedy.
+Not here: what the kinds do (mirror.py, lake.py, stream.py).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from barnabas.config.option import nearest
+from barnabas.model.errors import InvalidRequest
+from barnabas.model.ids import check_topic_name
+from barnabas.pipeline.errors import PipelineError
+
+KINDS = ("stream", "lake", "mirror")
+FORMATS = ("json", "avro", "protobuf", "bytes")
+AVAILABLE_NOW = "available_now"
+_SINKS = {"stream": ("barnabas", "parquet", "console"), "lake": ("parquet",), "mirror": ()}
+_STARTING = ("earliest", "latest")
+_MODES = ("append", "update", "complete")
+_DELIVERY = {
+    "stream": ("at_least_once",),
+    "lake": ("exactly_once",),
+    "mirror": ("at_least_once",),
+}
+_INTERVAL = re.compile(r"(\d{1,9})\s*(ms|s|m|h)")
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_RETRIES_MAX = 1000
+_SIZE_MAX = 1024 * 1024
+_SHOWN_MAX = 60
+
+
+class SpecError(PipelineError):
+    """One line per mistake."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is read."""
+
+    servers: str
+    topics: tuple[str, ...]
+    pattern: str | None
+    group: str
+    starting: str
+    format: str
+    schema: str | None
+    message: str | None
+    registry: str | None
+    subject: str | None
+    options: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where it goes."""
+
+    format: str
+    servers: str
+    topic: str | None
+    path: str | None
+    partition_by: tuple[str, ...]
+    mode: str
+    options: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Where rows go that cannot be read. No topic: they end the pipeline."""
+
+    retries: int = 0
+    retry_topic: str | None = None
+    dlq: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where and how often. `interval_ms` None: once, all there is."""
+
+    master: str = "local[*]"
+    interval_ms: int | None = None
+    checkpoint: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A pipeline."""
+
+    name: str
+    kind: str
+    source: Source
+    sink: Sink
+    transform: str | None
+    delivery: str
+    errors: Errors
+    run: Run
+
+
+def load(path: Path) -> Spec:
+    """The spec in a file of YAML, which may also be JSON."""
+    try:
+        import yaml
+    except ImportError:
+        raise PipelineError("PyYAML is not installed: pip install 'barnabas[spark]'") from None
+    if path.stat().st_size > _SIZE_MAX:
+        raise PipelineError(f"{path} is larger than {_SIZE_MAX} bytes: no spec is")
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as problem:
+        said = " ".join(str(problem).split())[:200]
+        raise PipelineError(f"{path} is no YAML: {said}") from None
+    return parse(document)
+
+
+def parse(document: object) -> Spec:
+    """The spec, or SpecError with all that is wrong."""
+    top = _Section("", document, [])
+    spec = _spec(top)
+    if top.mistakes:
+        raise SpecError("\n".join(top.mistakes))
+    return spec
+
+
+def _spec(top: "_Section") -> Spec:
+    name = top.text("name", needed="a name for the pipeline and its group")
+    if name and not _NAME.fullmatch(name):
+        top.wrong("name", name, "use letters, digits, dots, dashes and underscores, at most 200")
+    kind = top.choice("kind", KINDS, "stream")
+    source = _source(top.section("source"), name, kind)
+    sink = _sink(top.section("sink"), kind, source)
+    transform = top.text("transform")
+    if transform and not _FUNCTION.fullmatch(transform):
+        top.wrong("transform", transform, 'name a function as "module:function"')
+    if transform and kind != "stream":
+        top.wrong("transform", transform, f"only kind stream has one, and this is {kind}: leave it")
+    delivery = top.choice("delivery", _DELIVERY[kind], _DELIVERY[kind][0])
+    errors = _errors(top.section("errors"), kind, source)
+    run = _run(top.section("run"), kind)
+    top.done()
+    return Spec(name, kind, source, sink, transform or None, delivery, errors, run)
+
+
+def _source(part: "_Section", name: str, kind: str) -> Source:
+    servers = part.text("servers", needed="HOST:PORT of a broker")
+    topics = part.names("topics")
+    pattern = part.text("pattern")
+    if bool(topics) == bool(pattern):
+        part.wrong("topics", list(topics), "name topics, or a pattern, and not both")
+    for topic in topics:
+        try:
+            check_topic_name(topic)
+        except InvalidRequest as problem:
+            part.wrong("topics", topic, problem.detail)
+    if pattern:
+        try:
+            re.compile(pattern)
+        except re.error as problem:
+            part.wrong("pattern", pattern, f"no regular expression: {problem}")
+    format_ = part.choice("format", FORMATS, "bytes")
+    schema, message = part.text("schema"), part.text("message")
+    registry, subject = part.text("registry"), part.text("subject")
+    if format_ != "bytes" and kind == "mirror":
+        part.wrong("format", format_, "a mirror copies bytes: leave it out")
+    elif format_ == "bytes":
+        for key, value in (("schema", schema), ("message", message), ("registry", registry)):
+            if value:
+                part.wrong(key, value, "bytes have none: set format to json, avro or protobuf")
+    elif not schema and not (registry and format_ == "avro"):
+        part.wrong("schema", None, f"format {format_} needs one, or the file it is in")
+    if format_ == "protobuf" and not message:
+        part.wrong("message", None, "format protobuf needs the message's name, e.g. shop.Order")
+    found = Source(
+        servers=servers,
+        topics=topics,
+        pattern=pattern or None,
+        group=part.text("group") or name,
+        starting=part.choice("starting", _STARTING, "earliest"),
+        format=format_,
+        schema=schema or None,
+        message=message or None,
+        registry=registry or None,
+        subject=subject or None,
+        options=part.pairs("options"),
+    )
+    part.done()
+    return found
+
+
+def _sink(part: "_Section", kind: str, source: Source) -> Sink:
+    formats = _SINKS[kind]
+    format_ = part.choice("format", formats, formats[0]) if formats else "barnabas"
+    servers, topic, path = part.text("servers"), part.text("topic"), part.text("path")
+    if kind == "mirror":
+        if not servers:
+            part.wrong("servers", None, "HOST:PORT of a broker of the other cluster")
+        elif servers == source.servers:
+            part.wrong("servers", servers, "that is the source: name another cluster")
+    if format_ == "parquet" and not path:
+        part.wrong("path", None, "a directory for the files")
+    columns = part.names("partition_by")
+    found = Sink(
+        format=format_,
+        servers=servers or source.servers,
+        topic=topic or None,
+        path=path or None,
+        partition_by=columns or (("date",) if kind == "lake" else ()),
+        mode=part.choice("mode", _MODES, "append"),
+        options=part.pairs("options"),
+    )
+    part.done()
+    return found
+
+
+def _errors(part: "_Section", kind: str, source: Source) -> Errors:
+    found = Errors(
+        retries=part.number("retries", _RETRIES_MAX),
+        retry_topic=part.text("retry_topic") or None,
+        dlq=part.text("dlq") or None,
+    )
+    if part.given and kind == "mirror":
+        part.wrong("", None, "a mirror takes no record apart, so none is bad: leave it out")
+    elif part.given and not found.dlq:
+        part.wrong("dlq", None, "name the topic for rows that stay bad")
+    elif part.given and source.format == "bytes":
+        part.wrong("dlq", found.dlq, "bytes are never bad: set source.format, or leave it out")
+    if found.retries and not found.retry_topic:
+        part.wrong("retry_topic", None, f"{found.retries} retries need a topic to wait in")
+    if found.retry_topic and not found.retries:
+        part.wrong("retries", found.retries, "say how often, from 1 on")
+    part.done()
+    return found
+
+
+def _run(part: "_Section", kind: str) -> Run:
+    trigger = part.text("trigger") or AVAILABLE_NOW
+    interval = None
+    if trigger != AVAILABLE_NOW:
+        matched = _INTERVAL.fullmatch(trigger)
+        if matched is None:
+            part.wrong("trigger", trigger, f"use {AVAILABLE_NOW}, or a time such as 10s")
+        else:
+            interval = int(matched[1]) * _UNITS_MS[matched[2]]
+    checkpoint = part.text("checkpoint")
+    if kind == "mirror" and checkpoint:
+        part.wrong("checkpoint", checkpoint, "a mirror keeps its progress in the target: leave it")
+    if kind != "mirror" and not checkpoint:
+        part.wrong("checkpoint", None, "a directory in which Spark keeps the progress")
+    found = Run(
+        part.text("master") or "local[*]", interval, checkpoint or None, part.pairs("options")
+    )
+    part.done()
+    return found
+
+
+class _Section:
+    """A mapping of the document, whose keys are asked for; the rest are mistakes."""
+
+    def __init__(self, name: str, document: object, mistakes: list[str]) -> None:
+        self._name = name
+        self.mistakes = mistakes
+        self._known: dict[str, None] = {}
+        self._values: Mapping[Any, Any] = {}
+        self.given = document is not None
+        if isinstance(document, dict):
+            self._values = document
+        elif self.given or not name:
+            shown = _shown(document)
+            mistakes.append(f"{name or 'the spec'}: expected keys and values, got {shown}")
+
+    def wrong(self, key: str, value: object, remedy: str) -> None:
+        named = ".".join(part for part in (self._name, key) if part)
+        got = "" if value is None or value == [] else f" {_shown(value)}"
+        self.mistakes.append(f"{named}:{got or ' missing'}: {remedy}")
+
+    def _take(self, key: str) -> Any:
+        self._known[key] = None
+        return self._values.get(key)
+
+    def section(self, key: str) -> "_Section":
+        return _Section(key, self._take(key), self.mistakes)
+
+    def text(self, key: str, *, needed: str = "") -> str:
+        value = self._take(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = str(value)
+        if value is None or value == "":
+            if needed:
+                self.wrong(key, None, needed)
+            return ""
+        if not isinstance(value, str):
+            self.wrong(key, value, "expected text")
+            return ""
+        return value.strip()
+
+    def choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
+        value = self.text(key)
+        if value and value not in choices:
+            hint = nearest(value, dict.fromkeys(choices))
+            self.wrong(key, value, f"use {' or '.join(choices)}{hint}")
+        return value if value in choices else default
+
+    def number(self, key: str, most: int) -> int:
+        value = self._take(key)
+        if value is None:
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            self.wrong(key, value, f"use a number from 0 to {most}")
+            return 0
+        return value
+
+    def names(self, key: str) -> tuple[str, ...]:
+        value = self._take(key)
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",")]
+        if not isinstance(value, list) or not all(isinstance(n, str) and n for n in value):
+            self.wrong(key, value, "expected a list of names")
+            return ()
+        return tuple(value)
+
+    def pairs(self, key: str) -> dict[str, str]:
+        value = self._take(key)
+        if value is None:
+            return {}
+        plain = isinstance(value, dict) and all(
+            isinstance(name, str) and isinstance(each, str | int | float | bool)
+            for name, each in value.items()
+        )
+        if not plain:
+            self.wrong(key, value, "expected options with their values")
+            return {}
+        return {
+            name: str(each).lower() if isinstance(each, bool) else str(each)
+            for name, each in value.items()
+        }
+
+    def done(self) -> None:
+        for key in self._values:
+            if key not in self._known:
+                hint = nearest(str(key), self._known) or f"; there are {', '.join(self._known)}"
+                value = self._values[key]
+                self.wrong(str(key)[:_SHOWN_MAX], value, f"no such key{hint}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."

@@ -1,0 +1,214 @@
+"""Two clusters and a mirror between them; no Spark."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from barnabas.client.blocking.admin import Admin
+from barnabas.client.groups.report import Committed
+from barnabas.model.ids import TopicPartition as At
+from barnabas.pipeline import cluster as clusters
+from barnabas.pipeline.copying import CopyTask, copy_range
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.mirror import Mirroring, Round, mirror
+from barnabas.pipeline.translation import Copied
+from tests.process import BrokerProcess, running_broker
+
+Rows = list[tuple[object, ...]]
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with running_broker(tmp_path_factory.mktemp("other")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _forget_clusters() -> Iterator[None]:
+    yield
+    for cluster in clusters._opened.values():
+        cluster.close()
+    clusters._opened.clear()
+
+
+def client(broker: BrokerProcess) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+def produce(broker: BrokerProcess, topic: str, numbers: Iterable[int], codec: str = "none") -> None:
+    producer = Producer({**client(broker), "compression.type": codec, "linger.ms": 2})
+    for n in numbers:
+        producer.produce(
+            topic,
+            b"value %d" % n,
+            key=b"key %d" % n,
+            partition=n % 2,
+            headers=[("n", b"%d" % n)],
+            timestamp=1_700_000_000_000 + n,
+        )
+    assert producer.flush(30) == 0
+
+
+def rows(broker: BrokerProcess, topic: str, start: int = 0) -> Rows:
+    """All of both partitions from an offset on."""
+    consumer = Consumer({**client(broker), "group.id": "reader", "enable.partition.eof": True})
+    found: Rows = []
+    try:
+        consumer.assign([TopicPartition(topic, n, start) for n in range(2)])
+        ended = 0
+        while ended < 2:
+            message = consumer.poll(20)
+            assert message is not None
+            if message.error():
+                ended += 1
+                continue
+            found.append(
+                (message.partition(), message.offset(), message.timestamp(), message.key(),
+                 message.value(), message.headers())
+            )  # fmt: skip
+    finally:
+        consumer.close()
+    return sorted(found)
+
+
+def copied(broker: BrokerProcess, other: BrokerProcess, topic: str) -> Round:
+    return mirror(client(broker), client(other), name=f"mirror-{topic}", topics=[topic])
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_records_options_and_partitions_are_as_in_the_source(
+    broker: BrokerProcess, other: BrokerProcess, topic: str, codec: str
+) -> None:
+    with Admin(client(broker)) as admin:
+        admin.create_topic(topic, partitions=2, configs={"retention.ms": "86400000000"})
+    produce(broker, topic, range(500), codec)
+    done = copied(broker, other, topic)
+    assert (done.records, done.created, done.behind) == (500, [topic], 0)
+    assert rows(other, topic) == rows(broker, topic)
+    with Admin(client(other)) as admin:
+        set_ = {o.name: o.value for o in admin.topic_options(topic) if o.source == 1}
+    assert set_ == {"retention.ms": "86400000000"}
+
+
+def test_a_mirror_goes_on_where_it_stopped_and_finds_new_partitions(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    with Admin(client(broker)) as admin:
+        admin.create_topic(topic, partitions=1)
+        produce(broker, topic, range(0, 100, 2))
+        assert copied(broker, other, topic).records == 50
+        admin.create_partitions(topic, 2)
+    produce(broker, topic, range(100, 200))
+    assert copied(broker, other, topic).records == 100
+    assert copied(broker, other, topic).records == 0
+    assert rows(other, topic) == rows(broker, topic)
+
+
+def test_a_round_that_was_not_noted_is_copied_again_and_nothing_is_lost(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    with Admin(client(broker)) as admin:
+        admin.create_topic(topic, partitions=2)
+        produce(broker, topic, range(100))
+        copied(broker, other, topic)
+        produce(broker, topic, range(100, 200))
+
+        def die(tasks: Sequence[CopyTask]) -> Iterable[Copied]:
+            for task in tasks:
+                copy_range(task)
+            raise KeyboardInterrupt
+
+        one = Mirroring(client(broker), client(other), name=f"mirror-{topic}", topics=[topic])
+        with pytest.raises(KeyboardInterrupt):
+            one.round(die)
+        admin.alter_group_offsets(f"readers-{topic}", {At(topic, 0): Committed(75)})
+        assert copied(broker, other, topic).records == 100
+    values = {row[4] for row in rows(other, topic)}
+    assert values == {b"value %d" % n for n in range(200)}
+    with Admin(client(other)) as admin:
+        moved = admin.group_offsets(f"readers-{topic}")[At(topic, 0)].offset
+    after = {row[4] for row in rows(other, topic, moved) if row[0] == 0}
+    assert {b"value %d" % (2 * n) for n in range(75, 100)} <= after
+
+
+def test_groups_go_on_in_the_target_where_they_stopped(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    group = f"readers-{topic}"
+    with Admin(client(broker)) as admin, Admin(client(other)) as target:
+        admin.create_topic(topic, partitions=2)
+        produce(broker, topic, range(100))
+        admin.delete_records({At(topic, 0): 20})
+        admin.alter_group_offsets(
+            group, {At(topic, 0): Committed(33, "x"), At(topic, 1): Committed(7)}
+        )
+        copied(broker, other, topic)
+        # The first 20 are not there to be copied, though their batch still is.
+        moved = target.group_offsets(group)
+        assert moved == {At(topic, 0): Committed(13, "x"), At(topic, 1): Committed(7)}
+        source = [row for row in rows(broker, topic, 20) if row[0] == 0]
+        assert [r[2:] for r in rows(other, topic) if r[0] == 0] == [r[2:] for r in source]
+        # Back it goes only in the source.
+        admin.alter_group_offsets(group, {At(topic, 0): Committed(25)})
+        copied(broker, other, topic)
+        assert target.group_offsets(group)[At(topic, 0)].offset == 13
+        # The mirror itself is a group of the source: all is read.
+        lag = admin.group_offsets(f"mirror-{topic}")
+        assert {at.partition: each.offset for at, each in lag.items()} == {0: 50, 1: 50}
+
+
+def test_small_shares_are_copied_round_by_round(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    with Admin(client(broker)) as admin:
+        admin.create_topic(topic, partitions=2)
+    for n in range(0, 100, 10):
+        produce(broker, topic, range(n, n + 10))
+    one = Mirroring(client(broker), client(other), name=topic, topics=[topic], bytes_max=1)
+    first = one.round()
+    assert 0 < first.records < 100
+    assert first.behind > 0
+    while one.round().behind:
+        pass
+    assert rows(other, topic) == rows(broker, topic)
+
+
+def test_times_that_the_broker_gave_are_kept(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    with Admin(client(broker)) as admin:
+        options = {"message.timestamp.type": "LogAppendTime"}
+        admin.create_topic(topic, partitions=2, configs=options)
+    produce(broker, topic, range(10), "gzip")
+    copied(broker, other, topic)
+    assert [r[2][1] for r in rows(other, topic)] == [r[2][1] for r in rows(broker, topic)]  # type: ignore[index]
+
+
+def test_a_topic_does_not_go_back_to_where_it_came_from(
+    broker: BrokerProcess, other: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    with Admin(client(broker)) as admin:
+        admin.create_topic(topic, partitions=2)
+    produce(broker, topic, range(10))
+    copied(broker, other, topic)
+    with pytest.raises(PipelineError, match="came to the source from the target"):
+        copied(other, broker, topic)
+    with running_broker(tmp_path / "third") as third:
+        copied(other, third, topic)
+        with pytest.raises(PipelineError, match="came to the source from the target"):
+            copied(third, broker, topic)
+        assert rows(third, topic) == rows(broker, topic)
+
+
+def test_a_cluster_is_no_mirror_of_itself(broker: BrokerProcess, topic: str) -> None:
+    with pytest.raises(PipelineError, match="one cluster"):
+        copied(broker, broker, topic)
+
+
+def test_a_topic_that_is_not_there_is_one_line(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    with pytest.raises(PipelineError, match="does not exist in the source"):
+        copied(broker, other, topic)

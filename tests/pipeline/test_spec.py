@@ -1,0 +1,112 @@
+"""Every mistake in a spec is one line that names the key, the value and the remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.spec import Spec, SpecError, load, parse
+
+
+def document(**changed: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "name": "orders-lake",
+        "kind": "lake",
+        "source": {
+            "servers": "h:9092",
+            "topics": ["orders"],
+            "format": "json",
+            "schema": "id long",
+        },
+        "sink": {"path": "/lake"},
+        "run": {"checkpoint": "/checkpoint"},
+    }
+    for key, value in changed.items():
+        section, _, name = key.partition("__")
+        if name:
+            given.setdefault(section, {})[name] = value
+        else:
+            given[section] = value
+    return given
+
+
+def mistakes(given: object) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        parse(given)
+    return str(caught.value).splitlines()
+
+
+def test_what_is_left_out_has_a_sensible_value() -> None:
+    spec = parse(document())
+    assert spec.source.group == "orders-lake"
+    assert spec.source.starting == "earliest"
+    assert spec.sink.partition_by == ("date",)
+    assert spec.delivery == "exactly_once"
+    assert (spec.run.master, spec.run.interval_ms) == ("local[*]", None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"nam": "x"}, "nam: 'x': no such key; did you mean name?"),
+        ({"kind": "laek"}, "kind: 'laek': use stream or lake or mirror; did you mean lake?"),
+        ({"name": "a b"}, "name: 'a b': use letters"),
+        ({"source__topcis": ["a"]}, "source.topcis: ['a']: no such key; did you mean topics?"),
+        ({"source__topics": None}, "source.topics: missing: name topics, or a pattern"),
+        ({"source__pattern": "o"}, "source.topics: ['orders']: name topics, or a pattern"),
+        ({"source__topics": ["a/b"]}, "source.topics: 'a/b'"),
+        ({"source__servers": None}, "source.servers: missing: HOST:PORT"),
+        ({"source__schema": None}, "source.schema: missing: format json needs one"),
+        ({"source__starting": "now"}, "source.starting: 'now': use earliest or latest"),
+        ({"source": 5}, "source: expected keys and values, got 5"),
+        ({"sink__path": None}, "sink.path: missing: a directory"),
+        ({"sink__format": "delta"}, "sink.format: 'delta': use parquet"),
+        ({"transform": "m:f"}, "transform: 'm:f': only kind stream has one"),
+        ({"delivery": "at_least_once"}, "delivery: 'at_least_once': use exactly_once"),
+        ({"errors": {"retries": 2}}, "errors.dlq: missing"),
+        ({"errors": {"retries": -1, "dlq": "d"}}, "errors.retries: -1: use a number"),
+        ({"errors": {"retries": 2, "dlq": "d"}}, "errors.retry_topic: missing: 2 retries"),
+        ({"run__trigger": "often"}, "run.trigger: 'often': use available_now, or a time"),
+        ({"run__checkpoint": None}, "run.checkpoint: missing: a directory"),
+        ({"run__options": [1]}, "run.options: [1]: expected options"),
+    ],
+)
+def test_a_mistake_is_one_line(changed: dict[str, Any], line: str) -> None:
+    found = mistakes(document(**changed))
+    assert any(each.startswith(line) for each in found), found
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    assert len(mistakes({"kind": "mirror", "source": {}, "sink": {}, "run": {"x": 1}})) == 5
+
+
+@pytest.mark.parametrize("given", [None, [], "text", 5])
+def test_what_is_no_mapping_is_one_line(given: object) -> None:
+    assert mistakes(given)[0].startswith("the spec: expected keys and values")
+
+
+def test_a_mirror_needs_another_cluster_and_no_checkpoint() -> None:
+    source = {"servers": "a:1", "pattern": "^o"}
+    given = {"name": "m", "kind": "mirror", "source": source, "sink": {"servers": "a:1"}}
+    assert mistakes(given) == ["sink.servers: 'a:1': that is the source: name another cluster"]
+    given["sink"] = {"servers": "b:1"}
+    assert isinstance(parse(given), Spec)
+    given["run"] = {"checkpoint": "c"}
+    assert mistakes(given)[0].startswith("run.checkpoint: 'c': a mirror keeps its progress")
+
+
+def test_times_have_units() -> None:
+    spec = parse(document(run__trigger="10s"))
+    assert spec.run.interval_ms == 10_000
+
+
+def test_a_file_is_read_safely(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    path = tmp_path / "spec.yml"
+    path.write_text(yaml.safe_dump(document()))
+    assert load(path) == parse(document())
+    for text in ("a: [", "a: !!python/object/apply:os.getcwd []", "\0"):
+        path.write_text(text)
+        with pytest.raises(PipelineError, match="is no YAML"):
+            load(path)
