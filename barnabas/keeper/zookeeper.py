@@ -61,9 +61,23 @@ _log.addHandler(logging.NullHandler())
 
 
 class _OneSession(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo would connect again with another session, and send what waits under that."""
+    """kazoo would connect again with another session, and send what waits under that.
+
+    Nor may it wait for a server's greeting, or the rest of an answer, for as long as the session
+    lasts: a server that is just starting takes connections that it forgets.
+    """
 
     over = False
+
+    def __init__(self, answer_s_max: float) -> None:
+        super().__init__()
+        self._answer_s_max = answer_s_max
+
+    def select(self, *arguments: Any, **named: Any) -> Any:
+        if len(arguments) == 4 and len(arguments[0]) == 1 and arguments[3] is not None:
+            waits_s = min(arguments[3], self._answer_s_max)  # reading, not idle with its wake-up
+            arguments = (*arguments[:3], waits_s)
+        return super().select(*arguments, **named)
 
     def create_connection(self, *arguments: Any, **named: Any) -> Any:
         if self.over:
@@ -89,7 +103,7 @@ class ZookeeperKeeper:
         self._closing = False
         self._last_event: WatchedEvent | None = None
         self._answer_s_max = max(2 * session_timeout_ms, 10_000) / 1000
-        self._handler = _OneSession()
+        self._handler = _OneSession(session_timeout_ms / 1000 / 3)
         self._client = KazooClient(
             hosts,
             timeout=session_timeout_ms / 1000,

@@ -1,0 +1,53 @@
+"""The keeper on a real ZooKeeper, opened and expired as tests/keeper/rooms.py has it."""
+
+import itertools
+import time
+from collections.abc import Callable
+
+from barnabas.keeper.keeper import Event, SessionState, What
+from barnabas.keeper.zookeeper import ZookeeperKeeper
+from tests.keeper.rooms import Opened
+from tests.peers.zookeeper import Zookeeper
+
+TIMEOUT_MS = 10_000
+_WAIT_S = 30
+_roots = itertools.count()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.001)
+
+
+class ZookeeperRoom:
+    """With a root of its own."""
+
+    def __init__(self, server: Zookeeper) -> None:
+        self.server = server
+        self.address = f"{server.address}/room-{next(_roots)}/root"
+        self._opened: list[ZookeeperKeeper] = []
+
+    def open(self, timeout_ms: int = TIMEOUT_MS) -> Opened:
+        news: list[Event | SessionState] = []
+        keeper = ZookeeperKeeper(self.address, timeout_ms, news.append)
+        self._opened.append(keeper)
+        return Opened(keeper, news)
+
+    def expire(self, opened: Opened) -> None:
+        assert isinstance(opened.keeper, ZookeeperKeeper)
+        self.server.end_session(*opened.keeper._client.client_id)
+        until(lambda: SessionState.EXPIRED in opened.news)
+
+    def settle(self, opened: Opened) -> None:
+        """A session hears in order: all before the change of the root that it makes itself."""
+        mark = Event(What.CHANGED, "/")
+        opened.keeper.get("/", watch=True)
+        opened.keeper.set("/", b"")
+        until(lambda: mark in opened.news)
+        opened.news.remove(mark)
+
+    def close(self) -> None:
+        for keeper in self._opened:
+            keeper.close()

@@ -1,0 +1,124 @@
+"""What only a real ensemble does: it stops, dies and comes back while it is asked."""
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.keeper.keeper import (
+    Create,
+    Disconnected,
+    Event,
+    OutcomeUnknown,
+    SessionExpired,
+    SessionState,
+    What,
+    ensure,
+)
+from barnabas.keeper.zookeeper import MULTI_BYTES_MAX, ZookeeperKeeper
+from tests.peers.zookeeper import Zookeeper
+from tests.zookeeper.rooms import ZookeeperRoom, until
+
+SHORT_MS = 2_000
+
+
+@pytest.fixture
+def own(server: Zookeeper) -> Iterator[ZookeeperRoom]:
+    """On a server that a test may kill."""
+    room = ZookeeperRoom(server)
+    yield room
+    room.close()
+
+
+def test_a_server_that_dies_and_comes_back_leaves_the_session_as_it_was(
+    own: ZookeeperRoom,
+) -> None:
+    opened = own.open(timeout_ms=20_000)
+    keeper = opened.keeper
+    keeper.create("/mine", ephemeral=True)
+    keeper.get("/mine", watch=True)
+    own.server.kill()
+    until(lambda: SessionState.SUSPENDED in opened.news)
+    for attempt in (keeper.get, keeper.exists, keeper.children, keeper.create, keeper.delete):
+        with pytest.raises(Disconnected):
+            attempt("/mine")
+    own.server.start()
+    until(lambda: SessionState.CONNECTED in opened.news)
+    assert opened.news == [SessionState.SUSPENDED, SessionState.CONNECTED]
+    assert keeper.get("/mine", watch=True).owner == keeper.session
+    keeper.set("/mine", b"")
+    until(lambda: Event(What.CHANGED, "/mine") in opened.news)
+
+
+def test_a_write_without_an_answer_is_said_to_be_unknown(own: ZookeeperRoom) -> None:
+    opened = own.open(SHORT_MS)
+    opened.keeper.create("/a")
+    own.server.signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(OutcomeUnknown, match="no answer"):
+            opened.keeper.set("/a", b"perhaps")
+    finally:
+        own.server.signal(signal.SIGCONT)
+    until(lambda: bool({SessionState.CONNECTED, SessionState.EXPIRED} & set(opened.news)))
+    assert own.open().keeper.get("/a")[:2] in [(b"", 0), (b"perhaps", 1)]
+
+
+def test_no_other_session_takes_the_place_of_one_that_expired(room: ZookeeperRoom) -> None:
+    opened = room.open()
+    keeper = opened.keeper
+    assert isinstance(keeper, ZookeeperKeeper)
+    room.expire(opened)
+    assert opened.news == [SessionState.SUSPENDED, SessionState.EXPIRED]
+    with pytest.raises(OSError, match="has expired"):
+        keeper._handler.create_connection()
+    with pytest.raises(SessionExpired):
+        keeper.create("/zombie")
+    keeper.close()
+    assert not room.open().keeper.exists("/zombie")
+
+
+def test_a_listener_that_waits_holds_up_nobody(room: ZookeeperRoom) -> None:
+    """It would hang for ever on a thread of kazoo's."""
+    go_on, heard = threading.Event(), threading.Event()
+
+    def listen(news: Event | SessionState) -> None:
+        keeper.exists("/a")
+        heard.set()
+        go_on.wait(30)
+
+    keeper = ZookeeperKeeper(room.address, 10_000, listen)
+    keeper.exists("/a", watch=True)
+    keeper.create("/a")
+    assert heard.wait(30)
+    assert keeper.get("/a", watch=True).version == 0
+    assert keeper.set("/a", b"") == 1
+    go_on.set()
+    keeper.close()
+
+
+def test_each_root_is_a_store_of_its_own(shared_server: Zookeeper) -> None:
+    one = ZookeeperKeeper(f"{shared_server.address}/deep/below", 10_000)
+    two = ZookeeperKeeper(f"{shared_server.address}/deep", 10_000)
+    ensure(one, "/brokers/ids")
+    assert two.children("/below") == ["brokers"]
+    assert not two.exists("/brokers")
+    assert one.create("/brokers/n", sequential=True) == "/brokers/n0000000001"
+    assert two.exists("/below/brokers/n0000000001")
+    one.close()
+    two.close()
+
+
+def test_nobody_there_is_said_by_address() -> None:
+    pytest.importorskip("kazoo")
+    with pytest.raises(Disconnected, match=r"127\.0\.0\.1:1: no connection within 200 ms"):
+        ZookeeperKeeper("127.0.0.1:1", 10_000, connect_ms_max=200)
+
+
+def test_what_zookeeper_would_hang_up_on_is_refused_here(room: ZookeeperRoom) -> None:
+    keeper = room.open().keeper
+    half = bytes(MULTI_BYTES_MAX // 2)
+    with pytest.raises(ValueError, match="takes 1000000 at most"):
+        keeper.multi([Create("/a", half), Create("/b", half)])
+    keeper.create("/a", bytes(MULTI_BYTES_MAX - 1000))
+    assert len(keeper.get("/a").data) == MULTI_BYTES_MAX - 1000
