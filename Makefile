@@ -76,8 +76,6 @@ spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two bro
 	$(PYTEST) tests/spark
 # ZooKeeper's server comes with Spark's wheel.
 	$(PYTEST) tests/zookeeper
-# ZooKeeper's server comes with Spark's wheel.
-	$(PYTEST) tests/zookeeper
 
 test: check slow spark ## everything; what this machine cannot run is listed at the end
 
