@@ -49,6 +49,8 @@ class SqliteKeeper:
             raise ValueError(
                 f"session timeout {session_timeout_ms} ms: {SESSION_TIMEOUT_MS_MIN} at least"
             )
+        if session_timeout_ms and path == ":memory:":
+            raise ValueError("keeper file ':memory:': a session needs a file that others can open")
         time_ms = clock or _monotonic_ms
         boot = _boot_id()
         self._lock = threading.Lock()
@@ -128,7 +130,8 @@ class SqliteKeeper:
         check_operations(operations, self.session)
         with self._lock, self._file.transaction() as now:
             self._check_alive()
-            self._file.remove_late(self.session, now)
+            if self._session is None or self._session.removes(now):
+                self._file.remove_late(self.session, now)
             return self._file.write(operations, self.session)
 
     def close(self) -> None:

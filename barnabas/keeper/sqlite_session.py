@@ -28,7 +28,10 @@ class SqliteSession:
         self._file = file
         self._timeout_ms = timeout_ms
         self._listener = listener
-        self._renew_at = file.clock() + timeout_ms // 3
+        opened_at = file.clock()
+        self._renew_at = opened_at + timeout_ms // 3
+        self._late_at = opened_at + timeout_ms
+        self._removes_from = opened_at
         self._seen: dict[tuple[str, bool], Seen] = {}  # by path and whether of its children
         self._data_version = -1
         self._tally = -1
@@ -70,13 +73,17 @@ class SqliteSession:
         self._stop.set()
         return SessionExpired(f"session {self.id} in {self._file.path} has expired")
 
+    def removes(self, now: int) -> bool:
+        """Not who is or was just late itself: what held it up may have held up the others."""
+        return self._removes_from <= now < self._late_at
+
     def tick(self) -> None:
         """Renew, remove who is late, look at what is watched; each if it is time."""
         if self._state is SessionState.EXPIRED:
             return
         try:
-            due = self._file.clock() >= self._renew_at
-            if due or self._file.any_late(self.id):
+            now = self._file.clock()
+            if now >= self._renew_at or (self.removes(now) and self._file.any_late(self.id)):
                 self._renew()
             self._look()
         except SessionExpired:
@@ -97,9 +104,12 @@ class SqliteSession:
         with file.transaction() as now:
             if file.is_open(self.id):
                 file.renew(self.id, now)
-                file.remove_late(self.id, now)
+                if now >= self._late_at:
+                    self._removes_from = now + self._timeout_ms // 3
+                self._renew_at, self._late_at = now + self._timeout_ms // 3, now + self._timeout_ms
+                if self.removes(now):
+                    file.remove_late(self.id, now)
                 self._data_version = -1  # does not tell what its own connection wrote
-                self._renew_at = now + self._timeout_ms // 3
                 return
         raise self.over()
 

@@ -167,6 +167,23 @@ def test_time_in_which_nobody_could_renew_ends_nobody(
     assert two.keeper.exists("/a")
 
 
+def test_processes_that_were_all_held_up_do_not_end_each_other(
+    one: Opened, two: Opened, clock: Time
+) -> None:
+    """As when a machine is frozen and goes on: whoever is first is no better than the others."""
+    one.keeper.create("/one", ephemeral=True)
+    clock.now_ms += 10 * TIMEOUT_MS
+    two.keeper.create("/two", ephemeral=True)
+    two.keeper.tick()
+    two.keeper.tick()
+    one.keeper.tick()
+    assert two.keeper.children("/") == ["one", "two"]
+    for _ in range(4):
+        clock.now_ms += TIMEOUT_MS // 3
+        two.keeper.tick()
+    assert two.keeper.children("/") == ["two"]
+
+
 def test_a_thread_renews_and_tells(file: str) -> None:
     """The real clock: sessions older than their timeout."""
     from queue import SimpleQueue
@@ -192,3 +209,5 @@ def test_a_thread_renews_and_tells(file: str) -> None:
 def test_a_timeout_too_short_to_renew_is_refused(file: str) -> None:
     with pytest.raises(ValueError, match="100 at least"):
         SqliteKeeper(file, 10)
+    with pytest.raises(ValueError, match="others can open"):
+        SqliteKeeper(":memory:", 10_000)
