@@ -1,5 +1,6 @@
 """Two clusters and a mirror between them; no Spark."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from barnabas.pipeline.translation import Copied
 from tests.process import BrokerProcess, running_broker
 
 Rows = list[tuple[object, ...]]
+FIRST_MS = int(time.time() * 1000) - 86_400_000  # not so old that the broker deletes them
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def produce(broker: BrokerProcess, topic: str, numbers: Iterable[int], codec: st
             key=b"key %d" % n,
             partition=n % 2,
             headers=[("n", b"%d" % n)],
-            timestamp=1_700_000_000_000 + n,
+            timestamp=FIRST_MS + n,
         )
     assert producer.flush(30) == 0
 
