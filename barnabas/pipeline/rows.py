@@ -15,7 +15,8 @@ from barnabas.pipeline.spec import Spec
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_CAUSE_SIZE_MAX = letters.CAUSE_SIZE_MAX
+_TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
+_NUMBER = r"\A[0-9]{1,18}\z"
 
 
 def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
@@ -40,7 +41,7 @@ def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
     }
     retry = spec.errors.retry_topic
     known: list[Any] = [
-        _first_known(retry, header, column).cast(type_).alias(name)
+        _first_known(retry, header, column).try_cast(type_).alias(name)
         for name, (header, column, type_) in origin.items()
     ]
     return rows.select(*data, *known, f.col("timestamp").alias("_ts"))
@@ -51,7 +52,8 @@ def bad_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as f
 
     errors, retry = spec.errors, spec.errors.retry_topic
-    attempts = (_header(retry, letters.ATTEMPTS, f.lit("0")).cast("int") + 1).alias("attempts")
+    before = _header(retry, letters.ATTEMPTS, f.lit("0")).cast("bigint")
+    attempts = f.least(before, f.lit(errors.retries)) + 1
     now_ms = f.unix_millis(f.current_timestamp()).cast("string")
     time_ms = f.unix_millis(f.col("timestamp")).cast("string")
     bad = rows.where(f.col("error").isNotNull()).withColumn("attempts", attempts)
@@ -62,7 +64,7 @@ def bad_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
         letters.PARTITION: _first_known(retry, letters.PARTITION, "partition"),
         letters.OFFSET: _first_known(retry, letters.OFFSET, "offset"),
         letters.TIMESTAMP: _header(retry, letters.TIMESTAMP, time_ms),
-        letters.CAUSE: f.substring("error", 1, _CAUSE_SIZE_MAX),
+        letters.CAUSE: f.substring("error", 1, letters.CAUSE_SIZE_MAX),
         letters.ATTEMPTS: f.col("attempts").cast("string"),
         letters.ROUND: (f.col("attempts") - f.when(again, 0).otherwise(1)).cast("string"),
         letters.FAILED_AT: now_ms,
@@ -93,12 +95,12 @@ def _first_known(retry: str | None, header: str, column: str) -> "Column":
 
 
 def _header(retry: str | None, name: str, otherwise: "Column") -> "Column":
-    """What a row of the retry topic says of itself; anyone else's headers are not believed."""
+    """What a row of the retry topic says of itself, if it makes sense: anyone may write there."""
     from pyspark.sql import functions as f
 
     if retry is None:
         return otherwise
-    found = f.expr(
-        f"decode(try_element_at(filter(headers, h -> h.key = '{name}'), -1).value, 'UTF-8')"
-    )
-    return f.coalesce(f.when(f.col("topic") == retry, found), otherwise)
+    last = f"try_element_at(filter(headers, h -> h.key = '{name}'), -1).value"
+    found = f.expr(f"cast({last} as string)")
+    sound = found.rlike(_TOPIC if name == letters.TOPIC else _NUMBER)
+    return f.coalesce(f.when((f.col("topic") == retry) & sound, found), otherwise)
