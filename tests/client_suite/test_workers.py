@@ -434,13 +434,8 @@ def test_what_cannot_work_is_refused_by_name() -> None:
         parallel(group_id="g")
     with pytest.raises(InvalidRequest, match="threads is 0"):
         per_thread("orders", group_id="g", threads=0)
-
-    @parallel("orders", group_id="g", fetch_max_wiat_ms=1)
-    async def handle(message: RawMessage) -> None:
-        raise AssertionError
-
     with pytest.raises(InvalidRequest, match=r"fetch_max_wiat_ms.*fetch\.max\.wait\.ms"):
-        handle.run()
+        parallel("orders", group_id="g", fetch_max_wiat_ms=1)
 
 
 async def test_a_stuck_record_is_passed_by_no_more_than_a_window(

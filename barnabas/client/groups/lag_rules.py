@@ -57,13 +57,15 @@ def nothing_committed(report: GroupReport) -> Iterator[Finding]:
     began_ms = report.chapters[-1].began_ms if report.chapters else report.told_since_ms
     if report.state == "Stable" and began_ms is not None:
         waited_ms = report.now_ms - began_ms
+    if report.members and began_ms is not None and waited_ms < STUCK_MS:
+        return  # members that have just come commit after some seconds
     text = (
         f"the group has committed nothing yet in {listed(p.at for p in without)}, where"
         f" {count(sum(p.lag for p in without), 'record')} are: whether they are read is not known"
     )
-    if waited_ms >= STUCK_MS:
+    if waited_ms:
         text += f", though its members are there for {duration(waited_ms)}"
-    said = problem if waited_ms >= STUCK_MS else warning
+    said = problem if waited_ms else warning
     yield said(
         "nothing-committed",
         text,
