@@ -155,7 +155,7 @@ def test_a_group_that_has_committed_nothing_is_not_taken_for_healthy(
         found = json.loads(shell.out("group", "describe", fresh, "-J"))
         assert (found["lag"], found["lag_max"], found["lag_known"]) == (20, 10, False)
         assert found["no_commit_yet"] == [[topic, 0], [topic, 1]]
-        assert "nothing-committed" in shell.out("group", "explain", fresh)
+        assert "no commit yet" in shell.out("group", "explain", fresh)
         rows = json.loads(shell.out("group", "ls", "--output", "json"))
         assert [row["lag"] for row in rows if row["group"] == fresh] == [20]
         assert shell("group", "describe", fresh, "--max-lag", "10").code == 0
