@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -186,9 +186,8 @@ async def values(running: Running, topic: str, partition: int = 0) -> list[bytes
         )
 
 
-async def until(condition: "asyncio.Event | object") -> None:
-    """Wait for something to be true; `condition` is a call without arguments."""
-    assert callable(condition)
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something to be true."""
     async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.005)
