@@ -11,14 +11,12 @@ from contextlib import ExitStack, suppress
 import uvloop
 
 from barnabas.broker.broker import Broker
-from barnabas.keeper.sqlite import SqliteKeeper
+from barnabas.broker.keepers import open_own
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.system.clock import SystemClock
 from barnabas.system.disk import DirectoryLock, SystemDisk
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
-
-KEEPER_FILE = "keeper.db"
 
 
 def run(settings: Mapping[str, str], data: Sequence[str], ready: Callable[[str, int], None]) -> int:
@@ -49,7 +47,7 @@ async def _serve(
     settings: Mapping[str, str], ready: Callable[[str, int], None], log: Logger
 ) -> None:
     open_files_max = _raise_file_limit()
-    keeper = SqliteKeeper(os.path.join(settings["log.dirs"].partition(",")[0], KEEPER_FILE))
+    keeper = open_own(settings["log.dirs"].partition(",")[0])
     broker = Broker(
         settings,
         SystemClock(),

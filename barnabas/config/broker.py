@@ -1,12 +1,13 @@
 """Every option of a broker: who it is, where it listens, what it accepts.
 
-Names and defaults are Kafka's, save `metrics.listen`. Options come from three files by
-subject: this one, `broker_log.py` and `broker_roles.py`.
+Names and defaults are Kafka's, save `metrics.listen` and `keeper.file`. Options come from four
+files by subject: this one, `broker_cluster.py`, `broker_log.py` and `broker_roles.py`.
 Not here: Kafka's options without a meaning here (unsupported.py).
 """
 
 from collections.abc import Mapping
 
+from barnabas.config.broker_cluster import ClusterOptions
 from barnabas.config.broker_log import LogOptions
 from barnabas.config.broker_roles import RoleOptions
 from barnabas.config.kinds import (
@@ -26,7 +27,7 @@ from barnabas.config.option import Option, Scope, declared, invalid
 from barnabas.config.resolve import NO_LAYERS, Layers
 
 
-class BrokerConfig(LogOptions, RoleOptions):
+class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
     """What is in force for one broker, parsed."""
 
     node_id = Option[int](
