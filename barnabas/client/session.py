@@ -1,62 +1,35 @@
 """One connection's side of the protocol, without the connection.
 
 In: requests to send, bytes received. Out: bytes to send, responses.
-Always: a request goes out in the highest version both sides speak; responses are matched to
-requests in order; a response larger than `response_size_max` is never taken, and memory grows
-with what has arrived, not with what was announced.
-Not here: sockets and time (aio/, blocking/), which broker to ask (cluster.py).
+Always: a request goes out in the highest version both sides speak.
+Not here: frames (wire/session.py), sockets and time (aio/, blocking/), which broker to ask
+(cluster.py).
 """
 
-from collections import deque
-from typing import NamedTuple
-
-from barnabas.model.errors import Code, Corrupt, InvalidRequest
+from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ports import Buffer, FileSlice
-from barnabas.wire.apis import API_VERSIONS, APIS
+from barnabas.wire.apis import APIS
 from barnabas.wire.codec import Message
-from barnabas.wire.frames import SIZE_SIZE, read_response, request_parts
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.session import RESPONSE_SIZE_MAX, Exchange
 
-RESPONSE_SIZE_MAX = 256 * 1024 * 1024
 _GREETING_VERSION = 3
-_CORRELATION_MAX = 0x7FFF_FFFF
-_BUFFER_SIZE = 1 << 16
-_BODY_SIZE_FIRST = 1 << 20  # of a large response, until that much of it has come
-_BODY_GROWTH = 4
 
 
-class _Pending(NamedTuple):
-    correlation_id: int
-    api_key: int
-    version: int
-
-
-class Session:
-    """Fill `room()`, then say how much with `received(count)`, which gives whole responses."""
+class Session(Exchange):
+    """An exchange with a broker that says which versions it speaks."""
 
     def __init__(
         self, client_id: str, software: tuple[str, str], response_size_max: int = RESPONSE_SIZE_MAX
     ) -> None:
-        self._client_id = client_id
+        super().__init__(client_id, response_size_max)
         self._software = software
-        self._response_size_max = response_size_max
         self._versions: dict[int, tuple[int, int]] = {}
-        self._pending: deque[_Pending] = deque()
-        self._next_correlation_id = 0
-        self._buffer = bytearray(_BUFFER_SIZE)  # small responses, as many as come at once
-        self._filled = 0
-        self._body: bytearray | None = None  # of a response too large for the buffer
-        self._body_size = 0
-
-    @property
-    def pending(self) -> int:
-        """Requests that wait for their answer."""
-        return len(self._pending)
 
     def greeting(self) -> list[Buffer | FileSlice]:
         """The first request: which versions does the broker speak?"""
         name, version = self._software
-        return self._frame(
+        return self.frame(
             ApiVersionsRequest(client_software_name=name, client_software_version=version),
             _GREETING_VERSION,
         )
@@ -65,7 +38,7 @@ class Session:
         """Learn from the answer to the greeting; None, or the greeting an older broker needs."""
         assert isinstance(response, ApiVersionsResponse)
         if response.error_code == Code.UNSUPPORTED_VERSION:
-            return self._frame(ApiVersionsRequest(), 0)
+            return self.frame(ApiVersionsRequest(), 0)
         if response.error_code:
             raise InvalidRequest(
                 Code.UNSUPPORTED_VERSION, f"ApiVersions was answered with {response.error_code}"
@@ -92,80 +65,4 @@ class Session:
     ) -> list[Buffer | FileSlice]:
         """The bytes of a request; `answered=False` for the one kind that gets no answer."""
         version = self.version_of(message.api_key, version_max)
-        return self._frame(message, version, answered)
-
-    def room(self) -> memoryview:
-        """Where the next bytes belong; never empty."""
-        return memoryview(self._buffer if self._body is None else self._body)[self._filled :]
-
-    def received(self, count: int) -> list[Message]:
-        """The responses that are whole with these bytes."""
-        self._filled += count
-        if self._body is not None:
-            return self._more_of_body(self._body)
-        found: list[Message] = []
-        position = 0
-        while self._filled - position >= SIZE_SIZE:
-            start = position + SIZE_SIZE
-            size = int.from_bytes(self._buffer[position:start], signed=True)
-            if not 4 <= size <= self._response_size_max:
-                raise Corrupt(
-                    f"response of {size} bytes announced, {self._response_size_max} at most: "
-                    "is this a Kafka port, and does it expect TLS?",
-                    Code.NETWORK_EXCEPTION,
-                )
-            if start + size > self._filled:
-                if SIZE_SIZE + size > _BUFFER_SIZE:
-                    self._begin_body(start, size)
-                    return found
-                break
-            # A copy: responses are views of theirs, and outlive the next read.
-            found.append(self._response(self._buffer[start : start + size]))
-            position = start + size
-        if position:
-            left = self._filled - position
-            self._buffer[:left] = self._buffer[position : self._filled]
-            self._filled = left
-        return found
-
-    def _begin_body(self, start: int, size: int) -> None:
-        arrived = self._filled - start
-        self._body = bytearray(min(size, max(_BODY_SIZE_FIRST, arrived + 1)))
-        self._body[:arrived] = memoryview(self._buffer)[start : self._filled]
-        self._body_size = size
-        self._filled = arrived
-
-    def _more_of_body(self, body: bytearray) -> list[Message]:
-        if self._filled < len(body):
-            return []
-        if self._filled < self._body_size:
-            # Another one, not a larger one: the caller may still hold a view of this.
-            self._body = bytearray(min(self._body_size, len(body) * _BODY_GROWTH))
-            self._body[: self._filled] = body
-            return []
-        self._body = None
-        self._filled = 0
-        return [self._response(body)]
-
-    def _frame(
-        self, message: Message, version: int, answered: bool = True
-    ) -> list[Buffer | FileSlice]:
-        correlation_id = self._next_correlation_id
-        parts = request_parts(message.api_key, version, correlation_id, self._client_id, message)
-        self._next_correlation_id = (correlation_id + 1) & _CORRELATION_MAX
-        if answered:
-            self._pending.append(_Pending(correlation_id, message.api_key, version))
-        return parts
-
-    def _response(self, frame: bytearray) -> Message:
-        if not self._pending:
-            raise Corrupt("response to no request", Code.NETWORK_EXCEPTION)
-        expected, api_key, version = self._pending.popleft()
-        if api_key == API_VERSIONS and frame[4:6] == b"\0\x23":
-            version = 0  # a broker too old for the version asked answers in the oldest
-        correlation_id = int.from_bytes(frame[:4], signed=True)
-        if correlation_id != expected:
-            raise Corrupt(
-                f"response {correlation_id} where {expected} was due", Code.NETWORK_EXCEPTION
-            )
-        return read_response(frame, api_key, version)[1]
+        return self.frame(message, version, answered)

@@ -146,6 +146,10 @@ class Listening(Protocol):
 
 
 class Network(Protocol):
-    """Where connections come from."""
+    """Where connections come from and go to."""
 
     def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> Listening: ...
+
+    async def connect(self, host: str, port: int) -> Stream:
+        """An OSError if nobody answers there; whoever waits for less long cancels."""
+        ...

@@ -184,6 +184,7 @@ class SystemNetwork:
 
     def __init__(self, log: Logger) -> None:
         self._log = log
+        self._pipe: Pipe | None = None  # of the connections that we open, once there is one
 
     def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> SocketListening:
         try:
@@ -194,6 +195,38 @@ class SystemNetwork:
         listening.listen(BACKLOG)
         listening.setblocking(False)
         return SocketListening(listening, accepted, asyncio.get_running_loop(), self._log)
+
+    async def connect(self, host: str, port: int) -> SocketStream:
+        loop = asyncio.get_running_loop()
+        problem = OSError(f"{host} has no address")
+        for family, address in await _addresses(loop, host, port):
+            opened = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                opened.setblocking(False)
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                await loop.sock_connect(opened, address)
+                if self._pipe is None:
+                    self._pipe = Pipe()
+            except OSError as why:
+                opened.close()
+                problem = why
+                continue
+            except BaseException:
+                opened.close()
+                raise
+            return SocketStream(opened, f"{host}:{port}", loop, self._pipe)
+        raise problem
+
+
+async def _addresses(
+    loop: asyncio.AbstractEventLoop, host: str, port: int
+) -> list[tuple[int, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]]:
+    """Numbers are read at once; only a name is looked up, in a thread."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]
 
 
 def _spare_descriptor() -> int:

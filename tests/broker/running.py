@@ -135,6 +135,9 @@ class NoNetwork:
         self.doorway = Doorway(accepted)
         return self.doorway
 
+    async def connect(self, host: str, port: int) -> Stream:
+        raise OSError(f"{host}:{port}: there is no network")
+
 
 class Running:
     """A broker that runs, and a client of it."""

@@ -22,6 +22,19 @@ from kio.static.constants import EntityType
 
 from barnabas.wire.apis import APIS
 from barnabas.wire.codec import Message
+from barnabas.wire.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from barnabas.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 from tests.wire.samples import CASES, MESSAGES, case_name, few, messages
 
 
@@ -132,3 +145,80 @@ def test_the_table_and_the_messages_agree_on_versions() -> None:
 
 def test_every_message_says_what_it_is() -> None:
     assert all(message.__doc__ for message in MESSAGES)
+
+
+def test_what_the_controller_sends_has_the_bytes_of_kafka_3_9() -> None:
+    """No other implementation at hand reads these: bytes written by hand from the schemas."""
+    update = UpdateMetadataRequest(
+        controller_id=1,
+        type=2,
+        controller_epoch=3,
+        broker_epoch=4,
+        topic_states=[
+            UpdateMetadataTopicState(
+                topic_name="t",
+                topic_id=UUID(int=5),
+                partition_states=[
+                    UpdateMetadataPartitionState(
+                        partition_index=6,
+                        controller_epoch=3,
+                        leader=1,
+                        leader_epoch=7,
+                        isr=[1],
+                        zk_version=8,
+                        replicas=[1, 2],
+                        offline_replicas=[2],
+                    )
+                ],
+            )
+        ],
+        live_brokers=[
+            UpdateMetadataBroker(
+                id=1,
+                endpoints=[
+                    UpdateMetadataEndpoint(
+                        port=9092, host="h", listener="PLAINTEXT", security_protocol=0
+                    )
+                ],
+                rack="r",
+            )
+        ],
+    )
+    assert update.encode(8).hex() == (
+        "00000001" "00" "00000003" "0000000000000004"
+        "02" "0274" "00000000000000000000000000000005"
+        "02" "00000006" "00000003" "00000001" "00000007" "0200000001" "00000008"
+        "030000000100000002" "0200000002" "00" "00"
+        "02" "00000001" "02" "00002384" "0268" "0a504c41494e54455854" "0000" "00" "0272" "00"
+        "01" "00" "01" "02"
+    )  # fmt: skip
+    state = LeaderAndIsrPartitionState(
+        partition_index=6,
+        controller_epoch=3,
+        leader=1,
+        leader_epoch=7,
+        isr=[1],
+        partition_epoch=8,
+        replicas=[1, 2],
+        adding_replicas=[2],
+        removing_replicas=[],
+        is_new=True,
+        leader_recovery_state=1,
+    )
+    lead = LeaderAndIsrRequest(
+        controller_id=1,
+        controller_epoch=3,
+        broker_epoch=4,
+        type=1,
+        topic_states=[
+            LeaderAndIsrTopicState(topic_name="t", topic_id=UUID(int=5), partition_states=[state])
+        ],
+        live_leaders=[LeaderAndIsrLiveLeader(broker_id=1, host_name="h", port=9092)],
+    )
+    assert lead.encode(7).hex() == (
+        "00000001" "00" "00000003" "0000000000000004" "01"
+        "02" "0274" "00000000000000000000000000000005"
+        "02" "00000006" "00000003" "00000001" "00000007" "0200000001" "00000008"
+        "030000000100000002" "0200000002" "01" "01" "01" "00" "00"
+        "02" "00000001" "0268" "00002384" "00" "00"
+    )  # fmt: skip

@@ -1,0 +1,24 @@
+"""A broker that is about to stop."""
+
+from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+
+
+@message(api_key=7, versions="3", flexible="3+")
+class ControlledShutdownRequest(Message):
+    """Asks the controller to give this broker's partitions to others before it stops."""
+
+    broker_id: Int32
+    broker_epoch: Int64 = -1
+
+
+class RemainingPartition(Struct):
+    topic_name: str
+    partition_index: Int32
+
+
+@message(api_key=7, versions="3", flexible="3+")
+class ControlledShutdownResponse(Message):
+    """The partitions that it still leads, because nobody else can."""
+
+    error_code: Int16
+    remaining_partitions: list[RemainingPartition]
