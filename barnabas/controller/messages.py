@@ -1,0 +1,208 @@
+"""What the controller tells brokers, and how they may rely on it.
+
+LeaderAndIsr, to brokers that have a replica. A replica acts on a state whose leader epoch is
+larger than its own, or equal with a larger partition epoch: then only the in-sync set, or the
+replicas, are other ones, and the leader goes on without a break. Leader -1: nobody leads, the
+replica waits. `is_new`: a log that is not there is made without a word. `type` 2 comes first to a
+broker that has registered and has all that is its own: a log it does not name is a stray, which is
+set aside, not deleted.
+StopReplica: `delete_partition` says whether the log goes too. Leader epoch -2 stops whatever is
+there: its topic is deleted. Else it is that of the last state, and one that is larger at the
+replica is a later word.
+UpdateMetadata, to all: `type` 2 replaces all that is known; else topics and partitions that are
+named are other ones or new. All live brokers are always named. Leader -2: the topic is deleted.
+Each carries the epoch of the broker it is meant for, and of the controller.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from barnabas.controller.state import NO_LEADER, BrokerInfo, PartitionView, TopicView
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.wire.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from barnabas.wire.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from barnabas.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+
+SOME, ALL = 1, 2  # `type`
+DELETED = BrokerId(-2)  # as leader
+EPOCH_DELETED = -2  # as leader epoch
+PLAINTEXT = 0
+
+
+class Letters:
+    """Writes messages for one term of a controller."""
+
+    def __init__(self, controller: BrokerId, epoch: int) -> None:
+        self.controller = controller
+        self.epoch = epoch
+
+    def leader_and_isr(
+        self,
+        to: BrokerInfo,
+        partitions: Iterable[PartitionView],
+        live: Mapping[BrokerId, BrokerInfo],
+        *,
+        new: bool = False,
+        type_: int = SOME,
+    ) -> LeaderAndIsrRequest:
+        """Of partitions that have a state."""
+        leaders: dict[BrokerId, None] = {}
+        topics: dict[TopicView, list[LeaderAndIsrPartitionState]] = {}
+        for partition in partitions:
+            state = partition.state
+            assert state is not None
+            leaders[state.leader] = None
+            assignment = partition.assignment
+            topics.setdefault(partition.topic, []).append(
+                LeaderAndIsrPartitionState(
+                    partition_index=partition.name.partition,
+                    controller_epoch=state.controller_epoch,
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=list(state.isr),
+                    partition_epoch=state.version,
+                    replicas=list(assignment.replicas),
+                    adding_replicas=list(assignment.adding),
+                    removing_replicas=list(assignment.removing),
+                    is_new=new,
+                    leader_recovery_state=int(state.recovering),
+                )
+            )
+        return LeaderAndIsrRequest(
+            controller_id=self.controller,
+            controller_epoch=self.epoch,
+            broker_epoch=to.epoch,
+            type=type_,
+            topic_states=[
+                LeaderAndIsrTopicState(
+                    topic_name=topic.name, topic_id=topic.id, partition_states=states
+                )
+                for topic, states in topics.items()
+            ],
+            live_leaders=[
+                LeaderAndIsrLiveLeader(
+                    broker_id=id_,
+                    host_name=live[id_].endpoints[0].host,
+                    port=live[id_].endpoints[0].port,
+                )
+                for id_ in leaders
+                if id_ in live and live[id_].endpoints
+            ],
+        )
+
+    def stop_replica(
+        self, to: BrokerInfo, partitions: Mapping[TopicPartition, int], *, delete: bool
+    ) -> StopReplicaRequest:
+        """Partitions with their leader epochs."""
+        topics: defaultdict[str, list[StopReplicaPartitionState]] = defaultdict(list)
+        for name, epoch in partitions.items():
+            topics[name.topic].append(
+                StopReplicaPartitionState(
+                    partition_index=name.partition, leader_epoch=epoch, delete_partition=delete
+                )
+            )
+        return StopReplicaRequest(
+            controller_id=self.controller,
+            controller_epoch=self.epoch,
+            broker_epoch=to.epoch,
+            topic_states=[
+                StopReplicaTopicState(topic_name=topic, partition_states=states)
+                for topic, states in topics.items()
+            ],
+        )
+
+    def update_metadata(
+        self,
+        to: BrokerInfo,
+        topics: Sequence[UpdateMetadataTopicState],
+        live: Sequence[UpdateMetadataBroker],
+        *,
+        type_: int = SOME,
+    ) -> UpdateMetadataRequest:
+        return UpdateMetadataRequest(
+            controller_id=self.controller,
+            type=type_,
+            controller_epoch=self.epoch,
+            broker_epoch=to.epoch,
+            topic_states=list(topics),
+            live_brokers=list(live),
+        )
+
+    def described(
+        self, partitions: Iterable[PartitionView], live: Mapping[BrokerId, BrokerInfo]
+    ) -> list[UpdateMetadataTopicState]:
+        """For UpdateMetadata, the same for all brokers."""
+        topics: dict[TopicView, list[UpdateMetadataPartitionState]] = {}
+        for partition in partitions:
+            state = partition.state
+            replicas = partition.assignment.replicas
+            topics.setdefault(partition.topic, []).append(
+                UpdateMetadataPartitionState(
+                    partition_index=partition.name.partition,
+                    controller_epoch=self.epoch if state is None else state.controller_epoch,
+                    leader=NO_LEADER if state is None else state.leader,
+                    leader_epoch=-1 if state is None else state.leader_epoch,
+                    isr=[] if state is None else list(state.isr),
+                    zk_version=-1 if state is None else state.version,
+                    replicas=list(replicas),
+                    offline_replicas=[each for each in replicas if each not in live],
+                )
+            )
+        return [
+            UpdateMetadataTopicState(
+                topic_name=topic.name, topic_id=topic.id, partition_states=states
+            )
+            for topic, states in topics.items()
+        ]
+
+    def deleted(self, topic: TopicView) -> UpdateMetadataTopicState:
+        return UpdateMetadataTopicState(
+            topic_name=topic.name,
+            topic_id=topic.id,
+            partition_states=[
+                UpdateMetadataPartitionState(
+                    partition_index=partition.name.partition,
+                    controller_epoch=self.epoch,
+                    leader=DELETED,
+                    leader_epoch=EPOCH_DELETED,
+                    isr=[],
+                    zk_version=-1,
+                    replicas=[],
+                )
+                for partition in topic.partitions
+            ],
+        )
+
+
+def live_brokers(brokers: Iterable[BrokerInfo]) -> list[UpdateMetadataBroker]:
+    return [
+        UpdateMetadataBroker(
+            id=broker.id,
+            endpoints=[
+                UpdateMetadataEndpoint(
+                    port=each.port,
+                    host=each.host,
+                    listener=each.listener,
+                    security_protocol=PLAINTEXT,
+                )
+                for each in broker.endpoints
+            ],
+            rack=broker.rack,
+        )
+        for broker in brokers
+    ]
