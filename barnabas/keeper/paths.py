@@ -6,18 +6,80 @@ Always: what Kafka 2.8 to 3.9 wrote to ZooKeeper can be read; fields not known a
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from barnabas.model.errors import Code, Corrupt
 
 CLUSTER_ID = "/cluster/id"
+BROKERS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE = CONFIG_CHANGES + "/config_change_"
 DELETED_TOPICS = "/admin/delete_topics"
 DEFAULT_BROKER = "<default>"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+
+
+class Endpoint(NamedTuple):
+    """An address that a broker tells others."""
+
+    listener: str
+    host: str
+    port: int
+
+
+class Registration(NamedTuple):
+    """What a live broker says of itself."""
+
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+
+
+def broker(id_: int) -> str:
+    """There as long as the broker's session is. Its `created` is the broker's epoch."""
+    return f"{BROKERS}/{id_}"
+
+
+def broker_data(registration: Registration, wall_ms: int) -> bytes:
+    first = registration.endpoints[0]
+    return _json(
+        {
+            "version": 5,
+            "host": first.host,
+            "port": first.port,
+            "jmx_port": -1,
+            "timestamp": str(wall_ms),
+            "endpoints": [
+                f"{listener}://{f'[{host}]' if ':' in host else host}:{port}"
+                for listener, host, port in registration.endpoints
+            ],
+            "listener_security_protocol_map": {
+                each.listener: "PLAINTEXT" for each in registration.endpoints
+            },
+            "rack": registration.rack,
+            "features": {},
+        }
+    )
+
+
+def read_broker(path: str, data: bytes) -> Registration:
+    fields = _read(path, data)
+    try:
+        endpoints = []
+        for text in fields["endpoints"]:
+            listener, _, address = text.partition("://")
+            host, _, port = address.rpartition(":")
+            endpoints.append(Endpoint(listener, host.strip("[]"), int(port)))
+        rack = fields.get("rack")
+        if not endpoints or not isinstance(rack, str | None):
+            raise ValueError(f"endpoints {endpoints}, rack {rack!r}")
+        return Registration(tuple(endpoints), rack)
+    except (KeyError, ValueError, TypeError, AttributeError) as problem:
+        raise _corrupt(path, problem) from None
 
 
 def topic(name: str) -> str:
@@ -90,6 +152,18 @@ def read_config(path: str, data: bytes) -> dict[str, str]:
     if not isinstance(settings, dict) or not all(isinstance(v, str) for v in settings.values()):
         raise _corrupt(path, ValueError("config is not a map of text"))
     return settings
+
+
+def config_change_data(entity: str) -> bytes:
+    """`entity`: a path below /config whose settings are other ones now."""
+    return _json({"version": 2, "entity_path": entity})
+
+
+def read_config_change(path: str, data: bytes) -> str:
+    entity = _read(path, data).get("entity_path")
+    if not isinstance(entity, str):
+        raise _corrupt(path, ValueError("entity_path is missing"))
+    return entity
 
 
 def cluster_id_data(cluster_id: str) -> bytes:

@@ -3,7 +3,7 @@
 Always: a write that returned is on disk (synchronous=FULL), even after a power cut. Every call of a
 session looks for its row first, a write in the same transaction: a process that was stopped until
 others removed its session writes nothing any more. Late is who has not renewed in time; expired,
-whom someone then removed, with all that is its own.
+whom someone then removed, with all that is its own. A process that has ended is not waited for.
 A call may block on the disk, so not from an event loop; from any thread.
 """
 
@@ -68,7 +68,7 @@ class SqliteKeeper:
         beside = SqliteFile(file.path, file.clock, file.boot)
         try:
             with file.transaction() as now:
-                file.remove_late(0, now)
+                file.remove_over(0, now, late=True)
                 id_ = file.open_session(timeout_ms, now)
             self._session = SqliteSession(beside, id_, timeout_ms, listener)
         except BaseException:
@@ -130,8 +130,8 @@ class SqliteKeeper:
         check_operations(operations, self.session)
         with self._lock, self._file.transaction() as now:
             self._check_alive()
-            if self._session is None or self._session.removes(now):
-                self._file.remove_late(self.session, now)
+            late = self._session is None or self._session.removes(now)
+            self._file.remove_over(self.session, now, late=late)
             return self._file.write(operations, self.session)
 
     def close(self) -> None:

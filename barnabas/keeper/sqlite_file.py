@@ -28,6 +28,7 @@ from barnabas.keeper.keeper import (
     of_version,
     parent,
 )
+from barnabas.keeper.session_locks import SessionLocks
 from barnabas.model.errors import Code, Failed
 
 Clock = Callable[[], int]
@@ -37,7 +38,7 @@ BUSY_MS_MAX = 10_000
 # A process stopped within a transaction keeps everybody from renewing: that time does not count.
 LOCKED_OUT_MS_MIN = 1_000
 _ANOTHER_TRY_S = 0.01
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _SCHEMA_1 = """
 CREATE TABLE node (
     path TEXT PRIMARY KEY,
@@ -65,10 +66,17 @@ CREATE TABLE session (
     deadline_ms INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE tally (number INTEGER NOT NULL) STRICT;
-INSERT INTO tally VALUES (0)
+INSERT INTO tally VALUES (0);
+"""
+# locked: its process holds its lock for as long as it lives.
+_SCHEMA_3 = """
+ALTER TABLE session ADD COLUMN locked INTEGER NOT NULL DEFAULT 0
 """
 # The clock begins anew with each boot: a deadline further off than its timeout is of another.
-_LATE = "id != :own AND (boot != :boot OR deadline_ms <= :now OR deadline_ms > :now + timeout_ms)"
+_OTHERS = (
+    "SELECT id, locked, boot != :boot OR deadline_ms <= :now OR deadline_ms > :now + timeout_ms"
+    " FROM session WHERE id != :own"
+)
 
 
 class Row(NamedTuple):
@@ -88,6 +96,7 @@ class SqliteFile:
         self.clock = clock
         self.boot = boot
         self._locked_out_since: int | None = None
+        self.locks = SessionLocks(path)
         try:
             self._database = sqlite3.connect(
                 path,
@@ -108,6 +117,7 @@ class SqliteFile:
 
     def close(self) -> None:
         self._database.close()
+        self.locks.close()
 
     def execute(
         self, statement: str, values: Sequence[object] | dict[str, object] = ()
@@ -177,7 +187,7 @@ class SqliteFile:
                     f"{self.path} has schema {found}, this version reads {_SCHEMA_VERSION}: "
                     "use the version of Barnabas that wrote it",
                 )
-            for statement in ";".join((_SCHEMA_1, _SCHEMA_2)[found:]).split(";"):
+            for statement in "".join((_SCHEMA_1, _SCHEMA_2, _SCHEMA_3)[found:]).split(";"):
                 self.execute(statement)
             self.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
             self.execute("COMMIT")
@@ -274,9 +284,10 @@ class SqliteFile:
     def open_session(self, timeout_ms: int, now: int) -> int:
         self.execute("UPDATE tally SET number = number + 1")
         id_ = self.tally()
+        locked = self.locks.hold(id_)  # before anybody can see the session
         self.execute(
-            "INSERT INTO session VALUES (?, ?, ?, ?)",
-            (id_, self.boot, timeout_ms, now + timeout_ms),
+            "INSERT INTO session VALUES (?, ?, ?, ?, ?)",
+            (id_, self.boot, timeout_ms, now + timeout_ms, locked),
         )
         return id_
 
@@ -286,14 +297,20 @@ class SqliteFile:
     def renew(self, session: int, now: int) -> None:
         self.execute("UPDATE session SET deadline_ms = ? + timeout_ms WHERE id = ?", (now, session))
 
-    def any_late(self, own: int) -> bool:
-        """Apart from one's own. A hint: only a transaction can tell."""
-        query = f"SELECT 1 FROM session WHERE {_LATE} LIMIT 1"
-        return bool(self.execute(query, self._late_values(own, self.clock())))
+    def over(self, own: int, now: int, *, late: bool) -> list[int]:
+        """Sessions of others whose process has ended; if `late`, those not renewed in time too.
 
-    def remove_late(self, own: int, now: int) -> None:
-        late = self.execute(f"SELECT id FROM session WHERE {_LATE}", self._late_values(own, now))
-        for (session,) in late:
+        Outside of a transaction a hint.
+        """
+        others = self.execute(_OTHERS, {"own": own, "boot": self.boot, "now": now})
+        return [
+            session
+            for session, locked, is_late in others
+            if (late and is_late) or (locked and self.locks.is_free(session))
+        ]
+
+    def remove_over(self, own: int, now: int, *, late: bool) -> None:
+        for session in self.over(own, now, late=late):
             self.remove_session(session)
 
     def remove_session(self, session: int) -> None:
@@ -304,9 +321,6 @@ class SqliteFile:
         if paths:
             self.execute("UPDATE tally SET number = number + 1")
         self.execute("DELETE FROM session WHERE id = ?", (session,))
-
-    def _late_values(self, own: int, now: int) -> dict[str, object]:
-        return {"own": own, "boot": self.boot, "now": now}
 
 
 def _failed(file: str, problem: sqlite3.Error) -> Failed:

@@ -74,7 +74,7 @@ class SqliteSession:
         return SessionExpired(f"session {self.id} in {self._file.path} has expired")
 
     def removes(self, now: int) -> bool:
-        """Not who is or was just late itself: what held it up may have held up the others."""
+        """Who is late. Not who was so itself: what held it up may have held up the others."""
         return self._removes_from <= now < self._late_at
 
     def tick(self) -> None:
@@ -83,7 +83,7 @@ class SqliteSession:
             return
         try:
             now = self._file.clock()
-            if now >= self._renew_at or (self.removes(now) and self._file.any_late(self.id)):
+            if now >= self._renew_at or self._file.over(self.id, now, late=self.removes(now)):
                 self._renew()
             self._look()
         except SessionExpired:
@@ -107,8 +107,7 @@ class SqliteSession:
                 if now >= self._late_at:
                     self._removes_from = now + self._timeout_ms // 3
                 self._renew_at, self._late_at = now + self._timeout_ms // 3, now + self._timeout_ms
-                if self.removes(now):
-                    file.remove_late(self.id, now)
+                file.remove_over(self.id, now, late=self.removes(now))
                 self._data_version = -1  # does not tell what its own connection wrote
                 return
         raise self.over()

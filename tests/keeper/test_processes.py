@@ -105,17 +105,35 @@ def other(file: str, here: Here) -> Iterator[Other]:
     started.end()
 
 
-def test_a_killed_process_loses_its_ephemeral_nodes_and_the_others_hear_of_it(
-    here: Here, other: Other
+@pytest.fixture
+def patient(file: str, here: Here) -> Iterator[Other]:
+    """Its timeout is longer than any test."""
+    started = Other(file, LONG_MS)
+    yield started
+    started.end()
+
+
+def test_a_killed_process_loses_its_ephemeral_nodes_and_the_others_hear_of_it_at_once(
+    here: Here, patient: Other
 ) -> None:
+    """Long before its timeout: the tests would not wait for that."""
     assert here.keeper.exists("/other", watch=True)
     assert here.keeper.children("/", watch=True) == ["other", "shared"]
-    other.signal(signal.SIGKILL)
+    patient.signal(signal.SIGKILL)
     assert {here.next(), here.next()} == {
         Event(What.DELETED, "/other"),
         Event(What.CHILDREN, "/"),
     }
     assert here.keeper.children("/") == ["shared"]
+
+
+def test_a_killed_process_is_not_in_the_way_of_who_comes_after_it(file: str) -> None:
+    """With nobody left to look: as a broker that is started again with its id."""
+    first = SqliteKeeper(file)
+    other = Other(file, LONG_MS)
+    other.end()
+    first.create("/other")
+    first.close()
 
 
 def test_a_stopped_process_that_goes_on_is_told_and_writes_nothing(
@@ -136,16 +154,13 @@ def test_a_stopped_process_that_goes_on_is_told_and_writes_nothing(
     assert here.keeper.get("/shared").version == 1
 
 
-def test_a_process_stopped_for_less_than_its_timeout_goes_on(here: Here, file: str) -> None:
-    other = Other(file, LONG_MS)
-    try:
-        other.signal(signal.SIGSTOP)
-        other.signal(signal.SIGCONT)
-        other.write("")
-        assert other.says() == "1"
-        assert here.keeper.exists("/other")
-    finally:
-        other.end()
+def test_a_process_stopped_for_less_than_its_timeout_goes_on(here: Here, patient: Other) -> None:
+    patient.signal(signal.SIGSTOP)
+    here.keeper.create("/seen", ephemeral=True)  # looks for sessions that are over
+    patient.signal(signal.SIGCONT)
+    patient.write("")
+    assert patient.says() == "1"
+    assert here.keeper.exists("/other")
 
 
 def test_processes_that_make_the_file_at_once_all_get_through(file: str) -> None:

@@ -80,6 +80,25 @@ def test_a_file_of_the_first_version_opens_with_all_that_was_in_it(file: str) ->
     keeper.close()
 
 
+def test_a_session_without_a_lock_is_over_when_it_is_late(
+    one: Opened, file: str, clock: Time
+) -> None:
+    """As one of the version before, or where the system has no such locks."""
+    before = sqlite3.connect(file)
+    before.execute("UPDATE session SET locked = 0")
+    before.commit()
+    before.close()
+    one.keeper._file.locks.close()
+    one.keeper.create("/one", ephemeral=True)
+    other = SqliteKeeper(file, clock=clock)
+    other.create("/two")
+    assert other.exists("/one")
+    clock.now_ms += TIMEOUT_MS
+    other.create("/three")
+    assert not other.exists("/one")
+    other.close()
+
+
 def test_a_session_that_renews_lives_and_one_that_does_not_is_ended_by_another(
     one: Opened, two: Opened, clock: Time
 ) -> None:
