@@ -1,0 +1,1 @@
+"""Brokers as processes, in a cluster, with faults."""
