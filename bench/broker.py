@@ -150,7 +150,7 @@ def _perf_tools(label: str, record_bytes: int, records: int) -> Workload:
 
 
 WORKLOADS = (
-    _large_batches("1 KB", 1_000, 400_000, flat_out=False),
+    _large_batches("1 KB", 1_000, 800_000, flat_out=False),
     _large_batches("100 B", 100, 2_000_000, flat_out=False),
     _large_batches("1 KB", 1_000, 500_000, flat_out=True),
     _large_batches("100 B", 100, 3_000_000, flat_out=True),

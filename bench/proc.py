@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -19,14 +20,23 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process and its children, the ended ones too."""
-    ticks = 0
+    """User and system time of a process and its children, the ended ones too.
+
+    The living by their CPU clocks, to the microsecond: a run of a tenth of a second is only ten
+    of the ticks in which /proc counts.
+    """
+    spent = 0.0
     for member in family(pid):
         # The name, in brackets, may hold spaces; the numbers follow the last bracket.
         fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-        utime, stime, ended_utime, ended_stime = (int(field) for field in fields[11:15])
-        ticks += utime + stime + ended_utime + ended_stime
-    return ticks / _TICKS_PER_S
+        ended_utime, ended_stime = (int(field) for field in fields[13:15])
+        spent += time.clock_gettime(_cpu_clock(member)) + (ended_utime + ended_stime) / _TICKS_PER_S
+    return spent
+
+
+def _cpu_clock(pid: int) -> int:
+    """Linux's name for the CPU clock of another process, its ended threads included."""
+    return (~pid << 3) | 2
 
 
 def rss_mb(pid: int) -> float:
