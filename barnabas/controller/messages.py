@@ -10,14 +10,15 @@ StopReplica: `delete_partition` says whether the log goes too. Leader epoch -2 s
 there: its topic is deleted. Else it is that of the last state, and one that is larger at the
 replica is a later word.
 UpdateMetadata, to all: `type` 2 replaces all that is known; else topics and partitions that are
-named are other ones or new. All live brokers are always named. Leader -2: the topic is deleted.
+named are other ones or new. All live brokers are always named; offline replicas are as of then, and
+a broker that is not named later takes its own with it. Leader -2: the topic is deleted.
 Each carries the epoch of the broker it is meant for, and of the controller.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
-from barnabas.controller.state import NO_LEADER, BrokerInfo, PartitionView, TopicView
+from barnabas.controller.state import NO_LEADER, BrokerInfo, Cluster, PartitionView, TopicView
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
@@ -57,7 +58,7 @@ class Letters:
         partitions: Iterable[PartitionView],
         live: Mapping[BrokerId, BrokerInfo],
         *,
-        new: bool = False,
+        new: Container[PartitionView] = (),
         type_: int = SOME,
     ) -> LeaderAndIsrRequest:
         """Of partitions that have a state."""
@@ -79,7 +80,7 @@ class Letters:
                     replicas=list(assignment.replicas),
                     adding_replicas=list(assignment.adding),
                     removing_replicas=list(assignment.removing),
-                    is_new=new,
+                    is_new=partition in new,
                     leader_recovery_state=int(state.recovering),
                 )
             )
@@ -144,7 +145,7 @@ class Letters:
         )
 
     def described(
-        self, partitions: Iterable[PartitionView], live: Mapping[BrokerId, BrokerInfo]
+        self, partitions: Iterable[PartitionView], cluster: Cluster
     ) -> list[UpdateMetadataTopicState]:
         """For UpdateMetadata, the same for all brokers."""
         topics: dict[TopicView, list[UpdateMetadataPartitionState]] = {}
@@ -160,7 +161,9 @@ class Letters:
                     isr=[] if state is None else list(state.isr),
                     zk_version=-1 if state is None else state.version,
                     replicas=list(replicas),
-                    offline_replicas=[each for each in replicas if each not in live],
+                    offline_replicas=[
+                        each for each in replicas if not cluster.online(each, partition)
+                    ],
                 )
             )
         return [
@@ -183,6 +186,7 @@ class Letters:
                     isr=[],
                     zk_version=-1,
                     replicas=[],
+                    offline_replicas=[],
                 )
                 for partition in topic.partitions
             ],

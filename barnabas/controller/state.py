@@ -6,6 +6,7 @@ that the indexes and counts go with it and nothing has to be counted over all pa
 Not here: what should happen (the other files), how nodes are written (broker/controller_store.py).
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
@@ -47,6 +48,9 @@ class State(NamedTuple):
     version: int = 0
     recovering: bool = False
     """Since an unclean election; until its leader has said that it is well again."""
+    isr_epochs: tuple[int, ...] = ()
+    """Of the brokers in `isr` when they were put there: one that has registered anew since may
+    have lost its disk, and is in sync no longer, whatever happened while nobody was controller."""
 
 
 class Assignment(NamedTuple):
@@ -86,13 +90,146 @@ class PartitionView:
     def leader(self) -> BrokerId:
         return NO_LEADER if self.state is None else self.state.leader
 
+    @property
+    def preferred(self) -> BrokerId:
+        return self.assignment.replicas[0]
+
+    @property
+    def under_replicated(self) -> bool:
+        """Replicas that are only on their way do not count."""
+        wanted = len(self.assignment.replicas) - len(self.assignment.adding)
+        return self.state is None or len(self.state.isr) < wanted
+
 
 class TopicView:
     """A topic: its id and its partitions, from 0 on."""
 
     __slots__ = ("id", "name", "partitions")
 
-    def __init__(self, name: str, id_: UUID) -> None:
+    def __init__(self, name: str, id_: UUID, assignments: Iterable[Assignment] = ()) -> None:
         self.name = name
         self.id = id_
-        self.partitions: list[PartitionView] = []
+        self.partitions = [PartitionView(self, *each) for each in enumerate(assignments)]
+
+    def assignments(self) -> dict[int, Assignment]:
+        return {index: each.assignment for index, each in enumerate(self.partitions)}
+
+
+Partitions = dict[PartitionView, None]
+"""In the order they came: a set would not keep it."""
+
+
+class Cluster:
+    """Brokers, topics and partitions, found by what an event brings."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[BrokerId, BrokerInfo] = {}  # in the order of their ids
+        self.leaving: dict[BrokerId, None] = {}  # they have asked to stop
+        self.topics: dict[str, TopicView] = {}
+        self.by_id: dict[UUID, TopicView] = {}
+        self.moving: Partitions = {}
+        self.leaderless: Partitions = {}  # offline, or without a first state
+        self.partitions = 0
+        self.under_replicated = 0
+        self.imbalanced = 0  # led, but not by the preferred leader
+        self._hosted: dict[BrokerId, Partitions] = {}
+        self._led: dict[BrokerId, Partitions] = {}
+        self._failed: dict[BrokerId, Partitions] = {}  # replicas on disks that failed
+
+    # Brokers
+
+    def join(self, broker: BrokerInfo) -> None:
+        """Registered, perhaps anew: nothing is left of what was said of it before."""
+        self.leave(broker.id)
+        self.brokers[broker.id] = broker
+        self.brokers = dict(sorted(self.brokers.items()))
+
+    def leave(self, broker: BrokerId) -> None:
+        self.brokers.pop(broker, None)
+        self.leaving.pop(broker, None)
+        self._failed.pop(broker, None)
+
+    def fail(self, broker: BrokerId, partition: PartitionView) -> None:
+        self._failed.setdefault(broker, {})[partition] = None
+
+    def online(self, broker: BrokerId, partition: PartitionView) -> bool:
+        """Whether a replica is there at all."""
+        return broker in self.brokers and partition not in self._failed.get(broker, ())
+
+    def usable(self, broker: BrokerId, partition: PartitionView) -> bool:
+        """Whether a replica could lead for a while."""
+        return self.online(broker, partition) and broker not in self.leaving
+
+    def epoch(self, broker: BrokerId) -> int:
+        found = self.brokers.get(broker)
+        return -1 if found is None else found.epoch
+
+    # Partitions by broker
+
+    def hosted(self, broker: BrokerId) -> Partitions:
+        return self._hosted.get(broker, {})
+
+    def led(self, broker: BrokerId) -> Partitions:
+        return self._led.get(broker, {})
+
+    def known(self, broker: BrokerId) -> bool:
+        """Alive, or named by an assignment."""
+        return broker in self.brokers or bool(self.hosted(broker))
+
+    def all(self) -> Iterator[PartitionView]:
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    def find(self, name: TopicPartition) -> PartitionView | None:
+        topic = self.topics.get(name.topic)
+        if topic is None or not 0 <= name.partition < len(topic.partitions):
+            return None
+        return topic.partitions[name.partition]
+
+    # Changes, once they are written
+
+    def add_topic(self, topic: TopicView) -> None:
+        """With its partitions."""
+        self.topics[topic.name] = self.by_id[topic.id] = topic
+        for partition in topic.partitions:
+            self._count(partition, 1)
+
+    def add_partitions(self, topic: TopicView, partitions: Iterable[PartitionView]) -> None:
+        for partition in partitions:
+            assert partition.name.partition == len(topic.partitions)
+            topic.partitions.append(partition)
+            self._count(partition, 1)
+
+    def remove_topic(self, topic: TopicView) -> None:
+        for partition in topic.partitions:
+            self._count(partition, -1)
+            for failed in self._failed.values():
+                failed.pop(partition, None)
+        del self.topics[topic.name], self.by_id[topic.id]
+
+    def put(
+        self,
+        partition: PartitionView,
+        state: State | None = None,
+        assignment: Assignment | None = None,
+    ) -> None:
+        """What is not given stays as it is."""
+        self._count(partition, -1)
+        partition.state = state or partition.state
+        partition.assignment = assignment or partition.assignment
+        self._count(partition, 1)
+
+    def _count(self, partition: PartitionView, by: int) -> None:
+        leader = partition.leader
+        self.partitions += by
+        self.under_replicated += by if partition.under_replicated else 0
+        self.imbalanced += by if leader not in (NO_LEADER, partition.preferred) else 0
+        homes = [self.leaderless if leader == NO_LEADER else self._led.setdefault(leader, {})]
+        if partition.assignment.moving:
+            homes.append(self.moving)
+        homes += [self._hosted.setdefault(each, {}) for each in partition.assignment.replicas]
+        for home in homes:
+            if by > 0:
+                home[partition] = None
+            else:
+                home.pop(partition, None)

@@ -1,0 +1,165 @@
+"""Brokers come, go, ask to stop, lose disks, and are forgotten.
+
+In: who is registered now, and what a broker says of itself. Out: other leaders, smaller in-sync
+sets, and everything told to whoever has come.
+Always: a broker that has registered anew was away: it is in sync no longer while anybody else is,
+however short it was, since it may have come back without its disk (KIP-903).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from barnabas.controller import moves, topics
+from barnabas.controller.election import after_loss, first_state
+from barnabas.controller.state import NO_LEADER, BrokerInfo, PartitionView, State
+from barnabas.controller.steps import ForgetBroker, ReadBrokers, ReadConfig, Say, Steps, Write
+from barnabas.controller.term import Next, Term
+from barnabas.model.errors import Code, Fenced, InvalidRequest
+from barnabas.model.ids import BrokerId, TopicPartition
+
+
+def brokers_changed(term: Term) -> Steps[None]:
+    """Somebody has come or gone: see who."""
+    found: Sequence[BrokerInfo] = yield ReadBrokers()
+    here = {broker.id: broker for broker in found}
+    known = term.cluster.brokers
+    gone = [id_ for id_, before in known.items() if _epoch(here.get(id_)) != before.epoch]
+    come = [broker for id_, broker in here.items() if term.cluster.epoch(id_) != broker.epoch]
+    if gone:
+        yield from _lose(term, gone, here)
+    if come:
+        yield from _gain(term, come)
+    changed = [broker for id_, broker in here.items() if known.get(id_) not in (None, broker)]
+    for broker in changed:  # the same registration with other data
+        term.cluster.brokers[broker.id] = broker
+        term.brokers_changed()
+    yield from term.flush()
+
+
+def _epoch(broker: BrokerInfo | None) -> int:
+    return -1 if broker is None else broker.epoch
+
+
+def _lose(term: Term, gone: Sequence[BrokerId], here: Mapping[BrokerId, BrokerInfo]) -> Steps[None]:
+    cluster = term.cluster
+    concerned: dict[PartitionView, str] = {}
+    for broker in gone:
+        anew = broker in here
+        cause = f"broker {broker} {'has registered anew' if anew else 'is gone'}"
+        cluster.leave(broker)
+        term.story.add(term.now, "broker down", cause)
+        yield Say("broker down", {"broker": broker, "registered_anew": anew}, loud=True)
+        for partition in cluster.hosted(broker):
+            concerned.setdefault(partition, cause)
+    term.brokers_changed()
+    yield from repair(term, concerned)
+    for waiting in term.deletions.values():
+        for broker in gone:
+            waiting.pop(broker, None)
+    yield from topics.forget_marks(term)
+
+
+def _gain(term: Term, come: Sequence[BrokerInfo]) -> Steps[None]:
+    cluster = term.cluster
+    concerned: dict[PartitionView, str] = {}
+    for broker in come:
+        cluster.join(broker)
+        term.welcome(broker.id)
+        term.story.add(term.now, "broker up", f"broker {broker.id} has registered")
+        yield Say("broker up", {"broker": broker.id, "epoch": broker.epoch, "rack": broker.rack})
+        for partition in cluster.hosted(broker.id):
+            if partition.leader == NO_LEADER:
+                concerned[partition] = f"broker {broker.id} is there"
+    yield from repair(term, concerned)
+    yield from moves.finish(term, list(cluster.moving))
+
+
+def repair(term: Term, concerned: Mapping[PartitionView, str]) -> Steps[None]:
+    """Leaders for those that can have one, and in-sync sets without those that are gone."""
+    cluster, unclean = term.cluster, dict[str, bool]()
+    nexts = []
+    for partition, cause in concerned.items():
+        if partition.state is None:
+            state = first_state(cluster, partition, term.epoch)
+        else:
+            state = after_loss(cluster, partition, term.epoch)
+            if _hopeless(partition, state):
+                allowed = yield from term.allows_unclean(partition.name.topic, unclean)
+                if allowed:
+                    state = after_loss(cluster, partition, term.epoch, unclean=True) or state
+        if state is not None:
+            nexts.append(Next(partition, state, cause))
+    yield from term.write(nexts)
+
+
+def _hopeless(partition: PartitionView, state: State | None) -> bool:
+    """Nobody who may lead is there."""
+    return (partition.leader if state is None else state.leader) == NO_LEADER
+
+
+def replicas_failed(
+    term: Term, broker: BrokerId, epoch: int, names: Iterable[TopicPartition]
+) -> Steps[None]:
+    """A disk of a broker that is there: others take over what was on it."""
+    if term.cluster.epoch(broker) != epoch:
+        return
+    concerned: dict[PartitionView, str] = {}
+    for name in names:
+        partition = term.cluster.find(name)
+        if partition is not None and term.cluster.online(broker, partition):
+            term.cluster.fail(broker, partition)
+            concerned[partition] = f"a disk of broker {broker} has failed"
+    if not concerned:
+        return
+    term.story.add(term.now, "disk failed", f"broker {broker} lost {len(concerned)} replicas")
+    yield Say("replicas offline", {"broker": broker, "replicas": len(concerned)}, loud=True)
+    yield from repair(term, concerned)
+    for partition in concerned:
+        term.retell(partition, everyone=False)
+    yield from term.flush()
+
+
+def shut_down(term: Term, broker: BrokerId, epoch: int) -> Steps[list[TopicPartition]]:
+    """A broker is about to stop. The answer: what it still leads, because nobody else can."""
+    cluster = term.cluster
+    if cluster.epoch(broker) != epoch:
+        raise Fenced(
+            Code.STALE_BROKER_EPOCH,
+            f"broker {broker} has epoch {cluster.epoch(broker)} now, not {epoch}",
+        )
+    if broker not in cluster.leaving:
+        cluster.leaving[broker] = None
+        term.story.add(term.now, "broker stopping", f"broker {broker} has asked to stop")
+        yield Say("broker stopping", {"broker": broker})
+    cause = f"broker {broker} is about to stop"
+    nexts = []
+    for partition in cluster.hosted(broker):
+        if partition.state is not None and len(partition.assignment.replicas) > 1:
+            state = after_loss(cluster, partition, term.epoch)
+            if state is not None and state.leader != NO_LEADER:
+                nexts.append(Next(partition, state, cause))
+    yield from term.write(nexts)
+    yield from term.flush()
+    return [each.name for each in cluster.led(broker) if len(each.assignment.replicas) > 1]
+
+
+def unregister(term: Term, broker: BrokerId) -> Steps[None]:
+    """A broker that is gone for good."""
+    if broker in term.cluster.brokers:
+        raise InvalidRequest(
+            Code.INVALID_REQUEST, f"broker {broker} is alive: stop it before it is forgotten"
+        )
+    settings = yield ReadConfig("brokers", str(broker))
+    if not term.cluster.known(broker) and not settings:
+        raise InvalidRequest(
+            Code.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}, and nothing is kept of it"
+        )
+    if term.cluster.hosted(broker):
+        some = next(iter(term.cluster.hosted(broker))).name
+        raise InvalidRequest(
+            Code.INVALID_REQUEST,
+            f"broker {broker} has {len(term.cluster.hosted(broker))} replicas, {some} among them:"
+            " move them to other brokers first (barnabas cluster reassign)",
+        )
+    yield Write([ForgetBroker(broker)])
+    term.story.add(term.now, "broker forgotten", f"broker {broker} was unregistered by request")
+    yield Say("broker unregistered", {"broker": broker})

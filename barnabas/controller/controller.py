@@ -1,0 +1,197 @@
+"""The controller: one verb per event.
+
+Each verb gives the steps of its work (steps.py), to be driven to their end before the next begins.
+In: events, requests, the time. Out: steps, and what each verb returns.
+Always: the same events and answers give the same steps.
+Not here: the queue, the keeper, the network (broker/controlling.py).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from uuid import UUID
+
+from barnabas.controller import brokers, elections, in_sync, moves, takeover, topics
+from barnabas.controller.elections import Kind
+from barnabas.controller.in_sync import Proposal, Verdict
+from barnabas.controller.messages import EPOCH_DELETED
+from barnabas.controller.moves import Wish
+from barnabas.controller.state import Assignment, Cluster, TopicView
+from barnabas.controller.steps import ReadConfig, Say, SetConfig, Settle, Steps, Write
+from barnabas.controller.story import Story
+from barnabas.controller.term import UNCLEAN, Options, Term
+from barnabas.controller.topics import Placed
+from barnabas.model.errors import Code, KafkaError
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+
+class Controller:
+    """One term: who loses its epoch lets go of it, and begins again with another."""
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        epoch: int,
+        options: Options,
+        chance: Callable[[int], int],
+        new_id: Callable[[], UUID],
+    ) -> None:
+        """`chance` gives a number below the one it is given."""
+        self._term = Term(broker, epoch, options, chance, new_id)
+
+    # What is seen from outside
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._term.cluster
+
+    @property
+    def story(self) -> Story:
+        return self._term.story
+
+    @property
+    def epoch(self) -> int:
+        return self._term.epoch
+
+    @property
+    def elections(self) -> int:
+        return self._term.elections
+
+    @property
+    def unclean_elections(self) -> int:
+        return self._term.unclean_elections
+
+    @property
+    def deletions(self) -> Iterable[str]:
+        """Topics whose logs some broker that is there has still to remove."""
+        return self._term.deletions
+
+    def next_deadline(self) -> int | None:
+        """When `tick` is wanted."""
+        return self._term.rebalance_at
+
+    # Events
+
+    def take_over(self, now: int) -> Steps[None]:
+        return takeover.take_over(self._at(now))
+
+    def brokers_changed(self, now: int) -> Steps[None]:
+        return brokers.brokers_changed(self._at(now))
+
+    def tick(self, now: int) -> Steps[None]:
+        return elections.rebalance(self._at(now))
+
+    def answered(
+        self, broker: BrokerId, request: Message, response: Message, now: int
+    ) -> Steps[None]:
+        """A broker's answer to what was sent to it."""
+        term = self._at(now)
+        if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
+            failed = _on_failed_disks(response, term.cluster)
+            if failed:
+                yield from brokers.replicas_failed(term, broker, request.broker_epoch, failed)
+        elif (
+            isinstance(request, StopReplicaRequest)
+            and isinstance(response, StopReplicaResponse)
+            and response.error_code == Code.NONE
+        ):
+            yield from topics.stopped(term, broker, _deleted_topics(request))
+
+    def retell(self, broker: BrokerId, now: int) -> Steps[None]:
+        """Everything, to a broker that has missed something."""
+        term = self._at(now)
+        if broker in term.cluster.brokers:
+            term.welcome(broker)
+            yield from term.flush()
+
+    # Requests
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        factor: int,
+        settings: Mapping[str, str],
+        placed: Placed | None,
+        now: int,
+    ) -> Steps[TopicView]:
+        return topics.create(self._at(now), name, partitions, factor, settings, placed)
+
+    def add_partitions(self, name: str, total: int, placed: Placed | None, now: int) -> Steps[None]:
+        return topics.grow(self._at(now), name, total, placed)
+
+    def delete_topic(self, name: str, id_: UUID, now: int) -> Steps[None]:
+        return topics.delete(self._at(now), name, id_)
+
+    def configure(self, kind: str, name: str, settle: Settle, now: int) -> Steps[dict[str, str]]:
+        """Of a topic ("topics"), of one broker, or of all (an empty name; "brokers")."""
+        term = self._at(now)
+        if kind == "topics":
+            topics.existing(term, name)
+        before = yield ReadConfig(kind, name)
+        settings = settle(before)
+        yield Write([SetConfig(kind, name, settings)])
+        yield Say("configured", {"kind": kind, "name": name, "settings": settings})
+        if settings.get(UNCLEAN) != before.get(UNCLEAN):
+            if kind == "topics":
+                yield from elections.unclean_allowed(term, name)
+            elif not name:
+                term.options.unclean = settings.get(UNCLEAN) == "true"
+                yield from elections.unclean_allowed(term, None)
+        return settings
+
+    def alter_partitions(
+        self, leader: BrokerId, epoch: int, proposals: Sequence[Proposal], now: int
+    ) -> Steps[Code | list[Verdict]]:
+        return in_sync.alter(self._at(now), leader, epoch, proposals)
+
+    def shut_down(self, broker: BrokerId, epoch: int, now: int) -> Steps[list[TopicPartition]]:
+        return brokers.shut_down(self._at(now), broker, epoch)
+
+    def replicas_failed(
+        self, broker: BrokerId, epoch: int, names: Iterable[TopicPartition], now: int
+    ) -> Steps[None]:
+        return brokers.replicas_failed(self._at(now), broker, epoch, names)
+
+    def unregister(self, broker: BrokerId, now: int) -> Steps[None]:
+        return brokers.unregister(self._at(now), broker)
+
+    def elect(
+        self, kind: Kind, names: Iterable[TopicPartition] | None, now: int
+    ) -> Steps[dict[TopicPartition, KafkaError | None]]:
+        return elections.elect(self._at(now), kind, names)
+
+    def reassign(
+        self, wishes: Iterable[Wish], factor_may_change: bool, now: int
+    ) -> Steps[dict[TopicPartition, KafkaError | None]]:
+        return moves.begin(self._at(now), wishes, factor_may_change=factor_may_change)
+
+    def moving(self, asked: Mapping[str, Sequence[int]] | None) -> dict[TopicPartition, Assignment]:
+        """What is being moved, of some partitions or of all."""
+        return moves.under_way(self._term, asked)
+
+    def _at(self, now: int) -> Term:
+        self._term.now = now
+        return self._term
+
+
+def _on_failed_disks(response: LeaderAndIsrResponse, cluster: Cluster) -> list[TopicPartition]:
+    failed = []
+    for topic in response.topics:
+        known = cluster.by_id.get(topic.topic_id)
+        if known is not None:
+            failed += [
+                TopicPartition(known.name, each.partition_index)
+                for each in topic.partition_errors
+                if each.error_code == Code.KAFKA_STORAGE_ERROR
+            ]
+    return failed
+
+
+def _deleted_topics(request: StopReplicaRequest) -> list[str]:
+    return [
+        topic.topic_name
+        for topic in request.topic_states
+        if any(each.leader_epoch == EPOCH_DELETED for each in topic.partition_states)
+    ]

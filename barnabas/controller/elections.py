@@ -1,0 +1,106 @@
+"""Elections that somebody wants though nobody has died.
+
+In: a request (ElectLeaders), the time, settings that now allow what they did not. Out: leaders.
+Always: a preferred leader takes over only if it is in sync; nobody in sync is passed over.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from barnabas.controller import brokers
+from barnabas.controller.election import after_loss, preferred
+from barnabas.controller.state import NO_LEADER, PartitionView
+from barnabas.controller.steps import Say, Steps
+from barnabas.controller.term import Next, Term
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition
+
+
+class Kind(IntEnum):
+    """As the protocol numbers them."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def elect(
+    term: Term, kind: Kind, names: Iterable[TopicPartition] | None
+) -> Steps[dict[TopicPartition, KafkaError | None]]:
+    """Per partition how it went. None: all; then those that need none are not in the answer."""
+    answers: dict[TopicPartition, KafkaError | None] = {}
+    nexts = []
+    every = names is None
+    for name in (each.name for each in term.cluster.all()) if names is None else names:
+        try:
+            nexts.append(_next(term, kind, name))
+            answers[name] = None
+        except KafkaError as error:
+            if not (every and error.code is Code.ELECTION_NOT_NEEDED):
+                answers[name] = error
+    yield from term.write(nexts)
+    yield from term.flush()
+    return answers
+
+
+def _next(term: Term, kind: Kind, name: TopicPartition) -> Next:
+    partition = term.cluster.find(name)
+    if partition is None:
+        raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}")
+    if partition.state is None:
+        raise _no(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {name} has ever been there")
+    if kind is Kind.PREFERRED:
+        if partition.leader == partition.preferred:
+            raise _no(Code.ELECTION_NOT_NEEDED, f"{name} is led by its preferred leader")
+        state = preferred(term.cluster, partition, term.epoch)
+        if state is None:
+            raise _no(
+                Code.PREFERRED_LEADER_NOT_AVAILABLE,
+                f"broker {partition.preferred}, the preferred leader of {name}, is not in sync or"
+                f" not there; in sync are {list(partition.state.isr)}",
+            )
+        return Next(partition, state, "the preferred leader was asked for")
+    if partition.leader != NO_LEADER:
+        raise _no(Code.ELECTION_NOT_NEEDED, f"{name} is led by broker {partition.leader}")
+    state = after_loss(term.cluster, partition, term.epoch, unclean=True)
+    if state is None or state.leader == NO_LEADER:
+        raise _no(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {name} is there")
+    return Next(partition, state, "an unclean election was asked for")
+
+
+def _no(code: Code, detail: str) -> KafkaError:
+    return InvalidRequest(code, detail)
+
+
+def unclean_allowed(term: Term, topic: str | None) -> Steps[None]:
+    """Settings have changed, of a topic or of all: those without a leader may have one now."""
+    cause = "unclean elections are allowed now"
+    concerned = {
+        each: cause for each in term.cluster.leaderless if topic in (None, each.name.topic)
+    }
+    yield from brokers.repair(term, concerned)
+    yield from term.flush()
+
+
+def rebalance(term: Term) -> Steps[None]:
+    """Leadership goes back to preferred leaders where too much of it is elsewhere."""
+    options, cluster = term.options, term.cluster
+    term.rebalance_at = term.now + options.rebalance_interval_ms
+    if not options.rebalance or not cluster.imbalanced:
+        return
+    nexts = []
+    for broker in cluster.brokers:
+        own = [each for each in cluster.hosted(broker) if each.preferred == broker]
+        elsewhere = [each for each in own if each.leader not in (broker, NO_LEADER)]
+        if len(elsewhere) * 100 <= len(own) * options.imbalance_percent:
+            continue
+        share = f"{len(elsewhere)} of the {len(own)} partitions that broker {broker} should lead"
+        nexts += _back(term, elsewhere, f"{share} were led by others")
+    if nexts:
+        yield Say("leadership goes back", {"partitions": len(nexts)})
+    yield from term.write(nexts)
+    yield from term.flush()
+
+
+def _back(term: Term, partitions: Iterable[PartitionView], cause: str) -> list[Next]:
+    states = ((each, preferred(term.cluster, each, term.epoch)) for each in partitions)
+    return [Next(each, state, cause) for each, state in states if state is not None]

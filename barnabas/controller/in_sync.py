@@ -1,0 +1,123 @@
+"""In-sync sets that leaders propose (AlterPartition).
+
+In: per partition a set, with the epochs it was worked out from. Out: what the partition is now, or
+why the proposal does not count.
+Always: only the leader of the last epoch is heard, only on the last state; nobody gets into the set
+who is not alive in that very registration, or is about to stop; all that is accepted of a request
+is one write; a proposal that comes twice is answered twice alike.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from barnabas.controller import moves
+from barnabas.controller.election import with_isr
+from barnabas.controller.state import PartitionView, State
+from barnabas.controller.steps import Steps
+from barnabas.controller.term import Next, Term
+from barnabas.model.errors import Code
+from barnabas.model.ids import BrokerId
+
+UNKNOWN_EPOCH = -1
+
+
+class Proposal(NamedTuple):
+    """`isr`: brokers and their epochs, -1 where the leader does not know it."""
+
+    topic: UUID
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: Sequence[tuple[BrokerId, int]]
+    recovering: bool = False
+
+
+class Verdict(NamedTuple):
+    code: Code
+    state: State | None = None
+
+
+def alter(
+    term: Term, leader: BrokerId, broker_epoch: int, proposals: Sequence[Proposal]
+) -> Steps[Code | list[Verdict]]:
+    """One verdict per proposal, or one code for all."""
+    cluster = term.cluster
+    if cluster.epoch(leader) != broker_epoch:
+        return Code.STALE_BROKER_EPOCH
+    verdicts: list[Verdict] = []
+    nexts: dict[int, Next] = {}
+    taken: dict[PartitionView, None] = {}
+    for number, proposal in enumerate(proposals):
+        topic = cluster.by_id.get(proposal.topic)
+        if topic is None:
+            verdicts.append(Verdict(Code.UNKNOWN_TOPIC_ID))
+            continue
+        if not 0 <= proposal.partition < len(topic.partitions):
+            verdicts.append(Verdict(Code.UNKNOWN_TOPIC_OR_PARTITION))
+            continue
+        partition = topic.partitions[proposal.partition]
+        code = _judge(term, leader, partition, proposal)
+        state = partition.state
+        if code is Code.NONE and state is not None:
+            isr = tuple(broker for broker, _ in proposal.isr)
+            same = sorted(isr) == sorted(state.isr) and proposal.recovering == state.recovering
+            if partition in taken:
+                code = Code.INVALID_REQUEST
+            elif not same:
+                wanted = with_isr(cluster, state, isr, term.epoch)
+                wanted = wanted._replace(recovering=proposal.recovering)
+                nexts[number] = Next(partition, wanted, _cause(leader, state, isr))
+            taken[partition] = None
+        verdicts.append(Verdict(code, state if code is Code.NONE else None))
+    yield from term.write(nexts.values())
+    for number, each in nexts.items():
+        verdicts[number] = Verdict(Code.NONE, each.partition.state)
+        term.told_by_answer(each.partition)
+    yield from moves.finish(term, [each.partition for each in nexts.values()])
+    yield from term.flush()
+    return verdicts
+
+
+def _judge(term: Term, leader: BrokerId, partition: PartitionView, proposal: Proposal) -> Code:
+    state, cluster = partition.state, term.cluster
+    if state is None:
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
+    isr = [broker for broker, _ in proposal.isr]
+    if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.version:
+        return Code.NOT_CONTROLLER  # it has heard of a later controller than this one
+    if proposal.leader_epoch < state.leader_epoch:
+        return Code.FENCED_LEADER_EPOCH
+    if state.leader != leader:
+        return Code.INVALID_REQUEST
+    if proposal.partition_epoch < state.version:
+        same = sorted(isr) == sorted(state.isr) and proposal.recovering == state.recovering
+        return Code.NONE if same else Code.INVALID_UPDATE_VERSION
+    if leader not in isr or len(set(isr)) < len(isr):
+        return Code.INVALID_REQUEST
+    if any(broker not in partition.assignment.replicas for broker in isr):
+        return Code.INVALID_REQUEST
+    if proposal.recovering and (len(isr) > 1 or not state.recovering):
+        return Code.INVALID_REQUEST
+    for broker, epoch in proposal.isr:
+        known = cluster.epoch(broker)
+        if broker in state.isr and epoch in (UNKNOWN_EPOCH, known):
+            continue
+        if not cluster.usable(broker, partition) or epoch not in (UNKNOWN_EPOCH, known):
+            return Code.INELIGIBLE_REPLICA
+    return Code.NONE
+
+
+def _cause(leader: BrokerId, state: State, isr: Sequence[BrokerId]) -> str:
+    out = [str(each) for each in state.isr if each not in isr]
+    new = [str(each) for each in isr if each not in state.isr]
+    words = []
+    if out:
+        words.append(f"{_brokers(out)} fell behind")
+    if new:
+        words.append(f"{_brokers(new)} caught up")
+    return f"leader {leader} says that {' and '.join(words) or 'it has recovered'}"
+
+
+def _brokers(ids: Sequence[str]) -> str:
+    return f"broker {ids[0]}" if len(ids) == 1 else f"brokers {', '.join(ids)}"

@@ -1,0 +1,204 @@
+"""Moves replicas to other brokers, step by step (KIP-455).
+
+In: where replicas shall be, or that a move be given up. Out: first the old and the new replicas
+together, then, when all new ones are in sync, the new ones alone.
+Always: a move that has begun is in the topic's node, so that any later controller ends it; no
+replica is removed before all that stay are in sync; nobody who leads is removed before another
+leads.
+Not here: how fast records are copied (throttles are the followers').
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from barnabas.controller.election import led_by, with_isr
+from barnabas.controller.state import NO_LEADER, Assignment, PartitionView, State, TopicView
+from barnabas.controller.steps import Say, SetAssignments, Steps
+from barnabas.controller.term import Next, Term
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import BrokerId, TopicPartition
+
+
+class Wish(NamedTuple):
+    """Where a partition's replicas shall be; None: where they were before the move."""
+
+    name: TopicPartition
+    replicas: Sequence[BrokerId] | None
+
+
+def begin(
+    term: Term, wishes: Iterable[Wish], *, factor_may_change: bool = True
+) -> Steps[dict[TopicPartition, KafkaError | None]]:
+    """Per partition whether it has begun; those that cannot do not keep the others."""
+    answers: dict[TopicPartition, KafkaError | None] = {}
+    by_topic: dict[TopicView, list[Next]] = {}
+    for wish in wishes:
+        try:
+            if wish.name in answers:
+                raise InvalidRequest(
+                    Code.INVALID_REQUEST, f"{wish.name} is in the request more than once"
+                )
+            partition, assignment = _check(term, wish, factor_may_change)
+            answers[wish.name] = None
+            if assignment != partition.assignment:
+                cause = "the move was given up" if wish.replicas is None else "a move was asked for"
+                state = _within(term, partition, assignment.replicas)
+                by_topic.setdefault(partition.topic, []).append(
+                    Next(partition, state, cause, assignment)
+                )
+        except KafkaError as error:
+            answers[wish.name] = error
+    begun = []
+    for topic, nexts in by_topic.items():
+        dropped = [(each.partition, _dropped(each)) for each in nexts]
+        yield from _write(term, topic, nexts)
+        for partition, brokers in dropped:
+            _stop(term, partition, brokers)
+            term.joined(partition)
+            begun.append(partition)
+            yield Say(
+                "replicas to be moved",
+                {
+                    "partition": partition.name,
+                    "replicas": partition.assignment.target,
+                    "adding": partition.assignment.adding,
+                    "removing": partition.assignment.removing,
+                },
+            )
+    yield from finish(term, begun)
+    yield from term.flush()
+    return answers
+
+
+def finish(term: Term, partitions: Sequence[PartitionView]) -> Steps[None]:
+    """Those of them that are being moved and whose new replicas are all in sync."""
+    by_topic: dict[TopicView, list[Next]] = {}
+    for partition in partitions:
+        state = _finished(term, partition)
+        if state is not None:
+            target = Assignment(partition.assignment.target)
+            by_topic.setdefault(partition.topic, []).append(
+                Next(partition, state, "all new replicas are in sync", target)
+            )
+    for topic, nexts in by_topic.items():
+        removed = [(each.partition, each.partition.assignment.removing) for each in nexts]
+        yield from _write(term, topic, nexts)
+        for partition, brokers in removed:
+            _stop(term, partition, brokers)
+            yield Say(
+                "replicas moved",
+                {"partition": partition.name, "replicas": partition.assignment.replicas},
+            )
+
+
+def _finished(term: Term, partition: PartitionView) -> State | None:
+    assignment, state = partition.assignment, partition.state
+    if not assignment.moving or state is None:
+        return None
+    target = assignment.target
+    if any(each not in state.isr for each in target):
+        return None
+    isr = tuple(each for each in state.isr if each in target)
+    if state.leader in target:
+        return with_isr(term.cluster, state, isr, term.epoch)
+    for candidate in target:
+        if term.cluster.usable(candidate, partition):
+            return led_by(term.cluster, state, candidate, isr, term.epoch)
+    return None
+
+
+def _write(term: Term, topic: TopicView, nexts: Sequence[Next]) -> Steps[None]:
+    """The topic's node has all partitions: it is written once, before the states are in pieces."""
+    assignments = topic.assignments()
+    for each in nexts:
+        assert each.assignment is not None
+        assignments[each.partition.name.partition] = each.assignment
+    yield from term.write(nexts, SetAssignments(topic.name, topic.id, assignments))
+
+
+def _check(term: Term, wish: Wish, factor_may_change: bool) -> tuple[PartitionView, Assignment]:
+    partition = term.cluster.find(wish.name)
+    if partition is None:
+        raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {wish.name}")
+    if partition.state is None:
+        raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{wish.name} has had no leader yet")
+    current = partition.assignment
+    before = tuple(each for each in current.replicas if each not in current.adding)
+    if wish.replicas is None:
+        if not current.moving:
+            raise InvalidRequest(
+                Code.NO_REASSIGNMENT_IN_PROGRESS, f"{wish.name} is not being moved"
+            )
+        target = before
+    else:
+        target = tuple(wish.replicas)
+        _check_target(term, wish.name, target, before)
+    if not factor_may_change and len(target) != len(before):
+        raise InvalidRequest(
+            Code.INVALID_REPLICATION_FACTOR,
+            f"{wish.name} has {len(before)} replicas, {len(target)} are asked for:"
+            " the request does not allow their number to change",
+        )
+    adding = tuple(each for each in target if each not in before)
+    removing = tuple(each for each in before if each not in target)
+    return partition, Assignment(target + removing, adding, removing)
+
+
+def _check_target(
+    term: Term, name: TopicPartition, target: Sequence[BrokerId], before: Sequence[BrokerId]
+) -> None:
+    problem = ""
+    if not target:
+        problem = "no replica is given"
+    elif len(set(target)) < len(target):
+        problem = "a broker is named twice"
+    else:
+        for broker in target:
+            if broker not in before and broker not in term.cluster.brokers:
+                problem = f"there is no broker {broker}"
+    if problem:
+        raise InvalidRequest(Code.INVALID_REPLICA_ASSIGNMENT, f"replicas of {name}: {problem}")
+
+
+def _within(term: Term, partition: PartitionView, replicas: Sequence[BrokerId]) -> State:
+    """Its state without those that an earlier move had added and this one does not want."""
+    state = partition.state
+    assert state is not None
+    isr = tuple(each for each in state.isr if each in replicas)
+    if isr and (state.leader in replicas or state.leader == NO_LEADER):
+        return with_isr(term.cluster, state, isr, term.epoch)
+    for candidate in replicas:
+        if candidate in isr and term.cluster.usable(candidate, partition):
+            return led_by(term.cluster, state, candidate, isr, term.epoch)
+    raise InvalidRequest(
+        Code.INVALID_REPLICA_ASSIGNMENT,
+        f"{partition.name}: nobody who would be left is in sync; wait, or name one of"
+        f" {list(state.isr)} among the replicas",
+    )
+
+
+def _dropped(each: Next) -> list[BrokerId]:
+    assert each.assignment is not None
+    replicas = each.assignment.replicas
+    return [broker for broker in each.partition.assignment.replicas if broker not in replicas]
+
+
+def _stop(term: Term, partition: PartitionView, brokers: Iterable[BrokerId]) -> None:
+    assert partition.state is not None
+    for broker in brokers:
+        term.stop_replica(broker, partition.name, partition.state.leader_epoch)
+
+
+def under_way(
+    term: Term, asked: Mapping[str, Sequence[int]] | None
+) -> dict[TopicPartition, Assignment]:
+    """Those that are being moved, of some partitions or of all."""
+    if asked is None:
+        return {each.name: each.assignment for each in term.cluster.moving}
+    names = [TopicPartition(topic, index) for topic, some in asked.items() for index in some]
+    found = {name: term.cluster.find(name) for name in names}
+    return {
+        name: each.assignment
+        for name, each in found.items()
+        if each is not None and each.assignment.moving
+    }

@@ -1,0 +1,97 @@
+"""The first thing a controller does: know everything, and end what others have begun.
+
+In: all that the keeper has. Out: leaders where there are none, deletions and moves that go on,
+everything told to everybody.
+Always: nothing is taken over from the last controller but what it wrote.
+"""
+
+from barnabas.controller import brokers, moves, topics
+from barnabas.controller.election import after_loss, first_state
+from barnabas.controller.state import NO_LEADER, PartitionView, State, TopicView
+from barnabas.controller.steps import Everything, ReadAll, Say, Steps, TopicFound
+from barnabas.controller.term import Next, Term
+
+ADOPTED_EPOCH = 1 << 16
+"""A broker that stood alone counted its crashes in its log (ADR 5): nobody crashes that often."""
+
+
+def take_over(term: Term) -> Steps[None]:
+    found: Everything = yield ReadAll()
+    for broker in found.brokers:
+        term.cluster.join(broker)
+        term.welcome(broker.id)
+    for topic in found.topics:
+        term.cluster.add_topic(_view(topic))
+    term.rebalance_at = term.now + term.options.rebalance_interval_ms
+    term.story.add(
+        term.now,
+        "controller elected",
+        f"broker {term.controller} is controller in epoch {term.epoch}",
+    )
+    yield Say(
+        "controller elected",
+        {
+            "controller": term.controller,
+            "epoch": term.epoch,
+            "brokers": len(found.brokers),
+            "topics": len(found.topics),
+            "partitions": term.cluster.partitions,
+        },
+    )
+    for deletion in found.deletions:
+        yield from topics.resume(term, deletion)
+    adopted = {topic.name for topic in found.topics if topic.adopted}
+    yield from _first(term, adopted)
+    yield from _after_absence(term)
+    yield from moves.finish(term, list(term.cluster.moving))
+    yield from term.flush()
+
+
+def _view(found: TopicFound) -> TopicView:
+    assignments = [found.assignments[index] for index in sorted(found.assignments)]
+    topic = TopicView(found.name, found.id, assignments)
+    for index, state in found.states.items():
+        if 0 <= index < len(topic.partitions):
+            topic.partitions[index].state = state
+    return topic
+
+
+def _first(term: Term, adopted: set[str]) -> Steps[None]:
+    """Of partitions whose creation was cut off, and of those that no controller has seen."""
+    nexts = []
+    for partition in term.cluster.leaderless:
+        if partition.state is not None:
+            continue
+        if partition.name.topic in adopted:
+            state = _adopted(term, partition)
+            nexts.append(Next(partition, state, "its broker stood alone before"))
+        elif first := first_state(term.cluster, partition, term.epoch):
+            nexts.append(Next(partition, first, "its creation was cut off"))
+    yield from term.write(nexts)
+
+
+def _adopted(term: Term, partition: PartitionView) -> State:
+    broker = partition.preferred
+    leader = broker if term.cluster.usable(broker, partition) else NO_LEADER
+    epochs = (term.cluster.epoch(broker),)
+    return State(leader, ADOPTED_EPOCH, (broker,), term.epoch, isr_epochs=epochs)
+
+
+def _after_absence(term: Term) -> Steps[None]:
+    """Brokers may have gone, or gone and come back, while nobody was controller."""
+    cluster = term.cluster
+    nexts, hopeless = [], {}
+    for partition in cluster.all():
+        state = partition.state
+        if state is None:
+            continue
+        epochs = zip(state.isr, state.isr_epochs, strict=False)
+        gone = [id_ for id_, epoch in epochs if epoch not in (-1, cluster.epoch(id_))]
+        after = after_loss(cluster, partition, term.epoch, gone=gone)
+        cause = "brokers went while there was no controller"
+        if (partition.leader if after is None else after.leader) == NO_LEADER:
+            hopeless[partition] = cause  # perhaps not, if an unclean election is allowed
+        elif after is not None:
+            nexts.append(Next(partition, after, cause))
+    yield from term.write(nexts)
+    yield from brokers.repair(term, hopeless)

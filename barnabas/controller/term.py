@@ -1,0 +1,246 @@
+"""One term of a controller: what it knows, and how each of its changes is written and told.
+
+In: changes that verbs have decided on. Out: writes of a thousand changes at most, then messages:
+per event one LeaderAndIsr to each broker concerned, one StopReplica, one UpdateMetadata to all.
+Always: a change is in memory, in the story and in messages only after its write.
+Not here: the decisions (brokers.py, topics.py, in_sync.py, moves.py, elections.py).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+from uuid import UUID
+
+from barnabas.controller.messages import ALL, SOME, Letters, live_brokers
+from barnabas.controller.state import (
+    NO_LEADER,
+    Assignment,
+    Cluster,
+    PartitionView,
+    State,
+    TopicView,
+)
+from barnabas.controller.steps import (
+    Change,
+    NewState,
+    ReadConfig,
+    Say,
+    Send,
+    SetState,
+    Steps,
+    Write,
+)
+from barnabas.controller.story import Story, what_changed
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.wire.messages.update_metadata import UpdateMetadataTopicState
+
+CHANGES_MAX = 1000  # in one write
+UNCLEAN = "unclean.leader.election.enable"
+_NOBODY, _LEADER, _EVERYONE = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Options:
+    """What the broker's configuration says; it may change meanwhile."""
+
+    unclean: bool = False
+    rebalance: bool = True
+    rebalance_interval_ms: int = 300_000
+    imbalance_percent: int = 10
+
+
+class Next(NamedTuple):
+    """A partition's next state, and why."""
+
+    partition: PartitionView
+    state: State
+    cause: str
+    assignment: Assignment | None = None  # written with it, if it changes
+
+
+class Term:
+    """From one election of the controller to the next."""
+
+    def __init__(
+        self,
+        controller: BrokerId,
+        epoch: int,
+        options: Options,
+        chance: Callable[[int], int],
+        new_id: Callable[[], UUID],
+    ) -> None:
+        self.controller = controller
+        self.epoch = epoch
+        self.options = options
+        self.chance = chance  # a number below the one given
+        self.new_id = new_id
+        self.now = 0
+        self.cluster = Cluster()
+        self.story = Story()
+        self.elections = 0
+        self.unclean_elections = 0
+        self.deletions: dict[str, dict[BrokerId, None]] = {}  # brokers that have not answered
+        self.rebalance_at: int | None = None
+        self._letters = Letters(controller, epoch)
+        self._clear()
+
+    def _clear(self) -> None:
+        # What brokers are to be told at the end of this event.
+        self._changed: dict[PartitionView, int] = {}  # told to nobody but in metadata, or to whom
+        self._new: dict[PartitionView, None] = {}
+        self._stops: dict[BrokerId, dict[TopicPartition, int]] = {}
+        self._deleted: list[UpdateMetadataTopicState] = []
+        self._newcomers: dict[BrokerId, None] = {}
+        self._brokers_changed = False
+
+    # Writing
+
+    def write(
+        self,
+        nexts: Iterable[Next],
+        *extra: Change,
+        then: Callable[[], None] | None = None,
+    ) -> Steps[None]:
+        """Next states, and with the first of them what else is to be written.
+
+        `then` is called when that is done, before anything else changes in memory.
+        """
+        few = list(islice(rest := iter(nexts), CHANGES_MAX))
+        while few or extra:
+            versions = yield Write([*extra, *(_change(each) for each in few)])
+            if then is not None:
+                then()
+            for each, version in zip(few, versions[len(extra) :], strict=True):
+                yield from self._written(each, version)
+            few, extra, then = list(islice(rest, CHANGES_MAX)), (), None
+
+    def _written(self, each: Next, version: int) -> Steps[None]:
+        partition, old = each.partition, each.partition.state
+        new = each.state._replace(version=version)
+        what = what_changed(old, new)
+        self.cluster.put(partition, new, each.assignment)
+        self.story.add_state(self.now, partition.name, old, new, each.cause)
+        led_anew = old is None or new.leader_epoch != old.leader_epoch
+        if led_anew and new.leader != NO_LEADER:
+            self.elections += 1
+        if old is None:
+            self._new[partition] = None
+        self.retell(partition, everyone=led_anew or each.assignment is not None)
+        if what == "unclean election":
+            self.unclean_elections += 1
+            yield Say(
+                "unclean election: committed records may be lost",
+                {
+                    "partition": partition.name,
+                    "leader": new.leader,
+                    "leader_epoch": new.leader_epoch,
+                    "isr_before": () if old is None else old.isr,
+                    "cause": each.cause,
+                },
+                loud=True,
+            )
+        elif what == "leader lost":
+            yield Say(
+                "partition offline",
+                {"partition": partition.name, "isr": new.isr, "cause": each.cause},
+                loud=True,
+            )
+
+    def allows_unclean(self, topic: str, known: dict[str, bool]) -> Steps[bool]:
+        """`known`: what was read before, in this event."""
+        if topic not in known:
+            settings = yield ReadConfig("topics", topic)
+            said = settings.get(UNCLEAN)
+            known[topic] = self.options.unclean if said is None else said == "true"
+        return known[topic]
+
+    def racks(self) -> dict[BrokerId, str | None]:
+        """Brokers that replicas can be placed on."""
+        brokers = self.cluster.brokers.values()
+        return {each.id: each.rack for each in brokers if each.id not in self.cluster.leaving}
+
+    # Telling
+
+    def welcome(self, broker: BrokerId) -> None:
+        """It is told everything at the end of this event."""
+        self._newcomers[broker] = None
+        self._brokers_changed = True
+
+    def brokers_changed(self) -> None:
+        self._brokers_changed = True
+
+    def retell(self, partition: PartitionView, *, everyone: bool) -> None:
+        """Its state: to all replicas, or to the leader only. Metadata go to all brokers."""
+        whom = _EVERYONE if everyone else _LEADER
+        self._changed[partition] = max(whom, self._changed.get(partition, _NOBODY))
+
+    def told_by_answer(self, partition: PartitionView) -> None:
+        """The leader has asked for its last change, and hears of it by the answer."""
+        self._changed[partition] = _NOBODY
+
+    def joined(self, partition: PartitionView) -> None:
+        """It has replicas that have nothing yet."""
+        self._new[partition] = None
+
+    def stop_replica(self, broker: BrokerId, name: TopicPartition, epoch: int) -> None:
+        """With its log."""
+        if broker in self.cluster.brokers:
+            self._stops.setdefault(broker, {})[name] = epoch
+
+    def topic_deleted(self, topic: TopicView) -> None:
+        self._deleted.append(self._letters.deleted(topic))
+        for partition in topic.partitions:
+            self._changed.pop(partition, None)
+
+    def flush(self) -> Steps[None]:
+        """Tell brokers what this event has changed."""
+        cluster, letters = self.cluster, self._letters
+        for broker in self._newcomers:
+            hosted = [each for each in cluster.hosted(broker) if each.state is not None]
+            yield self._lead(broker, hosted, ALL)
+        told: dict[BrokerId, list[PartitionView]] = {}
+        for partition, whom in self._changed.items():
+            for broker in _recipients(partition, whom):
+                if broker in cluster.brokers and broker not in self._newcomers:
+                    told.setdefault(broker, []).append(partition)
+        for broker, partitions in sorted(told.items()):
+            yield self._lead(broker, partitions, SOME)
+        for broker, stops in sorted(self._stops.items()):
+            to = cluster.brokers[broker]
+            yield Send(broker, letters.stop_replica(to, stops, delete=True))
+        yield from self._publish()
+        self._clear()
+
+    def _lead(self, broker: BrokerId, partitions: Sequence[PartitionView], type_: int) -> Send:
+        to = self.cluster.brokers[broker]
+        live = self.cluster.brokers
+        message = self._letters.leader_and_isr(to, partitions, live, new=self._new, type_=type_)
+        return Send(broker, message)
+
+    def _publish(self) -> Steps[None]:
+        cluster, letters = self.cluster, self._letters
+        live = live_brokers(cluster.brokers.values())
+        if self._newcomers:
+            everything = letters.described(cluster.all(), cluster)
+            for broker in self._newcomers:
+                to = cluster.brokers[broker]
+                yield Send(broker, letters.update_metadata(to, everything, live, type_=ALL))
+        if self._changed or self._deleted or self._brokers_changed:
+            some = self._deleted + letters.described(self._changed, cluster)
+            for broker, to in cluster.brokers.items():
+                if broker not in self._newcomers:
+                    yield Send(broker, letters.update_metadata(to, some, live))
+
+
+def _recipients(partition: PartitionView, whom: int) -> Sequence[BrokerId]:
+    if whom == _EVERYONE:
+        return partition.assignment.replicas
+    return (partition.leader,) if whom == _LEADER else ()
+
+
+def _change(each: Next) -> Change:
+    name = each.partition.name
+    if each.partition.state is None:
+        return NewState(name, each.state)
+    return SetState(name, each.state)
