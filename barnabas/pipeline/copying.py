@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.cluster import look_for, opened
+from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.fetching import Fetching
 from barnabas.pipeline.offsets import OffsetRange
-from barnabas.pipeline.sending import BatchSender, Packed
-from barnabas.pipeline.translation import Copied, Run
+from barnabas.pipeline.sending import BatchSender, OutOfStep, Packed
+from barnabas.pipeline.translation import Copied, Run, Sole
 from barnabas.wire.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader, check_crc
 from barnabas.wire.compression import Codec
 from barnabas.wire.records import Record, decode_batch, encode_batch
@@ -32,6 +33,7 @@ class CopyTask:
     source: Client
     target: Client
     bytes_max: int = BYTES_MAX
+    sole: Sole | None = None  # offsets are to be identical, and this producer writes them
 
 
 def copy_range(task: CopyTask) -> Copied:
@@ -46,23 +48,56 @@ def copy_range(task: CopyTask) -> Copied:
 
     def note(batch: Packed, base_offset: int) -> None:
         placed[batch.origin] = Run(batch.origin, batch.span, base_offset, batch.rows)
+        if task.sole is not None and base_offset != batch.origin:
+            raise PipelineError(
+                f"{at}: offset {batch.origin} of the source came to lie at {base_offset}: someone"
+                " else writes to the target; delete the topic there and begin anew"
+            )
 
     sender.on_written = note
-    sender.identify()
-    size, position = 0, task.range.start
-    for header, batch in fetching.batches():
-        check_crc(batch, header)
-        packed = _packed(sender, at, header, batch, max(position, fetching.position))
-        if packed is not None:
-            sender.send([packed])
-        size += header.size
-        position = header.last_offset + 1
-        if size >= task.bytes_max:
-            break
+    if task.sole is None:
+        sender.identify()
     else:
-        position = max(position, fetching.position)
-    sender.flush()
+        sender.go_on_as(task.sole.producer_id, task.sole.epoch, {at: task.range.start})
+    size, position = 0, task.range.start
+    try:
+        for header, batch in fetching.batches():
+            check_crc(batch, header)
+            packed = _packed(sender, at, header, batch, max(position, fetching.position))
+            if task.sole is not None:
+                _check_no_gap(at, position, packed, header)
+            if packed is not None:
+                sender.send([packed])
+            size += header.size
+            position = header.last_offset + 1
+            if size >= task.bytes_max:
+                break
+        else:
+            if task.sole is not None and fetching.position > position:
+                raise _gap(at, position, fetching.position)
+            position = max(position, fetching.position)
+        sender.flush()
+    except OutOfStep:
+        # Another task copies these very records: whoever planned this looks where the target ends.
+        position = task.range.start
     return Copied(at, position, _joined(placed), sender.records, size)
+
+
+def _check_no_gap(
+    at: TopicPartition, position: int, packed: Packed | None, header: BatchHeader
+) -> None:
+    if packed is None or packed.origin > position:
+        raise _gap(at, position, header.last_offset + 1 if packed is None else packed.origin)
+    if packed.span > packed.rows:
+        raise _gap(at, packed.origin, packed.origin + packed.span)
+
+
+def _gap(at: TopicPartition, first: int, last: int) -> PipelineError:
+    return PipelineError(
+        f"{at}: records are missing between offsets {first} and {last} of the source (compacted, or"
+        " part of transactions): identical offsets cannot be kept; mirror the topic with"
+        " sink.offsets: translated"
+    )
 
 
 def _packed(

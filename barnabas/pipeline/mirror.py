@@ -26,7 +26,8 @@ from barnabas.pipeline.cluster import commit_offsets, look_again, opened
 from barnabas.pipeline.copying import BYTES_MAX, CopyTask, copy_range
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.fetching import Fetching, lost
-from barnabas.pipeline.offsets import OffsetRange
+from barnabas.pipeline.identical import Identical
+from barnabas.pipeline.offsets import OffsetRange, Offsets
 from barnabas.pipeline.sending import BatchSender
 from barnabas.pipeline.translation import (
     TOPIC,
@@ -72,10 +73,13 @@ def mirror(
     name: str,
     topics: Sequence[str] = (),
     pattern: str | None = None,
+    identical: bool = False,
     copy: Copy = copy_here,
 ) -> Round:
     """Copy all there is now. `source` and `target` are options of clients."""
-    mirroring = Mirroring(source, target, name=name, topics=topics, pattern=pattern)
+    mirroring = Mirroring(
+        source, target, name=name, topics=topics, pattern=pattern, identical=identical
+    )
     done = mirroring.round(copy)
     while done.behind:
         further = mirroring.round(copy)
@@ -99,6 +103,7 @@ class Mirroring:
         name: str,
         topics: Sequence[str] = (),
         pattern: str | None = None,
+        identical: bool = False,
         bytes_max: int = BYTES_MAX,
     ) -> None:
         self._name = name
@@ -117,6 +122,11 @@ class Mirroring:
                 f"mirror {name!r}: source and target are one cluster, {source_id}: name another"
             )
         self._translation = Translation(source_id)
+        self._identical: Identical | None = None
+        if identical:
+            self._identical = Identical(
+                self._target, self._to, self._translation, self._write_state
+            )
         self._loaded = False
         self._noted_origins: dict[str, list[str]] = {}
 
@@ -138,16 +148,25 @@ class Mirroring:
             self._loaded = True
         ranges = self._ranges(chosen, done)
         tasks = [
-            CopyTask(each, self._source_client, self._target_client, self._bytes_max)
+            CopyTask(
+                each,
+                self._source_client,
+                self._target_client,
+                self._bytes_max,
+                self._translation.soles.get(each.at),
+            )
             for each in ranges
             if each.size
         ]
         copied = list(copy(tasks)) if tasks else []
         self._note(chosen, copied)
         stops = {each.at: each.stop for each in ranges}
+        if self._identical is not None:
+            self._identical.reached(list(stops), tasks)
+        progress = self._translation.progress
         done.records = sum(each.records for each in copied)
         done.size = sum(each.size for each in copied)
-        done.behind = sum(max(stops[each.at] - each.position, 0) for each in copied)
+        done.behind = sum(max(stops[each.at] - progress[each.at], 0) for each in copied)
         self._tell_lag(stops)
         self._move_groups(stops, done)
         return done
@@ -187,6 +206,8 @@ class Mirroring:
         there = self._to.topics().topics
         for topic in chosen:
             wanted = _own_options(self._from, topic.name)
+            if self._identical is not None:
+                self._identical.check_topic(topic.name, wanted)
             count = len(topic.partitions)
             if topic.name in missing:
                 _create(self._to, topic.name, count, wanted)
@@ -210,20 +231,38 @@ class Mirroring:
         partitions = [TopicPartition(t.name, p.number) for t in chosen for p in t.partitions]
         firsts = self._from.offsets(dict.fromkeys(partitions, EARLIEST))
         lasts = self._from.offsets(dict.fromkeys(partitions, LATEST), committed_only=True)
+        starts = self._starts(
+            {at: firsts[at].offset for at in partitions},
+            {at: lasts[at].offset for at in partitions},
+        )
         ranges = []
         for at in partitions:
             first, stop = firsts[at].offset, lasts[at].offset
-            start = self._translation.progress.get(at, first)
+            start = starts.get(at, first)
             if start > stop:
                 raise lost(
                     f"{at} ends at offset {stop} in the source, and {start} were copied: was it"
                     " made anew? Delete it in the target too, and mirror it under another name"
                 )
             if start < first:
+                if self._identical is not None and start < stop:
+                    raise PipelineError(
+                        f"{at}: offsets {start} to {first} were deleted before the copy: identical"
+                        " offsets cannot be kept; delete the topic in the target and begin anew"
+                    )
                 done.notes.append(f"{at}: offsets {start} to {first} were deleted before the copy")
                 start = first
             ranges.append(OffsetRange(at.topic, at.partition, start, stop))
         return ranges
+
+    def _starts(self, firsts: Offsets, lasts: Offsets) -> Offsets:
+        if self._identical is not None:
+            return self._identical.starts(firsts, lasts)
+        if same := sorted(self._translation.soles.keys() & firsts.keys()):
+            raise PipelineError(
+                f"{same[0]} was mirrored with identical offsets: set sink.offsets to identical"
+            )
+        return self._translation.progress
 
     def _note(self, chosen: list[Topic], copied: list[Copied]) -> None:
         """The one thing that makes records count as copied."""
@@ -236,15 +275,18 @@ class Mirroring:
             ]
             for each in copied:
                 records += self._translation.add(each, now_ms)
-            sender = BatchSender(self._target)
-            sender.identify()
-            for begin in range(0, len(records), _STATE_RECORDS_MAX):
-                part = records[begin : begin + _STATE_RECORDS_MAX]
-                batch = encode_batch(
-                    [Record(n, r.timestamp, r.key, r.value) for n, r in enumerate(part)]
-                )
-                sender.send([sender.adopt(_STATE, batch, -1, 0)])
-            sender.flush()
+            self._write_state(records)
+
+    def _write_state(self, records: Sequence[Record]) -> None:
+        sender = BatchSender(self._target)
+        sender.identify()
+        for begin in range(0, len(records), _STATE_RECORDS_MAX):
+            part = records[begin : begin + _STATE_RECORDS_MAX]
+            batch = encode_batch(
+                [Record(n, r.timestamp, r.key, r.value) for n, r in enumerate(part)]
+            )
+            sender.send([sender.adopt(_STATE, batch, -1, 0)])
+        sender.flush()
 
     def _tell_lag(self, mirrored: Iterable[TopicPartition]) -> None:
         """The mirror is a group of the source, too. Only lag depends on it: no reason to stop."""

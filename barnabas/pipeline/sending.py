@@ -16,6 +16,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, partition_error
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_PRODUCER_ID, NO_TOPIC_ID, TopicPartition
+from barnabas.pipeline.errors import PipelineError
 from barnabas.wire.batch import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -37,6 +38,10 @@ _BY_NAME_MAX = 12  # the last version of Produce that names topics
 _ROUNDS_MAX = 3  # under way; brokers keep the last five batches of a producer to know them again
 _SEQUENCES = 2**31
 _ACKS_ALL = -1
+
+
+class OutOfStep(PipelineError):
+    """Another task has written in the name of this producer: look where it is now."""
 
 
 class Packed(NamedTuple):
@@ -74,6 +79,7 @@ class BatchSender:
         self.epoch = -1
         self.written: dict[TopicPartition, tuple[int, int]] = {}
         self.records = 0
+        self._shared = False
         self.on_written: Callable[[Packed, int], None] = _unnoted
 
     def identify(self) -> None:
@@ -91,6 +97,12 @@ class BatchSender:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
         run(self._cluster.retrying(attempt))
+
+    def go_on_as(self, producer_id: int, epoch: int, sequences: dict[TopicPartition, int]) -> None:
+        """Be a producer that others may be as well: whoever is out of step stops with OutOfStep."""
+        self.producer_id, self.epoch = producer_id, epoch
+        self._sequences = {at: number % _SEQUENCES for at, number in sequences.items()}
+        self._shared = True
 
     def pack(
         self, at: TopicPartition, records: bytearray, count: int, first_ms: int, latest_ms: int
@@ -269,6 +281,7 @@ class BatchSender:
                     run(self._send(oldest, oldest.batches))
                     failed = run(self._received(oldest))
                     if failed is not None:
+                        self._check_step(failed)
                         raise failed
                     self._under_way.popleft()
                     self.records += sum(batch.rows for batch in oldest.batches)
@@ -276,6 +289,11 @@ class BatchSender:
                 problem = why
                 continue
             return
+
+    def _check_step(self, problem: Retriable) -> None:
+        """All before it is written: one that is out of order now will never be in order."""
+        if self._shared and problem.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            raise OutOfStep(f"{problem.detail}: another run of this mirror is writing; try again")
 
     def _forget_answers(self) -> None:
         """Answers still to come belong to connections that are used no more."""

@@ -19,7 +19,9 @@ from barnabas.pipeline.errors import PipelineError
 KINDS = ("stream", "lake", "mirror")
 FORMATS = ("json", "avro", "protobuf", "bytes")
 AVAILABLE_NOW = "available_now"
-_SINKS = {"stream": ("barnabas", "parquet", "console"), "lake": ("parquet",), "mirror": ()}
+_SINKS = {"stream": ("barnabas", "parquet", "console"), "lake": ("parquet", "delta"), "mirror": ()}
+ALL, LATEST = "all", "latest"
+TRANSLATED, IDENTICAL = "translated", "identical"
 _STARTING = ("earliest", "latest")
 _MODES = ("append", "update", "complete")
 _DELIVERY = {
@@ -68,6 +70,8 @@ class Sink:
     partition_by: tuple[str, ...]
     mode: str
     options: dict[str, str]
+    keep: str = ALL  # of a lake: every record, or the latest of each key
+    offsets: str = TRANSLATED  # of a mirror
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,8 @@ def _spec(top: "_Section") -> Spec:
         top.wrong("transform", transform, 'name a function as "module:function"')
     if transform and kind != "stream":
         top.wrong("transform", transform, f"only kind stream has one, and this is {kind}: leave it")
-    delivery = top.choice("delivery", _DELIVERY[kind], _DELIVERY[kind][0])
+    promised = _DELIVERY[kind] if sink.offsets == TRANSLATED else ("exactly_once",)
+    delivery = top.choice("delivery", promised, promised[0])
     errors = _errors(top.section("errors"), kind, source)
     run = _run(top.section("run"), kind)
     top.done()
@@ -202,17 +207,27 @@ def _sink(part: "_Section", kind: str, source: Source) -> Sink:
             part.wrong("servers", None, "HOST:PORT of a broker of the other cluster")
         elif servers == source.servers:
             part.wrong("servers", servers, "that is the source: name another cluster")
-    if format_ == "parquet" and not path:
+    if format_ in ("parquet", "delta") and not path:
         part.wrong("path", None, "a directory for the files")
+    elif format_ == "delta" and "://" in path and not path.startswith("file://"):
+        part.wrong("path", path, "a delta table is kept in a directory: name one that all see")
     columns = part.names("partition_by")
+    keep = part.choice("keep", (ALL, LATEST) if kind == "lake" else (ALL,), ALL)
+    if keep == LATEST and format_ != "delta":
+        part.wrong("keep", keep, f"files of {format_} cannot be replaced: set format to delta")
+    if keep == LATEST and columns:
+        part.wrong("partition_by", list(columns), "a table of latest rows has none: leave it out")
+    places = (TRANSLATED, IDENTICAL) if kind == "mirror" else (TRANSLATED,)
     found = Sink(
         format=format_,
         servers=servers or source.servers,
         topic=topic or None,
         path=path or None,
-        partition_by=columns or (("date",) if kind == "lake" else ()),
+        partition_by=columns or (("date",) if kind == "lake" and keep == ALL else ()),
         mode=part.choice("mode", _MODES, "append"),
         options=part.pairs("options"),
+        keep=keep,
+        offsets=part.choice("offsets", places, TRANSLATED),
     )
     part.done()
     return found

@@ -6,7 +6,8 @@ Always: a translated offset skips no record: where it cannot be exact it is too 
 Pure: mirror.py reads and writes the topic.
 
 Keys are JSON, so that the topic can be compacted: ["run", CLUSTER, TOPIC, PARTITION, OFFSET],
-["progress", CLUSTER, TOPIC, PARTITION], ["origin", CLUSTER, TOPIC].
+["progress", CLUSTER, TOPIC, PARTITION], ["origin", CLUSTER, TOPIC]; and where offsets are identical
+["sole", CLUSTER, TOPIC, PARTITION].
 """
 
 import json
@@ -55,17 +56,30 @@ class Copied(NamedTuple):
     size: int
 
 
+class Sole(NamedTuple):
+    """The one producer that writes a partition whose offsets are identical, from `first` on."""
+
+    producer_id: int
+    epoch: int
+    first: int
+
+
 class Translation:
     """All that is known of the mirrored topics of one source cluster."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
+        self.identical = False
         self.progress: Offsets = {}
+        self.soles: dict[TopicPartition, Sole] = {}
         self._runs: dict[TopicPartition, dict[int, Run]] = {}
         self._sorted: dict[TopicPartition, list[int]] = {}
 
     def offset(self, at: TopicPartition, offset: int) -> int | None:
         """Where a reader of the target goes on; None if nothing was copied yet."""
+        if self.identical:
+            reached = self.progress.get(at)
+            return None if reached is None else min(offset, reached)
         runs = self._runs.get(at)
         if not runs:
             return None
@@ -97,6 +111,12 @@ class Translation:
             yield _record(("run", *where, run.source), value, now_ms)
         yield _record(("progress", *where), {"offset": copied.position}, now_ms)
 
+    def claim(self, at: TopicPartition, sole: Sole, now_ms: int) -> Record:
+        """Take a producer in; the record that tells it."""
+        self.soles[at] = sole
+        key = ("sole", self.cluster, at.topic, at.partition)
+        return _record(key, sole._asdict(), now_ms)
+
     def _take(self, kind: str, rest: list[Any], value: dict[str, Any]) -> None:
         topic, partition = rest[:2]
         if not isinstance(topic, str) or not _whole(partition):
@@ -104,6 +124,10 @@ class Translation:
         at = TopicPartition(topic, partition)
         if kind == "progress" and _whole(value.get("offset")):
             self.progress[at] = value["offset"]
+        elif kind == "sole":
+            sole = Sole(*(value.get(name, -1) for name in Sole._fields))
+            if all(_whole(number) for number in sole):
+                self.soles[at] = sole
         elif kind == "run" and len(rest) == 3:
             run = Run(
                 rest[2], value.get("span", -1), value.get("target", -1), value.get("records", -1)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.groups.report import Committed
@@ -214,3 +214,90 @@ def test_a_topic_that_is_not_there_is_one_line(
 ) -> None:
     with pytest.raises(PipelineError, match="does not exist in the source"):
         copied(broker, other, topic)
+
+
+def same(broker: BrokerProcess, other: BrokerProcess, topic: str) -> Round:
+    options = {"name": f"mirror-{topic}", "topics": [topic], "identical": True}
+    return mirror(client(broker), client(other), **options)  # type: ignore[arg-type]
+
+
+def test_identical_offsets_are_kept_though_the_source_begins_late(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    with Admin(client(broker)) as admin, Admin(client(other)) as target:
+        admin.create_topic(topic, partitions=2)
+        produce(broker, topic, range(200))
+        admin.delete_records({At(topic, 0): 30, At(topic, 1): 100})
+        assert same(broker, other, topic).records == 70
+        assert rows(other, topic, OFFSET_BEGINNING) == rows(broker, topic, OFFSET_BEGINNING)
+        firsts = target.offsets(dict.fromkeys([At(topic, 0), At(topic, 1)], -2))
+        assert [each.offset for each in firsts.values()] == [30, 100]
+        # Groups need no translation, and are not sent past what is there.
+        produce(broker, topic, range(200, 260), "zstd")
+        admin.alter_group_offsets(
+            f"readers-{topic}", {At(topic, 0): Committed(40), At(topic, 1): Committed(130)}
+        )
+        assert same(broker, other, topic).records == 60
+        assert same(broker, other, topic).records == 0
+        assert rows(other, topic, OFFSET_BEGINNING) == rows(broker, topic, OFFSET_BEGINNING)
+        moved = target.group_offsets(f"readers-{topic}")
+        assert {at.partition: each.offset for at, each in moved.items()} == {0: 40, 1: 130}
+
+
+def test_identical_offsets_hold_though_an_older_task_is_still_writing(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    """The round before was killed, but its tasks live; they and the next round write together."""
+    with Admin(client(broker)) as admin:
+        admin.create_topic(topic, partitions=2)
+    late: list[CopyTask] = []
+
+    def die(tasks: Sequence[CopyTask]) -> Iterable[Copied]:
+        late.extend(tasks)
+        raise KeyboardInterrupt
+
+    for begin in range(0, 300, 30):
+        produce(broker, topic, range(begin, begin + 30))
+    one = Mirroring(
+        client(broker), client(other), name=topic, topics=[topic], identical=True, bytes_max=1
+    )
+    with pytest.raises(KeyboardInterrupt):
+        one.round(die)
+    for _ in range(7):
+        one.round()
+    for task in late:  # of the very beginning, which the broker has forgotten by now
+        assert copy_range(task).position == 0
+    assert same(broker, other, topic).behind == 0
+    for task in late:
+        copy_range(task)
+    assert rows(other, topic) == rows(broker, topic)
+
+
+def test_identical_offsets_are_refused_where_they_cannot_be(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    with Admin(client(broker)) as admin, Admin(client(other)) as target:
+        compacted, taken = f"{topic}-compacted", f"{topic}-taken"
+        admin.create_topic(compacted, configs={"cleanup.policy": "compact"})
+        with pytest.raises(PipelineError, match=r"is compacted: .* sink\.offsets: translated"):
+            same(broker, other, compacted)
+        assert compacted not in target.topics().topics
+        for where in (admin, target):
+            where.create_topic(taken, partitions=2)
+        produce(broker, taken, range(4))
+        produce(other, taken, range(2))
+        with pytest.raises(PipelineError, match="is not empty in the target"):
+            same(broker, other, taken)
+        # One way or the other, but not both.
+        admin.create_topic(topic, partitions=2)
+        produce(broker, topic, range(10))
+        same(broker, other, topic)
+        with pytest.raises(PipelineError, match="was mirrored with identical offsets"):
+            copied(broker, other, topic)
+        # Somebody else writes to the target.
+        produce(other, topic, range(2))
+        with pytest.raises(PipelineError, match="was one made anew, or written to"):
+            same(broker, other, topic)
+        produce(broker, topic, range(10, 20))
+        with pytest.raises(PipelineError, match="someone else has written to it"):
+            same(broker, other, topic)
