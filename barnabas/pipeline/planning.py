@@ -13,7 +13,7 @@ from barnabas.model.errors import KafkaError
 from barnabas.pipeline.cluster import Brokers, opened
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.options import source_options
-from barnabas.pipeline.spec import Spec
+from barnabas.pipeline.spec import IDENTICAL, Spec
 
 
 def planned(spec: Spec) -> Iterator[str]:
@@ -35,6 +35,7 @@ def _planned(spec: Spec) -> Iterator[str]:
             name=spec.source.group,
             topics=spec.source.topics,
             pattern=spec.source.pattern,
+            identical=spec.sink.offsets == IDENTICAL,
         )
         chosen, missing = mirroring.plan()
         for topic in chosen:
