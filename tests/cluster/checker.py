@@ -16,6 +16,7 @@ Pure: no cluster is needed to try it (test_checker.py).
 | nonmonotonic send | a producer's records, acknowledged in order, are out of order in the log |
 | nonmonotonic poll | a consumer was given an offset again, or an earlier one, in one assignment |
 | poll skip | a consumer was given an offset further on than the next, in one assignment |
+| lost commit | a consumer that was assigned anew began below what it had committed |
 | changed log | an offset that had been read has another record now, or none |
 | hole | offsets of the log that nothing has, though nothing was deleted |
 | unknown record | in the log, and sent by nobody |
@@ -65,7 +66,9 @@ class PartitionHistory:
         self._sent: Counter[str] = Counter()  # how many, by producer
         self._acknowledged: dict[Mark, int] = {}
         self._said: dict[int, Mark] = {}  # by offset: of acknowledgements and polls
+        self._acknowledged_to = -1
         self._readings: dict[str, _Reading] = {}
+        self._committed: dict[str, int] = {}
         self._polled: set[int] = set()
         self._polled_to = -1
         self._log: list[Mark] = []
@@ -74,7 +77,7 @@ class PartitionHistory:
     @property
     def acknowledged_to(self) -> int:
         """The highest offset that was acknowledged; -1: none."""
-        return max(self._acknowledged.values(), default=-1)
+        return self._acknowledged_to
 
     @property
     def polled_to(self) -> int:
@@ -97,6 +100,7 @@ class PartitionHistory:
 
     def acknowledged(self, mark: Mark, offset: int) -> None:
         before = self._acknowledged.setdefault(mark, offset)
+        self._acknowledged_to = max(self._acknowledged_to, offset)
         if before != offset:
             self._found("duplicate", f"{_name(mark)} acknowledged at {before} and at {offset}")
         self._says(offset, mark, "acknowledged")
@@ -108,6 +112,9 @@ class PartitionHistory:
         self._polled_to = max(self._polled_to, offset)
         reading = self._readings.get(consumer)
         if reading is None or reading.assignment != assignment:
+            committed = self._committed.get(consumer, 0)
+            if offset < committed:
+                self._found("lost commit", f"{consumer} committed {committed}, began at {offset}")
             self._readings[consumer] = _Reading(assignment, offset)
             return
         if offset <= reading.offset:
@@ -117,6 +124,15 @@ class PartitionHistory:
         elif offset != reading.offset + 1:
             self._found("poll skip", f"{consumer} was given {offset} after {reading.offset}")
         reading.offset = offset
+
+    def committed(self, consumer: str, offset: int) -> None:
+        """It was told that it will go on from here; a consumer is the only member of its group."""
+        self._committed[consumer] = max(self._committed.get(consumer, 0), offset)
+
+    def read_to(self, consumer: str) -> int:
+        """The offset that a consumer was given last; -1: none."""
+        reading = self._readings.get(consumer)
+        return -1 if reading is None else reading.offset
 
     def logged(self, first: int, marks: Sequence[Mark]) -> None:
         """What the log has from an offset on. Read again and again: what is there stays there."""
@@ -130,13 +146,14 @@ class PartitionHistory:
                 was = _name(self._log[offset])
                 self._found("changed log", f"offset {offset} was {was} and is {_name(mark)}")
 
-    def ends_at(self, end: int) -> None:
-        """The log was read to its end, after all that was acknowledged until then."""
+    def ends_at(self, end: int, due: int | None = None) -> None:
+        """The log was read to its end. `due`: the last offset acknowledged before, if not all."""
         if end < len(self._log):
             self._found("changed log", f"it ended at {len(self._log)} and ends at {end}")
-        lost = [(offset, mark) for mark, offset in self._acknowledged.items() if offset >= end]
-        for offset, mark in sorted(lost)[:SHOWN_MAX]:
-            self._found("lost write", f"{_name(mark)} at {offset}, the log ends at {end}")
+        due = self._acknowledged_to if due is None else due
+        if due >= end:
+            mark = self._said[due]
+            self._found("lost write", f"{_name(mark)} at {due}, the log ends at {end}")
 
     def check(self) -> list[Anomaly]:
         """Once all is read: everything that only the whole can tell, and what was noted before."""

@@ -46,6 +46,11 @@ def test_what_was_acknowledged_and_is_not_there_is_lost() -> None:
     h.ends_at(1)
     assert kinds(h) == {"lost write"}
     assert "p #1" in h.anomalies[0].detail
+    earlier = history("p", "p")
+    earlier.acknowledged(p(0), 0)
+    earlier.acknowledged(p(1), 1)
+    earlier.ends_at(1, due=0)
+    assert earlier.anomalies == []
 
 
 def test_a_loss_that_another_record_hides_is_found() -> None:
@@ -117,6 +122,17 @@ def test_a_consumer_that_was_assigned_anew_may_read_again() -> None:
     h.polled("d", 1, 1, p(1))
     h.logged(0, [p(0), p(1)])
     assert h.check() == []
+
+
+def test_a_consumer_that_begins_below_what_it_committed_has_lost_a_commit() -> None:
+    h = history("p", "p")
+    h.polled("c", 1, 0, p(0))
+    h.committed("c", 1)
+    h.logged(0, [p(0), p(1)])
+    h.polled("c", 2, 1, p(1))
+    assert h.check() == []
+    h.polled("c", 3, 0, p(0))
+    assert kinds(h) == {"lost commit"}
 
 
 def test_a_record_that_no_consumer_was_given_is_unseen_once_they_have_passed_it() -> None:
