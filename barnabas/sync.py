@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from barnabas.client.blocking.consumer import Consumer
     from barnabas.client.blocking.partition_consumer import PartitionConsumer
     from barnabas.client.blocking.producer import Producer
+    from barnabas.client.zookeeper_consumer import ZookeeperConsumer
 
-__all__ = ["Admin", "Consumer", "PartitionConsumer", "Producer"]
+__all__ = ["Admin", "Consumer", "PartitionConsumer", "Producer", "ZookeeperConsumer"]
 
 _WHERE = {
     "Admin": "barnabas.client.blocking.admin",
     "Consumer": "barnabas.client.blocking.consumer",
     "PartitionConsumer": "barnabas.client.blocking.partition_consumer",
     "Producer": "barnabas.client.blocking.producer",
+    "ZookeeperConsumer": "barnabas.client.zookeeper_consumer",
 }
 
 

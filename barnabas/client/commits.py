@@ -68,10 +68,8 @@ class Commits:
         if now < self._next_at:
             return
         try:
-            if self._cluster.coordinator_connected(self._group_id) is None:
-                seek = self._cluster.coordinator
-                if not await self._finding.done(lambda: seek(self._group_id), deadline):
-                    return
+            if not await self._ready(deadline):
+                return
         except Retriable as problem:
             self._next_at = now + self._cluster.config.retry_backoff_ms
             _log.warning("a commit waits: %s", problem)
@@ -120,6 +118,13 @@ class Commits:
         return await self._cluster.retrying(
             lambda: fetch_committed(self._cluster, self._group_id, partitions)
         )
+
+    async def _ready(self, deadline: int | None) -> bool:
+        """Whether a commit could be sent at once."""
+        if self._cluster.coordinator_connected(self._group_id) is not None:
+            return True
+        seek = self._cluster.coordinator
+        return await self._finding.done(lambda: seek(self._group_id), deadline)
 
     def _check_group(self) -> None:
         if not self._group_id:
