@@ -1,6 +1,7 @@
 """The broker as a whole: what it owns, how it starts, how it stops.
 
-In: ports, a keeper, static settings. Out: a listener that answers, and a clean stop.
+In: ports, static settings, a keeper of its own or sessions of a cluster's. Out: a listener that
+answers, and a clean stop.
 Always: everything that changes state runs on one event loop, so nothing here has a lock.
 Not here: which real ports are used (main.py).
 """
@@ -13,15 +14,17 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from barnabas.broker.buffers import Buffers
-from barnabas.broker.catalog import Catalog
+from barnabas.broker.catalog import AnyCatalog, Catalog
 from barnabas.broker.cleaner import Cleaner
 from barnabas.broker.connection import Connection, Door
 from barnabas.broker.dispatch import Call, Dispatcher
 from barnabas.broker.fetch_sessions import FetchSessions
 from barnabas.broker.housekeeping import Housekeeping
 from barnabas.broker.lanes import Lanes
+from barnabas.broker.member import Member
 from barnabas.broker.metrics import Counts
 from barnabas.broker.moves import Moves
+from barnabas.broker.partition import Partition
 from barnabas.broker.storage import Storage
 from barnabas.broker.topic import Topics
 from barnabas.broker.volume import Volume
@@ -32,12 +35,16 @@ from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.paths import uuid_text
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.model.errors import KafkaError
+from barnabas.model.ids import BrokerId
 from barnabas.model.ports import Clock, Disk, Listening, Network, Stream
 from barnabas.system.logs import Logger
 
 if TYPE_CHECKING:
+    from barnabas.broker.cluster import Cluster
+    from barnabas.broker.cluster_session import Sessions
     from barnabas.broker.coordination import Coordination
     from barnabas.broker.recompression import Recompression
+    from barnabas.broker.replicas import Replicas
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
 GROUPS_TOPIC = "__consumer_offsets"
@@ -53,16 +60,17 @@ class Broker:
         clock: Clock,
         disk: Disk,
         network: Network,
-        keeper: Keeper,
+        keeper: "Keeper | Sessions",
         log: Logger,
         open_files_max: int = 4096,
         host_name: Callable[[], str] = lambda: "localhost",
     ) -> None:
+        """`keeper`: of a broker that stands alone; of one in a cluster, what opens a session."""
         self.clock = clock
         self.disk = disk
         self.log = log
         self.loop = asyncio.get_running_loop()
-        self._static = settings
+        self.static = settings
         # Connections must leave files to the logs: a broker that cannot open its own must stop.
         self._warm_segments_max = max(4, open_files_max // 8)  # each may hold three
         self._streams_max = max(4, open_files_max - 3 * self._warm_segments_max - OWN_FILES)
@@ -75,13 +83,14 @@ class Broker:
         self.id = self.config.node_id
         self.counts = Counts()
         self.topics = Topics()
-        self.catalog = Catalog(self, keeper)
         self.connections: set[Connection] = set()
         self._by_host: dict[str, int] = {}
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots, lambda: randbelow(2**31 - 1) + 1
         )
         self.dispatcher = Dispatcher(self)
+        self.cluster: Cluster | None = None
+        self.catalog: AnyCatalog = self._catalog(keeper)
         bytes_max = self.config.queued_max_request_bytes
         self._door = Door(
             self.dispatcher,
@@ -95,6 +104,7 @@ class Broker:
         self.cleaner = Cleaner(self)
         self.recompression: Recompression | None = None  # made when a topic first needs it
         self.moves = Moves(self)
+        self.replicas: Replicas | None = None  # in a cluster
         self.coordination: Coordination | None = None  # made when there is a group to ask for
         self._to_load: asyncio.Handle | None = None
         self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
@@ -107,11 +117,40 @@ class Broker:
 
     # Starting and stopping
 
+    def _catalog(self, keeper: "Keeper | Sessions") -> AnyCatalog:
+        if not callable(keeper):
+            return Catalog(self, keeper)
+        from barnabas.broker.cluster import Cluster
+        from barnabas.broker.cluster_catalog import ClusterCatalog
+
+        self.cluster = Cluster(self, keeper, self._network)
+        return ClusterCatalog(self, self.cluster)
+
+    async def join(self) -> None:
+        """Start, alone or in the cluster; when this returns, the broker answers."""
+        if self.cluster is None:
+            self.start()
+        else:
+            await self.cluster.start()
+
     def start(self) -> None:
-        """Open the logs, then the door; when this returns, the broker answers."""
-        self.cluster_id = self.catalog.load_cluster_id(new_id())
-        self.catalog.load_settings()
-        self.layers = self.catalog.layers(self._static)
+        """On its own: open the logs, then the door; when this returns, the broker answers."""
+        catalog = self.catalog
+        assert isinstance(catalog, Catalog), "in a cluster, join it"
+        self.cluster_id = catalog.load_cluster_id(new_id())
+        catalog.load_settings()
+        self.open_logs()
+        catalog.load_topics()
+        self._close_logs = True  # after a crash too: the new leader epochs are in the logs
+        self.logs.forget_gone()
+        self.listen()
+        if self.topics.get(GROUPS_TOPIC) is not None:
+            # Behind the first answers, in slices; who asks for a group meanwhile is told so.
+            self._to_load = self.loop.call_soon(self._load_groups)
+
+    def open_logs(self) -> None:
+        """The settings in the keeper are known, and who this is."""
+        self.layers = self.catalog.layers(self.static)
         self.config = BrokerConfig(self.layers)
         directories = self.config.directories
         self.logs.open(
@@ -120,10 +159,11 @@ class Broker:
             self.catalog.log_config_of,
             self._warm_segments_max // len(directories),
         )
-        self._close_logs = all(volume.logs.clean for volume in self.logs.volumes)
-        self.catalog.load_topics()
-        self._close_logs = True  # after a crash too: the new leader epochs are in the logs
-        self.logs.forget_gone()
+        # In a cluster, records that a crash took away come back from others.
+        clean = all(volume.logs.clean for volume in self.logs.volumes)
+        self._close_logs = clean or self.cluster is not None
+
+    def listen(self) -> None:
         self.housekeeping.start()
         self.cleaner.start()
         for listener in self.config.listeners:
@@ -131,9 +171,6 @@ class Broker:
                 self._network.listen(listener.host, listener.port, self._accepted)
             )
         self._advertise()
-        if self.topics.get(GROUPS_TOPIC) is not None:
-            # Behind the first answers, in slices; who asks for a group meanwhile is told so.
-            self._to_load = self.loop.call_soon(self._load_groups)
 
     def _load_groups(self) -> None:
         from barnabas.broker.coordination import coordination
@@ -161,6 +198,28 @@ class Broker:
 
             self._metrics = await serve(self, address.host, address.port)
 
+    def nodes(self) -> list[Member]:
+        """The brokers there are, as clients are told of them; at the least this one."""
+        own = Member(BrokerId(self.id), self.host, self.port, self.config.broker_rack)
+        if self.cluster is None or not self.cluster.members:
+            return [own]
+        return list(self.cluster.members.values())
+
+    @property
+    def controller_id(self) -> int:
+        """On a broker that stands alone, itself; -1 if there is none now."""
+        if self.cluster is None:
+            return self.id
+        controller = self.cluster.controller_id
+        return -1 if controller is None else controller
+
+    def offline(self, partition: Partition) -> list[int]:
+        """Its replicas that are out of reach."""
+        if self.cluster is None:
+            return [] if partition.online else [partition.leader]
+        live = self.cluster.members
+        return [each for each in partition.replicas if each not in live]
+
     @property
     def request_buffer_bytes(self) -> int:
         return self._door.buffers.bytes_out
@@ -170,6 +229,8 @@ class Broker:
 
         Also after a start that failed, however far it came.
         """
+        if self.cluster is not None:
+            await self.cluster.leave()
         for listening in self._listening:
             listening.close()
         await self.dispatcher.finish()
@@ -183,6 +244,8 @@ class Broker:
             self.coordination.stop()
         if self.recompression is not None:
             self.recompression.stop()
+        if self.cluster is not None:
+            await self.cluster.stop_replicas()
         await self.moves.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()
@@ -192,6 +255,8 @@ class Broker:
                 self.logs.close()
         finally:
             self.catalog.close()
+            if self.cluster is not None:
+                await self.cluster.close()
 
     def _volume_failed(self, volume: Volume) -> None:
         """Its partitions are offline; without any directory there is nothing left to do."""
@@ -210,7 +275,7 @@ class Broker:
 
     def reconfigure(self) -> None:
         """Dynamic settings have changed: put them in force everywhere."""
-        self.layers = self.catalog.layers(self._static)
+        self.layers = self.catalog.layers(self.static)
         self.config = BrokerConfig(self.layers)
         for topic in self.topics:
             self.catalog.apply(topic)

@@ -8,10 +8,11 @@ Not here: what the answers look like (handlers/), the files of a log (log/).
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 from barnabas.broker.partition import Partition, lost_partition
+from barnabas.broker.producer_ids import next_block
 from barnabas.broker.topic import Topic, metric_name
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
@@ -34,7 +35,6 @@ from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
-PRODUCER_ID_BLOCK_SIZE = 1000
 OPENED_PER_SLICE = 50
 OFFSETS_TOPIC = "__consumer_offsets"
 _PARENTS = (
@@ -48,6 +48,46 @@ _PARENTS = (
 T = TypeVar("T")
 Change = Callable[[Mapping[str, str]], dict[str, str]]
 """Works new settings out from those in force, or raises a KafkaError."""
+
+
+class AnyCatalog(Protocol):
+    """What the rest of a broker asks of its catalog, alone or in a cluster (cluster_catalog.py)."""
+
+    @property
+    def dynamic(self) -> Mapping[int | None, Mapping[str, str]]:
+        """Settings made by request, of one broker by its id, or of all brokers (None)."""
+        ...
+
+    @property
+    def doomed(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
+        """Deleted topics: by shard of groups, up to where its log may have offsets in them."""
+        ...
+
+    def log_config_of(self, topic: str) -> LogConfig: ...
+
+    def layers(self, static: Mapping[str, str]) -> Layers: ...
+
+    def apply(self, topic: Topic) -> None: ...
+
+    def check_new(self, name: str) -> None: ...
+
+    async def create_topic(
+        self, name: str, partitions: int, overrides: Mapping[str, str]
+    ) -> Topic: ...
+
+    async def delete_topic(self, topic: Topic) -> None: ...
+
+    async def add_partitions(self, topic: Topic, total: int) -> None: ...
+
+    async def configure_topic(self, topic: Topic, change: Change) -> None: ...
+
+    async def configure_broker(self, broker: int | None, change: Change) -> None: ...
+
+    async def new_producer_id(self) -> int: ...
+
+    async def offsets_forgotten(self, shard: int, ends: Mapping[str, int]) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Catalog:
@@ -182,16 +222,7 @@ class Catalog:
         return topic
 
     def check_new(self, name: str) -> None:
-        """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC when metrics could not tell two names apart."""
-        if self._broker.topics.get(name) is not None:
-            raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
-        alike = self._broker.topics.by_metric(metric_name(name))
-        if alike is not None:
-            raise InvalidRequest(
-                Code.INVALID_TOPIC_EXCEPTION,
-                f"topic {name!r} differs from {alike.name!r} only in '.' and '_',"
-                " which metrics cannot tell apart",
-            )
+        check_new_topic(self._broker, name)
 
     async def delete_topic(self, topic: Topic) -> None:
         async with self._one_at_a_time:
@@ -285,18 +316,13 @@ class Catalog:
         """Ids come from the keeper in blocks, so that none is given out twice, ever."""
         async with self._one_at_a_time:
             if not self._producer_ids:
-                self._producer_ids = await self._in_thread(self._next_producer_ids)
-            id_, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
-            return id_
+                id_ = self._broker.id
+                self._producer_ids = await self._in_thread(lambda: next_block(self._keeper, id_))
+            first, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
+            return first
 
     def apply(self, topic: Topic) -> None:
-        """Put a topic's configuration in force."""
-        topic.config = TopicConfig(topic.overrides, self._broker.layers)
-        self._set_codec(topic)
-        config = log_config(topic.config, self._broker)
-        for partition in topic.partitions:
-            partition.log.config = config
-            partition.configure(topic.config)
+        apply_config(self._broker, topic)
 
     def close(self) -> None:
         self._thread.shutdown()
@@ -307,17 +333,6 @@ class Catalog:
     def _tell_groups(self, topic: str, *, of_names: bool) -> None:
         if self._broker.coordination is not None:
             self._broker.coordination.topics_changed(topic, of_names=of_names)
-
-    def _set_codec(self, topic: Topic) -> None:
-        kind = topic.config.compression_type
-        if kind == "producer" or topic.internal:  # the broker packs its own as it likes
-            topic.codec = None
-            return
-        from barnabas.broker.recompression import Recompression, codec_of
-
-        topic.codec = codec_of(kind)
-        if self._broker.recompression is None:
-            self._broker.recompression = Recompression(self._broker)
 
     def _check_exists(self, topic: Topic) -> None:
         """It may have been deleted while this change waited for its turn."""
@@ -361,7 +376,7 @@ class Catalog:
     def _open_partitions(self, topic: Topic, total: int, lost: str = "") -> None:
         """`lost`: where a log that is nowhere else may be, out of reach."""
         logs = self._broker.logs
-        self._set_codec(topic)
+        set_codec(self._broker, topic)
         config = log_config(topic.config, self._broker)
         broker = BrokerId(self._broker.id)
         for index in range(len(topic.partitions), total):
@@ -418,21 +433,44 @@ class Catalog:
 
         await self._in_thread(keep)
 
-    def _next_producer_ids(self) -> range:
-        path = paths.PRODUCER_ID_BLOCK
-        try:
-            _, last = paths.read_producer_id_block(path, self._keeper.get(path).data)
-        except NoNode:
-            last = -1
-            ensure(self._keeper, path)
-        block = range(last + 1, last + 1 + PRODUCER_ID_BLOCK_SIZE)
-        data = paths.producer_id_block_data(self._broker.id, block[0], block[-1])
-        self._keeper.set(path, data)
-        return block
-
     async def _in_thread(self, call: Callable[[], T]) -> T:
         """The keeper syncs to disk: never on the loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+
+def check_new_topic(broker: "Broker", name: str) -> None:
+    """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC when metrics could not tell two names apart."""
+    if broker.topics.get(name) is not None:
+        raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+    alike = broker.topics.by_metric(metric_name(name))
+    if alike is not None:
+        raise InvalidRequest(
+            Code.INVALID_TOPIC_EXCEPTION,
+            f"topic {name!r} differs from {alike.name!r} only in '.' and '_',"
+            " which metrics cannot tell apart",
+        )
+
+
+def apply_config(broker: "Broker", topic: Topic) -> None:
+    """Put a topic's configuration in force."""
+    topic.config = TopicConfig(topic.overrides, broker.layers)
+    set_codec(broker, topic)
+    config = log_config(topic.config, broker)
+    for partition in topic.partitions:
+        partition.log.config = config
+        partition.configure(topic.config)
+
+
+def set_codec(broker: "Broker", topic: Topic) -> None:
+    kind = topic.config.compression_type
+    if kind == "producer" or topic.internal:  # the broker packs its own as it likes
+        topic.codec = None
+        return
+    from barnabas.broker.recompression import Recompression, codec_of
+
+    topic.codec = codec_of(kind)
+    if broker.recompression is None:
+        broker.recompression = Recompression(broker)
 
 
 def _failed(problem: str, error: OSError | KafkaError) -> Failed:

@@ -1,16 +1,18 @@
 """Carries out what the group coordinator decides: on this broker's logs, loop and connections.
 
-In: requests about groups, from their handlers. Out: replies, now or later.
-Always: nothing is answered from a shard that is still being read back; reading back never holds
-the loop for longer than a slice, and reads no disk on it.
-Not here: the decisions (coordinators/groups), the shape of requests (handlers/).
+In: requests about groups, from their handlers; partitions that this broker begins and ceases to
+lead. Out: replies, now or later.
+Always: nothing is answered from a shard that is still being read back, nor from one whose
+partition another broker leads; who waits when that changes is told to look for it.
+Not here: the decisions (coordinators/groups), reading back (group_loading.py), the shape of
+requests (handlers/).
 
 Made at the start of a broker that has kept groups, or when the first request about one comes: a
 broker without groups never imports any of it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from traceback import format_exception
@@ -20,13 +22,14 @@ from uuid import UUID
 from barnabas.assignment.group import Topic as SeenTopic
 from barnabas.broker.dispatch import Call
 from barnabas.broker.doomed import RECORDS_PER_SLICE, Doomed
+from barnabas.broker.group_loading import GroupLoading
 from barnabas.broker.group_pace import SAMPLE_MS, Pace
 from barnabas.broker.later import Later
 from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.coordinators.groups.chronicle import Chronicle
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller
-from barnabas.coordinators.groups.records import OffsetRecord, Record, partition_of
+from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.groups.words import TROUBLES, why
 from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
@@ -34,15 +37,13 @@ from barnabas.log.config import INT64_MAX
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ports import Clock
 from barnabas.wire.codec import Message
-from barnabas.wire.records import iter_batches
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.topic import Topic, Topics
 
 OFFSETS_TOPIC = "__consumer_offsets"
-LOAD_BYTES = 1 << 20
-LOAD_SLICE_S = 0.004
+SWEEP_S = 30.0  # after a shard was loaded, by when all topics are known here
 LOAD_WAIT_S_MAX = 0.5
 # Before the first generation of a group: members that start together come within moments. A member
 # that was alone in a generation hears of the others only at its next heartbeat, seconds later.
@@ -113,12 +114,17 @@ class Coordination:
         self.pace = Pace(broker.topics)
         self._topic: Topic | None = None
         self._partitions = 0  # as they were when the shards were taken up: groups must not move
-        self._doomed: dict[int, Doomed] = {}  # by shard: offsets that go before it is asked
-        self._loading: asyncio.Task[None] | None = None
+        self._loading = GroupLoading(broker, self.runtime, self.now, self._loaded, self._not_loaded)
+        self._terms: dict[int, int] = {}  # by shard: how often it was taken up
+        self._epochs: dict[int, int] = {}  # by shard that was: the leader epoch
+        self._shared = self._limits()
+        self._forgetting: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._stopped = False
         self._sampler: asyncio.TimerHandle | None = None
+        if broker.replicas is not None:
+            broker.replicas.watch(OFFSETS_TOPIC, self._led, self._led_no_more)
         self._begin()
 
     # Starting and stopping
@@ -128,16 +134,17 @@ class Coordination:
         if self._broker.topics.get(OFFSETS_TOPIC) is None:
             await self._create_topic()
         self._begin()
-        if self._loading is not None:
-            await asyncio.wait((self._loading,), timeout=LOAD_WAIT_S_MAX)
+        if self._loading.task is not None:
+            await asyncio.wait((self._loading.task,), timeout=LOAD_WAIT_S_MAX)
 
     def stop(self) -> None:
         """The logs are about to close: nothing more is written."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._loading is not None:
-            self._loading.cancel()
+        self._loading.stop()
+        for task in self._forgetting:
+            task.cancel()
         if self._sampler is not None:
             self._sampler.cancel()
 
@@ -156,52 +163,125 @@ class Coordination:
             if error.code is not Code.TOPIC_ALREADY_EXISTS:
                 raise
 
+    def take_up(self) -> None:
+        """The shards that are this broker's, if it has not done so yet."""
+        self._begin()
+
     def _begin(self) -> None:
-        """Take the shards up: those with nothing in their log at once, the others as they load."""
+        """Take the shards up that are this broker's, once it is known how many there are."""
         topic = self._broker.topics.get(OFFSETS_TOPIC)
         if topic is None or topic is self._topic or self._stopped:
             return
-        if self._loading is not None:  # the topic was deleted, and made again
-            self._loading.cancel()
+        cluster = self._broker.cluster
+        if cluster is not None and not cluster.view.is_whole(topic):
+            return
+        self._loading.stop()  # the topic was deleted, and made again
         for index in self.runtime.partitions():
             self._deliver(self.runtime.unload(index))
         self._topic = topic
         self._partitions = len(topic.partitions)
-        self._doomed = {}
+        self._shared = self._limits()
         for name, (_, ends) in self._broker.catalog.doomed.items():
             for index, end in ends.items():
-                self._doomed.setdefault(index, Doomed()).add(name, end)
-        limits = self._limits()
-        topics = TopicsSeen(self._broker.topics)
-        to_load = []
+                self._loading.doomed.setdefault(index, Doomed()).add(name, end)
         for index, partition in enumerate(topic.partitions):
-            if partition.failure:
-                continue  # its commits cannot be read: nobody must be told that there are none
-            partition.on_commit = partial(self._committed, index)
-            partition.on_lost = partial(self._loop.call_soon, self._lost, index, topic)
-            journal = PartitionJournal(partition, self._clock)
-            shard = GroupShard(limits, self.chronicle, topics)
-            self.runtime.start_loading(index, shard, journal)
-            if partition.log.end_offset > partition.log.start_offset:
-                to_load.append(index)
-            else:
-                self.runtime.finish_loading(index, self.now())
+            # Commits that cannot be read: nobody must be told that there are none.
+            if not partition.failure and not partition.barred:
+                self._take_up(index, partition)
         if self._sampler is None:
             self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
-        if to_load:
-            self._loading = self._loop.create_task(self._load(topic, to_load))
-        self._arm(self.runtime.next_deadline())
+
+    def _take_up(self, index: int, partition: Partition) -> None:
+        """One with nothing in its log at once, another when it is loaded."""
+        self._terms[index] = term = self._terms.get(index, 0) + 1
+        self._epochs[index] = partition.leader_epoch
+        partition.on_commit = partial(self._committed, index)
+        partition.on_lost = partial(self._loop.call_soon, self._lost, index, term)
+        journal = PartitionJournal(partition, self._clock)
+        shard = GroupShard(self._shared, self.chronicle, TopicsSeen(self._broker.topics))
+        self.runtime.start_loading(index, shard, journal)
+        if partition.log.end_offset > partition.log.start_offset:
+            self._loading.add(index, partition)
+        else:
+            self.runtime.finish_loading(index, self.now())
+            self._loaded(index)
+
+    def _loaded(self, index: int) -> None:
+        self._arm(self.runtime.shard(index).next_deadline())
+        if self._broker.cluster is not None:
+            self._loop.call_later(SWEEP_S, self._sweep, index, self._terms[index])
+
+    def _not_loaded(self, index: int, error: Exception) -> None:
+        self._deliver(self.runtime.unload(index))
+        self._broker.log.error(
+            "groups not loaded", partition=f"{OFFSETS_TOPIC}-{index}", reason=repr(error)
+        )
 
     def _committed(self, index: int) -> None:
-        """Records that had to be synced first now are."""
+        """Records that had to be synced first, or elsewhere too, now are."""
         self._deliver(self.runtime.watermark_moved(index))
 
-    def _lost(self, index: int, topic: "Topic") -> None:
-        """The log is out of reach, or gone: who waits for it must not wait for ever.
+    def _lost(self, index: int, term: int) -> None:
+        """The log is out of reach, or gone, or led elsewhere: who waits must not wait for ever.
 
         Called behind whatever was under way when it happened."""
-        if topic is self._topic and not self._stopped:
+        if self._terms.get(index) == term and not self._stopped:
+            self._loading.drop(index)
+            self._epochs.pop(index, None)
             self._deliver(self.runtime.unload(index))
+
+    # In a cluster
+
+    def _led(self, partition: Partition) -> None:
+        """This broker leads it from now on: what is in its log is what groups have."""
+        index = partition.name.partition
+        self._begin()
+        if self._topic is None or self._stopped or index >= self._partitions:
+            return  # taken up when the topic is known as a whole
+        if (
+            self._topic.partitions[index] is partition
+            and self._epochs.get(index) != partition.leader_epoch
+        ):
+            self._lost(index, self._terms.get(index, 0))
+            self._take_up(index, partition)
+
+    def _led_no_more(self, partition: Partition) -> None:
+        """`on_lost` has told already."""
+
+    def leader_of(self, group_id: str) -> int:
+        """Who coordinates it; -1 if nobody does now."""
+        self._begin()
+        if self._topic is None:
+            return -1
+        return self._topic.partitions[partition_of(group_id, self._partitions)].leader
+
+    def topic_gone(self, name: str) -> None:
+        """The controller has deleted it: every broker forgets the offsets in the shards it has."""
+        self._keep(self._forget_gone([name]))
+
+    def _sweep(self, index: int, term: int) -> None:
+        """Topics may have been deleted while nobody led the shard."""
+        cluster = self._broker.cluster
+        if self._terms.get(index) != term or not self.runtime.is_active(index) or self._stopped:
+            return
+        if cluster is None or not cluster.registered.is_set():
+            return
+        topics = self._broker.topics
+        groups = self.runtime.shard(index).offsets.by_group.values()
+        names = dict.fromkeys(name for found in groups for name in found)
+        gone = [name for name in names if topics.get(name) is None]
+        if gone:
+            self._keep(self._forget_gone(gone))
+
+    async def _forget_gone(self, names: list[str]) -> None:
+        for name in names:
+            if self._topic is not None and not self._stopped:
+                await self.topic_deleted(name)
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
 
     def _limits(self) -> Limits:
         config = self._broker.config
@@ -222,76 +302,6 @@ class Coordination:
             consumer_downgrade=config.group_consumer_migration_policy
             in ("bidirectional", "downgrade"),
         )
-
-    async def _load(self, topic: "Topic", indexes: list[int]) -> None:
-        began_ms = self._clock.monotonic_ms()
-        total = 0
-        for index in indexes:
-            try:
-                total += await self._load_one(topic.partitions[index], index)
-                self.runtime.finish_loading(index, self.now())
-            except Exception as error:
-                # Without all of its log a shard would answer wrongly: better that it does not.
-                self._deliver(self.runtime.unload(index))
-                self._broker.log.error(
-                    "groups not loaded", partition=f"{topic.name}-{index}", reason=repr(error)
-                )
-                continue
-            self._arm(self.runtime.shard(index).next_deadline())
-            doomed = self._doomed.pop(index)
-            if doomed.ends and doomed.written:
-                await self._broker.catalog.offsets_forgotten(index, doomed.ends)
-        self._loading = None
-        self._broker.log.info(
-            "groups loaded",
-            partitions=len(indexes),
-            records=total,
-            ms=self._clock.monotonic_ms() - began_ms,
-        )
-
-    async def _load_one(self, partition: Partition, index: int) -> int:
-        """Replay one log from its start; how many records it had."""
-        log = partition.log
-        shard = self.runtime.any_shard(index)
-        doomed = self._doomed.setdefault(index, Doomed())
-        offset, end = log.start_offset, log.end_offset
-        count = 0
-        slice_end = self._loop.time() + LOAD_SLICE_S
-        while offset < end:
-            found = log.read(offset, LOAD_BYTES, end)
-            part = found.file_slice
-            if part is None:
-                break
-            data = await self._loop.run_in_executor(
-                None, part.file.read, part.position, part.length
-            )
-            for header, batch in iter_batches(data):
-                if header.base_offset >= doomed.next_end:
-                    for _ in doomed.reached(header.base_offset, shard):
-                        await asyncio.sleep(0)
-                self.runtime.load(index, batch, header)
-                count += header.record_count
-                if self._loop.time() > slice_end:
-                    await asyncio.sleep(0)
-                    slice_end = self._loop.time() + LOAD_SLICE_S
-            offset = found.next_offset
-        while not doomed.over:  # more may be deleted while tombstones are written
-            for _ in doomed.reached(INT64_MAX, shard):
-                await asyncio.sleep(0)
-            for records in doomed.tombstones(shard):
-                if not self._forget(index, records):
-                    doomed.written = False
-                await asyncio.sleep(0)
-        return count
-
-    def _forget(self, index: int, records: tuple[OffsetRecord, ...]) -> bool:
-        """False if the log does not take it: then the keeper knows until the next start."""
-        if self.runtime.write(index, records, self.now()):
-            return True
-        shard = self.runtime.any_shard(index)
-        for record in records:
-            shard.replay(record)
-        return False
 
     # Requests
 
@@ -373,11 +383,13 @@ class Coordination:
         for index, partition in enumerate(partitions):
             if self.runtime.is_active(index):
                 to_tell.append(index)
+            elif self._broker.cluster is not None and index not in self._epochs:
+                continue  # another broker has it, and hears of it too
             elif partition.volume is None:  # out of reach: nobody knows what is in it
                 left[index] = INT64_MAX
             elif partition.log.end_offset > partition.log.start_offset:
                 left[index] = partition.log.end_offset
-                self._doomed.setdefault(index, Doomed()).add(name, left[index])
+                self._loading.doomed.setdefault(index, Doomed()).add(name, left[index])
         for index in to_tell:
             if not await self._forget_topic(index, name):
                 left[index] = partitions[index].log.end_offset
@@ -391,7 +403,7 @@ class Coordination:
         for records in offsets.of_topic(name, RECORDS_PER_SLICE):
             if not self.runtime.is_active(index):
                 return False
-            written = self._forget(index, tuple(records)) and written
+            written = self._loading.forget(index, tuple(records)) and written
             await asyncio.sleep(0)
         return written
 

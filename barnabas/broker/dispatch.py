@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from barnabas.broker.connection import Connection, Parts
 from barnabas.broker.lanes import Lane
 from barnabas.broker.later import Later
+from barnabas.broker.peers import PEER
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.apis import API_VERSIONS, APIS
 from barnabas.wire.codec import Message
@@ -28,6 +29,10 @@ HANDLERS = {
     1: "fetch",
     2: "list_offsets",
     3: "metadata",
+    4: "leader_and_isr",
+    5: "stop_replica",
+    6: "update_metadata",
+    7: "controlled_shutdown",
     8: "offset_commit",
     9: "offset_fetch",
     10: "find_coordinator",
@@ -49,10 +54,15 @@ HANDLERS = {
     35: "describe_log_dirs",
     37: "create_partitions",
     42: "delete_groups",
+    43: "elect_leaders",
     44: "incremental_alter_configs",
+    45: "alter_partition_reassignments",
+    46: "list_partition_reassignments",
     47: "offset_delete",
+    56: "alter_partition",
     60: "describe_cluster",
     61: "describe_producers",
+    64: "unregister_broker",
     68: "consumer_group_heartbeat",
     69: "consumer_group_describe",
     74: "list_config_resources",
@@ -60,8 +70,26 @@ HANDLERS = {
     20_000: "group_story",
     20_001: "log_story",
 }
+# What brokers say to each other: never advertised, and unknown to a broker that stands alone.
+BETWEEN_BROKERS = (4, 5, 6, 7, 56)
+# What only a cluster has an answer to.
+OF_CLUSTERS = (*BETWEEN_BROKERS, 43, 45, 46, 64)
+# What any broker of a cluster takes and the controller answers (forwarding.py).
+FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 64)
+# What a broker that has just joined cannot answer before it knows its cluster.
+_NEEDS_VIEW = (3, 10, 60, 75)
 _DATA = (0, 1)  # Produce and Fetch
 FINISH_S_MAX = 5.0
+
+
+class _NoConnection:
+    """Stands where a connection would, of a broker that calls itself."""
+
+    peer = "itself:0"
+    client_id = ""
+
+
+NO_CONNECTION = cast(Connection, _NoConnection())
 
 
 class Call(NamedTuple):
@@ -111,6 +139,21 @@ class Dispatcher:
             return self._framed(answer, connection, header)
         return self._run(answer, connection, header)
 
+    async def answer(self, request: Message, version: int) -> Message:
+        """To this broker itself, which calls without a connection."""
+        key = request.api_key
+        route = self._routes.get((key, version)) or self._find_route(key, version)
+        route.counter[0] += 1
+        header = RequestHeader(key, version, 0, f"{PEER}{self._broker.id}", 0)
+        answer = route.handle(self._broker, request, Call(version, NO_CONNECTION, header))
+        if isinstance(answer, Later):
+            future = asyncio.get_running_loop().create_future()
+            answer.then(lambda response: None if future.done() else future.set_result(response))
+            answer = future
+        response = answer if isinstance(answer, Message) else await answer
+        assert isinstance(response, Message)
+        return response
+
     async def finish(self) -> None:
         """Wait for the requests that are being worked on, and for those that follow them."""
         loop = asyncio.get_running_loop()
@@ -120,7 +163,8 @@ class Dispatcher:
 
     def _find_route(self, key: int, version: int) -> Route:
         name = HANDLERS.get(key)
-        if name is None:
+        cluster = self._broker.cluster
+        if name is None or (cluster is None and key in OF_CLUSTERS):
             raise InvalidRequest(
                 Code.UNSUPPORTED_VERSION, f"API key {key} is not one this broker answers"
             )
@@ -132,7 +176,12 @@ class Dispatcher:
                 f" {known.min_version} to {known.max_version}",
             )
         lane = Lane.DATA if key in _DATA else Lane.CONTROL
-        route = Route(known.request.decode, handler(name).handle, lane, self.requests[key])
+        handle = handler(name).handle
+        if cluster is not None and key in FORWARDED:
+            handle = cluster.forwarding.forwarded(handle)
+        elif cluster is not None and key in _NEEDS_VIEW:
+            handle = cluster.when_ready(handle)
+        route = Route(known.request.decode, handle, lane, self.requests[key])
         self._routes[key, version] = route
         return route
 

@@ -26,6 +26,8 @@ from barnabas.wire.session import Exchange
 Lane = Literal["control", "data", "forward"]
 """A connection each: what waits on one (a long poll, a topic being made) holds up no other."""
 
+PEER = "broker://"
+"""How the client id of a broker begins: what it forwards is not forwarded again."""
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 1_000
 _READS_MAX = 4  # in one turn of the loop
@@ -98,7 +100,7 @@ class _Link:
 
     def __init__(self, own: BrokerId, broker: BrokerId, address: Address, peers: Peers) -> None:
         self.address = address
-        self._client_id = f"broker-{own}"
+        self._client_id = f"{PEER}{own}"
         self._broker = broker
         self._peers = peers
         self._loop = asyncio.get_running_loop()

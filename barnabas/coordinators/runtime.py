@@ -148,8 +148,10 @@ class Runtime(Generic[S]):
             if known is not None:
                 replay(known)
 
-    def finish_loading(self, partition: int, now: Now) -> None:
+    def finish_loading(self, partition: int, now: Now, loaded_to: int = 0) -> None:
+        """`loaded_to`: the end of what was replayed, which need not all be committed yet."""
         seat = self._seats[partition]
+        seat.written_to = max(seat.written_to, loaded_to)
         seat.shard.loaded(now)
         seat.stage = Stage.ACTIVE
 
@@ -181,6 +183,11 @@ class Runtime(Generic[S]):
     def any_shard(self, partition: int) -> S:
         """Also one that is loading: for the one who loads it."""
         return self._seats[partition].shard
+
+    def has(self, partition: int, shard: S) -> bool:
+        """Is this still the one that was taken up?"""
+        seat = self._seats.get(partition)
+        return seat is not None and seat.shard is shard
 
     def is_settled(self, partition: int, tell: Callable[[bool], None]) -> bool:
         """Is all that a look at the shard has seen committed? If not, `tell` is told when it is,

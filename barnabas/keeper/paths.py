@@ -46,7 +46,7 @@ def broker(id_: int) -> str:
 
 def broker_data(registration: Registration, wall_ms: int) -> bytes:
     first = registration.endpoints[0]
-    return _json(
+    return write_json(
         {
             "version": 5,
             "host": first.host,
@@ -67,7 +67,7 @@ def broker_data(registration: Registration, wall_ms: int) -> bytes:
 
 
 def read_broker(path: str, data: bytes) -> Registration:
-    fields = _read(path, data)
+    fields = read_json(path, data)
     try:
         endpoints = []
         for text in fields["endpoints"]:
@@ -79,7 +79,7 @@ def read_broker(path: str, data: bytes) -> Registration:
             raise ValueError(f"endpoints {endpoints}, rack {rack!r}")
         return Registration(tuple(endpoints), rack)
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
-        raise _corrupt(path, problem) from None
+        raise corrupt(path, problem) from None
 
 
 def topic(name: str) -> str:
@@ -102,7 +102,7 @@ def broker_config(broker: int | None) -> str:
 
 def topic_data(topic_id: UUID, replicas: Mapping[int, Sequence[int]]) -> bytes:
     """A topic: its id, and the brokers of each partition, the preferred leader first."""
-    return _json(
+    return write_json(
         {
             "version": 3,
             "topic_id": uuid_text(topic_id),
@@ -114,14 +114,14 @@ def topic_data(topic_id: UUID, replicas: Mapping[int, Sequence[int]]) -> bytes:
 
 
 def read_topic(path: str, data: bytes) -> tuple[UUID, dict[int, list[int]]]:
-    fields = _read(path, data)
+    fields = read_json(path, data)
     try:
         replicas = {
             int(p): [int(b) for b in brokers] for p, brokers in fields["partitions"].items()
         }
         return uuid_from(fields["topic_id"]), dict(sorted(replicas.items()))
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
-        raise _corrupt(path, problem) from None
+        raise corrupt(path, problem) from None
 
 
 def deleted_topic_data(topic_id: UUID, offsets: Mapping[int, int] | None = None) -> bytes:
@@ -129,67 +129,67 @@ def deleted_topic_data(topic_id: UUID, offsets: Mapping[int, int] | None = None)
     fields: dict[str, Any] = {"version": 1, "topic_id": uuid_text(topic_id)}
     if offsets is not None:
         fields["offsets"] = {str(shard): end for shard, end in sorted(offsets.items())}
-    return _json(fields)
+    return write_json(fields)
 
 
 def read_deleted_topic(path: str, data: bytes) -> tuple[UUID, dict[int, int] | None]:
-    fields = _read(path, data)
+    fields = read_json(path, data)
     try:
         offsets = fields.get("offsets")
         if offsets is not None:
             offsets = {int(shard): int(end) for shard, end in offsets.items()}
         return uuid_from(fields["topic_id"]), offsets
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
-        raise _corrupt(path, problem) from None
+        raise corrupt(path, problem) from None
 
 
 def config_data(settings: Mapping[str, str]) -> bytes:
-    return _json({"version": 1, "config": dict(settings)})
+    return write_json({"version": 1, "config": dict(settings)})
 
 
 def read_config(path: str, data: bytes) -> dict[str, str]:
-    settings = _read(path, data).get("config")
+    settings = read_json(path, data).get("config")
     if not isinstance(settings, dict) or not all(isinstance(v, str) for v in settings.values()):
-        raise _corrupt(path, ValueError("config is not a map of text"))
+        raise corrupt(path, ValueError("config is not a map of text"))
     return settings
 
 
 def config_change_data(entity: str) -> bytes:
     """`entity`: a path below /config whose settings are other ones now."""
-    return _json({"version": 2, "entity_path": entity})
+    return write_json({"version": 2, "entity_path": entity})
 
 
 def read_config_change(path: str, data: bytes) -> str:
-    entity = _read(path, data).get("entity_path")
+    entity = read_json(path, data).get("entity_path")
     if not isinstance(entity, str):
-        raise _corrupt(path, ValueError("entity_path is missing"))
+        raise corrupt(path, ValueError("entity_path is missing"))
     return entity
 
 
 def cluster_id_data(cluster_id: str) -> bytes:
-    return _json({"version": "1", "id": cluster_id})
+    return write_json({"version": "1", "id": cluster_id})
 
 
 def read_cluster_id(path: str, data: bytes) -> str:
-    cluster_id = _read(path, data).get("id")
+    cluster_id = read_json(path, data).get("id")
     if not isinstance(cluster_id, str) or not cluster_id:
-        raise _corrupt(path, ValueError("id is missing"))
+        raise corrupt(path, ValueError("id is missing"))
     return cluster_id
 
 
 def producer_id_block_data(broker: int, first: int, last: int) -> bytes:
     """The block of producer ids last handed out, first and last included."""
-    return _json(
+    return write_json(
         {"version": 1, "broker": broker, "block_start": str(first), "block_end": str(last)}
     )
 
 
 def read_producer_id_block(path: str, data: bytes) -> tuple[int, int]:
-    fields = _read(path, data)
+    fields = read_json(path, data)
     try:
         return int(fields["block_start"]), int(fields["block_end"])
     except (KeyError, ValueError, TypeError) as problem:
-        raise _corrupt(path, problem) from None
+        raise corrupt(path, problem) from None
 
 
 def uuid_text(value: UUID) -> str:
@@ -205,19 +205,19 @@ def uuid_from(text: str) -> UUID:
     return UUID(bytes=urlsafe_b64decode(text + "=="))
 
 
-def _json(fields: Mapping[str, object]) -> bytes:
+def write_json(fields: Mapping[str, object]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def _read(path: str, data: bytes) -> dict[str, Any]:
+def read_json(path: str, data: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(data)
     except ValueError as problem:
-        raise _corrupt(path, problem) from None
+        raise corrupt(path, problem) from None
     if not isinstance(fields, dict):
-        raise _corrupt(path, ValueError("not an object"))
+        raise corrupt(path, ValueError("not an object"))
     return fields
 
 
-def _corrupt(path: str, problem: Exception) -> Corrupt:
+def corrupt(path: str, problem: Exception) -> Corrupt:
     return Corrupt(f"keeper node {path} cannot be read: {problem!r}", Code.UNKNOWN_SERVER_ERROR)

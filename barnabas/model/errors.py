@@ -15,6 +15,13 @@ class Code(IntEnum):
         member.text = text
         return member
 
+    @classmethod
+    def of(cls, number: int) -> "Code":
+        """The code that came over the wire; one that is not in the table is not expected."""
+        found = cls._value2member_map_.get(number, cls.UNKNOWN_SERVER_ERROR)
+        assert isinstance(found, Code)
+        return found
+
     UNKNOWN_SERVER_ERROR = -1, "the broker failed in a way it did not expect; its log says how"
     NONE = 0, "no error"
     OFFSET_OUT_OF_RANGE = 1, "the offset is not in the log"
@@ -150,6 +157,14 @@ class Code(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "the topology's epoch is not valid"
     STREAMS_TOPOLOGY_FENCED = 132, "the topology's epoch is fenced"
     SHARE_SESSION_LIMIT_REACHED = 133, "there are too many share sessions"
+
+
+_BY_NUMBER = {int(code): code for code in Code}
+
+
+def code_of(number: int) -> Code:
+    """As an answer has it; UNKNOWN_SERVER_ERROR where it is new to us."""
+    return _BY_NUMBER.get(number, Code.UNKNOWN_SERVER_ERROR)
 
 
 class KafkaError(Exception):

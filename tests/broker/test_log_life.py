@@ -203,7 +203,7 @@ async def test_groups_survive_the_compaction_of_their_offsets(tmp_path: Path) ->
 
         groups = coordination(running.broker)
         await groups.ready()
-        await until(lambda: groups._loading is None)
+        await until(lambda: not groups.runtime.is_loading())
         offsets = groups.shard_of("group0").offsets
         for group in range(3):
             found = offsets.find(f"group{group}", "t", group)

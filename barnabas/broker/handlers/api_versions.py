@@ -1,6 +1,7 @@
 """ApiVersions: what this broker speaks.
 
-Always: exactly what dispatch.py has a handler for, our own APIs only to our own client; answered
+Always: what dispatch.py has a handler for, save what brokers say to each other; what only a
+cluster has only in one, our own APIs only to our own client; answered
 before anything else is known of the client, so every version of the question gets an answer it
 can read.
 """
@@ -9,7 +10,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import HANDLERS, Call
+from barnabas.broker.dispatch import BETWEEN_BROKERS, HANDLERS, OF_CLUSTERS, Call
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.wire.apis import API_VERSIONS, APIS, PRIVATE_FROM
 from barnabas.wire.messages.api_versions import (
@@ -50,8 +51,10 @@ def handle(broker: "Broker", request: ApiVersionsRequest, call: Call) -> ApiVers
             )
             return ApiVersionsResponse(error_code=Code.INVALID_REQUEST, api_keys=[])
         call.connection.client = f"{name[:NAME_LENGTH_MAX]} {version[:NAME_LENGTH_MAX]}"
-        return _spoken(name == OWN_NAME, call.version >= FROM_ZERO_SINCE)
-    return _spoken(False, False)
+        own, from_zero = name == OWN_NAME, call.version >= FROM_ZERO_SINCE
+    else:
+        own = from_zero = False
+    return _spoken(own, from_zero, broker.cluster is not None)
 
 
 def unsupported() -> ApiVersionsResponse:
@@ -62,10 +65,15 @@ def unsupported() -> ApiVersionsResponse:
 
 
 @cache
-def _spoken(own: bool, from_zero: bool) -> ApiVersionsResponse:
+def _spoken(own: bool, from_zero: bool, in_cluster: bool) -> ApiVersionsResponse:
+    hidden = BETWEEN_BROKERS if in_cluster else OF_CLUSTERS
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=[_advertised(key) for key in sorted(HANDLERS) if own or key < PRIVATE_FROM],
+        api_keys=[
+            _advertised(key)
+            for key in sorted(HANDLERS)
+            if key not in hidden and (own or key < PRIVATE_FROM)
+        ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in FEATURES.items()

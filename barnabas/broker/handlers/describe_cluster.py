@@ -26,14 +26,10 @@ def handle(
     return DescribeClusterResponse(
         error_code=0,
         cluster_id=broker.cluster_id,
-        controller_id=broker.id,
+        controller_id=broker.controller_id,
         brokers=[
-            DescribeClusterBroker(
-                broker_id=broker.id,
-                host=broker.host,
-                port=broker.port,
-                rack=broker.config.broker_rack,
-            )
+            DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in broker.nodes()
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

@@ -48,7 +48,7 @@ def handle(
             continue
         start = cursor.partition_index if cursor is not None and name == begin else 0
         stop = min(start + left, len(topic.partitions))
-        page.append(_found(topic, start, stop))
+        page.append(_found(broker, topic, start, stop))
         if stop < len(topic.partitions):
             return _page(page, Cursor(topic_name=name, partition_index=stop))
         left -= max(stop - start, 0)
@@ -61,7 +61,9 @@ def _page(
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
 
-def _found(topic: "Topic", start: int, stop: int) -> DescribeTopicPartitionsResponseTopic:
+def _found(
+    broker: "Broker", topic: "Topic", start: int, stop: int
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
         name=topic.name,
@@ -69,7 +71,7 @@ def _found(topic: "Topic", start: int, stop: int) -> DescribeTopicPartitionsResp
         is_internal=topic.internal,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=0,
+                error_code=0 if partition.leader >= 0 else Code.LEADER_NOT_AVAILABLE,
                 partition_index=index,
                 leader_id=partition.leader,
                 leader_epoch=partition.leader_epoch,
@@ -77,7 +79,7 @@ def _found(topic: "Topic", start: int, stop: int) -> DescribeTopicPartitionsResp
                 isr_nodes=list(partition.in_sync),
                 eligible_leader_replicas=[],
                 last_known_elr=[],
-                offline_replicas=[] if partition.online else [partition.leader],
+                offline_replicas=broker.offline(partition),
             )
             for index, partition in enumerate(topic.partitions[start:stop], start)
         ],

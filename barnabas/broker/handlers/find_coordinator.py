@@ -1,9 +1,9 @@
-"""FindCoordinator: who keeps a group. On a single broker, this one keeps them all."""
+"""FindCoordinator: who keeps a group: the leader of the partition that its offsets are in."""
 
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -64,4 +64,12 @@ def _coordinator(broker: "Broker", key: str, error: KafkaError | None) -> Coordi
             error_code=error.code,
             error_message=error.detail,
         )
-    return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port, error_code=0)
+    assert broker.coordination is not None
+    leader = broker.coordination.leader_of(key)
+    for node in broker.nodes():
+        if node.id == leader:
+            return Coordinator(
+                key=key, node_id=node.id, host=node.host, port=node.port, error_code=0
+            )
+    problem = f"the partition that has group {key[:100]!r} has no leader now"
+    return _coordinator(broker, key, Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem))

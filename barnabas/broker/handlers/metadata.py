@@ -36,7 +36,9 @@ def handle(
     asked = request.topics
     if asked is None or (not asked and call.version == 0):
         operations = _topic_operations(request)
-        return _response(broker, request, [_found(topic, operations) for topic in broker.topics])
+        return _response(
+            broker, request, [_found(broker, topic, operations) for topic in broker.topics]
+        )
     if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         missing = _missing(broker, asked)
         if missing:
@@ -64,7 +66,8 @@ async def _create(
     for name in names:
         try:
             check_topic_name(name)
-            check_replication_factor(broker.config.default_replication_factor)
+            if broker.cluster is None:
+                check_replication_factor(broker.config.default_replication_factor)
             await broker.catalog.create_topic(name, broker.config.num_partitions, {})
         except KafkaError as error:
             if error.code is Code.TOPIC_ALREADY_EXISTS:  # another client was a moment quicker
@@ -106,12 +109,12 @@ def _topic(
             return MetadataResponseTopic(
                 error_code=Code.UNKNOWN_TOPIC_ID, name=None, topic_id=id_, partitions=[]
             )
-        return _found(topic, operations)
+        return _found(broker, topic, operations)
     if name is None:
         return MetadataResponseTopic(error_code=Code.INVALID_REQUEST, name=None, partitions=[])
     topic = broker.topics.get(name)
     if topic is not None:
-        return _found(topic, operations)
+        return _found(broker, topic, operations)
     return MetadataResponseTopic(
         error_code=failed.get(name) or _why_not(name),
         name=name,
@@ -129,7 +132,7 @@ def _why_not(name: str) -> Code:
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _found(topic: Topic, operations: int) -> MetadataResponseTopic:
+def _found(broker: "Broker", topic: Topic, operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
@@ -137,13 +140,13 @@ def _found(topic: Topic, operations: int) -> MetadataResponseTopic:
         is_internal=topic.internal,
         partitions=[
             MetadataResponsePartition(
-                error_code=0,
+                error_code=0 if partition.leader >= 0 else Code.LEADER_NOT_AVAILABLE,
                 partition_index=index,
                 leader_id=partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
-                offline_replicas=[] if partition.online else [partition.leader],
+                offline_replicas=broker.offline(partition),
             )
             for index, partition in enumerate(topic.partitions)
         ],
@@ -160,15 +163,11 @@ def _response(
 ) -> MetadataResponse:
     return MetadataResponse(
         brokers=[
-            MetadataResponseBroker(
-                node_id=broker.id,
-                host=broker.host,
-                port=broker.port,
-                rack=broker.config.broker_rack,
-            )
+            MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in broker.nodes()
         ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.id,
+        controller_id=broker.controller_id,
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

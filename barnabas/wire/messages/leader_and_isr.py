@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, since
 
 
 class LeaderAndIsrPartitionState(Struct):
@@ -13,8 +13,8 @@ class LeaderAndIsrPartitionState(Struct):
     isr: list[Int32]
     partition_epoch: Int32
     replicas: list[Int32]
-    adding_replicas: list[Int32]
-    removing_replicas: list[Int32]
+    adding_replicas: list[Int32] = since(0, default=[])
+    removing_replicas: list[Int32] = since(0, default=[])
     is_new: bool = False
     leader_recovery_state: Int8 = 0
 

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, tagged
+from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, since, tagged
 
 
 class UpdateMetadataPartitionState(Struct):
@@ -13,7 +13,7 @@ class UpdateMetadataPartitionState(Struct):
     isr: list[Int32]
     zk_version: Int32
     replicas: list[Int32]
-    offline_replicas: list[Int32]
+    offline_replicas: list[Int32] = since(0, default=[])
 
 
 class UpdateMetadataTopicState(Struct):

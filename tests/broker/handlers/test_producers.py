@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.catalog import PRODUCER_ID_BLOCK_SIZE
+from barnabas.broker.producer_ids import BLOCK_SIZE
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages.describe_producers import (
@@ -51,7 +51,7 @@ async def test_every_version_gets_an_id_of_its_own(running: Running) -> None:
 async def test_ids_are_not_given_out_again_after_a_restart(tmp_path: Path) -> None:
     keeper = MemoryKeeper()
     async with running_broker(tmp_path, keeper=keeper) as running:
-        first = [(await init(running)).producer_id for _ in range(PRODUCER_ID_BLOCK_SIZE + 1)]
+        first = [(await init(running)).producer_id for _ in range(BLOCK_SIZE + 1)]
     async with running_broker(tmp_path, keeper=keeper) as running:
         second = (await init(running)).producer_id
     assert len(set(first)) == len(first)

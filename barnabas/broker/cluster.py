@@ -1,0 +1,339 @@
+"""This broker's place in its cluster: its session, its id, its epoch, and who else is there.
+
+In: sessions of the keeper, UpdateMetadata. Out: a registered broker that knows the cluster.
+Always: no two live brokers have one id; whoever's session has expired registers anew, with a new
+epoch, before it takes the controller's word again.
+Not here: what the controller decides (controlling.py), what becomes of replicas (replicas.py),
+what is known of topics (cluster_view.py).
+Why a broker that stands alone has none of this: docs/adr/0021.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from barnabas.broker.broker import new_id
+from barnabas.broker.cluster_session import Session, Sessions
+from barnabas.broker.cluster_settings import Settings, read_all, read_changes, read_topics
+from barnabas.broker.cluster_view import View
+from barnabas.broker.controlling import Controlling
+from barnabas.broker.dispatch import Call
+from barnabas.broker.forwarding import Forwarding, Handle
+from barnabas.broker.member import Member
+from barnabas.broker.peers import Lane, Peers
+from barnabas.broker.registering import claim, first_id, prepare
+from barnabas.broker.replicas import Replicas
+from barnabas.config.kinds import Address
+from barnabas.keeper import paths
+from barnabas.keeper.keeper import Event, Keeper, KeeperError, SessionState, Unavailable
+from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
+from barnabas.model.ids import BrokerId
+from barnabas.model.ports import Network
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.topic import Topic
+
+T = TypeVar("T")
+
+AGAIN_MS = 50  # until a controller is looked for again
+REJOIN_MS_MAX = 1_000
+SHUTDOWN_MS_MAX = 15_000
+SHUTDOWN_AGAIN_MS = 200
+
+
+class Cluster:
+    """Made with the broker; `start` joins, `leave` and then `close` end it."""
+
+    def __init__(self, broker: "Broker", sessions: Sessions, network: Network) -> None:
+        self._broker = broker
+        self._network = network
+        self._session = Session(sessions, self._heard)
+        self.settings = Settings()
+        self.view = View(broker, self.settings)
+        self.forwarding = Forwarding(broker, self)
+        self.members: dict[BrokerId, Member] = {}
+        self.broker_epoch = -1
+        self.registered = asyncio.Event()  # with `broker_epoch`
+        self.ready = asyncio.Event()  # the controller has told of the cluster
+        self.left = False
+        self._controller_epoch = 0
+        self._rejoining: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._unread = False
+
+    def _begin(self) -> None:
+        """Once the own id is known."""
+        broker = self._broker
+        self.peers = Peers(BrokerId(broker.id), self._network, broker.log, broker.dispatcher.answer)
+        self.controlling = Controlling(broker, self.peers, self._session.in_thread)
+        broker.replicas = Replicas(broker, self)
+
+    # Joining and leaving
+
+    async def start(self) -> None:
+        """When this returns the broker knows its cluster, and answers."""
+        broker = self._broker
+        keeper = await self._session.open()
+        cluster_id = new_id()  # should there be none yet
+        wanted = first_id(broker.static, broker.disk, broker.config.directories)
+        broker.cluster_id, broker.id, self._controller_epoch = await self._session.run(
+            lambda keeper: prepare(keeper, wanted, cluster_id)
+        )
+        self._begin()
+        self.settings.take_all(await self._session.run(read_all))
+        broker.open_logs()
+        broker.listen()
+        await self._register(keeper)
+        await self.controlling.stand(keeper)
+        await self.ready.wait()
+
+    async def _register(self, keeper: Keeper) -> None:
+        broker = self._broker
+        endpoint = paths.Endpoint(broker.config.listeners[0].name, broker.host, broker.port)
+        registration = paths.Registration((endpoint,), broker.config.broker_rack)
+        data = paths.broker_data(registration, broker.clock.wall_ms())
+        self.broker_epoch = await claim(
+            broker.id,
+            data,
+            keeper.session,
+            self._session.run,
+            broker.config.zookeeper_session_timeout_ms,
+            broker.log,
+        )
+        self.registered.set()
+        broker.log.info("registered", broker=broker.id, epoch=self.broker_epoch)
+
+    async def leave(self) -> None:
+        """Before the broker stops: others take over what it leads, while it still answers."""
+        self.left = True
+        others = [each for each in self.members if each != self._broker.id]
+        if not (self.registered.is_set() and others) or self._broker.failure:
+            return
+        request = ControlledShutdownRequest(
+            broker_id=self._broker.id, broker_epoch=self.broker_epoch
+        )
+        loop = self._broker.loop
+        deadline = loop.time() + SHUTDOWN_MS_MAX / 1000
+        remaining: object = "unknown"
+        while (left_ms := round((deadline - loop.time()) * 1000)) > 0:
+            try:
+                answer = await self.ask_controller(request, left_ms)
+            except KafkaError as error:
+                remaining = error.detail
+            else:
+                assert isinstance(answer, ControlledShutdownResponse)
+                if not answer.error_code and not answer.remaining_partitions:
+                    return
+                remaining = len(answer.remaining_partitions)
+                if not answer.error_code:  # nobody else can lead these
+                    break
+            await asyncio.sleep(SHUTDOWN_AGAIN_MS / 1000)
+        self._broker.log.warning("leaving a cluster that needs this broker", partitions=remaining)
+
+    async def stop_replicas(self) -> None:
+        """The logs are about to close."""
+        if self._broker.replicas is not None:
+            await self._broker.replicas.close()
+
+    async def close(self) -> None:
+        """Also after a start that failed, however far it came."""
+        for task in (self._rejoining, self._reading):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        if hasattr(self, "peers"):
+            with suppress(KafkaError, KeeperError):
+                await self.controlling.stop()
+            self.peers.close()
+        await self._session.close()
+
+    def when_ready(self, handle: Handle) -> Handle:
+        """Who asks a broker that has just joined waits until it knows its cluster."""
+
+        async def wait(broker: "Broker", request: Message, call: Call) -> Message:
+            await self.ready.wait()
+            response = handle(broker, request, call)
+            response = response if isinstance(response, Message) else await response
+            assert isinstance(response, Message)
+            return response
+
+        def answer(broker: "Broker", request: Message, call: Call) -> object:
+            if self.ready.is_set():
+                return handle(broker, request, call)
+            return wait(broker, request, call)
+
+        return answer
+
+    async def run(self, call: Callable[[Keeper], T]) -> T:
+        """In the keeper's thread."""
+        return await self._session.run(call)
+
+    # News of the session
+
+    def _heard(self, news: Event | SessionState) -> None:
+        if news is SessionState.SUSPENDED:
+            self._broker.log.warning("keeper out of reach")
+        elif news is SessionState.EXPIRED:
+            self._expired()
+        elif news is SessionState.CONNECTED:
+            self._broker.log.info("keeper reached again")
+            self._read_settings()  # watches are gone
+        elif news.path == paths.CONFIG_CHANGES:
+            self._read_settings()
+        if hasattr(self, "controlling"):
+            self.controlling.heard(news)
+
+    def _expired(self) -> None:
+        """Others take this broker for dead. What it leads is led elsewhere soon; until it hears of
+        that, its in-sync sets keep what it acknowledges safe."""
+        if not self.registered.is_set() or self.left:
+            return
+        self.registered.clear()
+        self._broker.log.warning("session expired: registering anew", epoch=self.broker_epoch)
+        if self._rejoining is None or self._rejoining.done():
+            self._rejoining = self._broker.loop.create_task(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        wait_ms = AGAIN_MS
+        while not self.registered.is_set():
+            try:
+                keeper = await self._session.open()
+                await self._register(keeper)
+                await self._take_everything()
+                await self.controlling.stand(keeper)
+            except Unavailable as error:
+                self.registered.clear()
+                self._broker.log.warning("not registered yet", reason=error.detail)
+                await asyncio.sleep(wait_ms / 1000)
+                wait_ms = min(2 * wait_ms, REJOIN_MS_MAX)
+            except KafkaError as error:
+                self._broker.give_up(error.detail)
+                return
+
+    # Settings
+
+    def _read_settings(self) -> None:
+        self._unread = True
+        if self._reading is None or self._reading.done():
+            self._reading = self._broker.loop.create_task(self._read_changes())
+
+    async def _read_changes(self) -> None:
+        while self._unread:
+            self._unread = False
+            read = partial(read_changes, seen=self.settings.seen)
+            try:
+                found = await self._session.run(read)
+                if found.missed:
+                    await self._take_everything()
+                    continue
+            except (Unavailable, KeeperError) as error:  # the session comes back, or another one
+                self._broker.log.warning("settings not read", reason=str(error))
+                return
+            topics, brokers = self.settings.take(found)
+            self._put_in_force(topics, brokers)
+
+    async def _take_everything(self) -> None:
+        self.settings.take_all(await self._session.run(read_all))
+        self._put_in_force([topic.name for topic in self._broker.topics], True)
+
+    def _put_in_force(self, topics: Iterable[str], brokers: bool) -> None:
+        for name in topics:
+            topic = self._broker.topics.get(name)
+            if topic is not None:
+                topic.overrides = dict(self.settings.of_topic(name))
+                self._broker.catalog.apply(topic)
+                self._broker.log.info("topic configured", topic=name, settings=topic.overrides)
+        if brokers:
+            self._broker.reconfigure()
+
+    # The controller's word
+
+    def admit(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
+        """Fenced unless it comes from the last controller, and is meant for this registration."""
+        if controller_epoch < self._controller_epoch:
+            raise Fenced(
+                Code.STALE_CONTROLLER_EPOCH,
+                f"controller {controller_id} is of epoch {controller_epoch}, the last one known"
+                f" is of {self._controller_epoch}",
+            )
+        if broker_epoch < self.broker_epoch:
+            raise Fenced(
+                Code.STALE_BROKER_EPOCH,
+                f"meant for broker epoch {broker_epoch}; this is {self.broker_epoch}",
+            )
+        self._controller_epoch = controller_epoch
+
+    async def update(self, request: UpdateMetadataRequest) -> None:
+        await self.registered.wait()
+        self.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
+        await self.learn((each.topic_name, each.topic_id) for each in request.topic_states)
+        # Others may have had their turn meanwhile.
+        self.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
+        self.members = {
+            BrokerId(each.id): Member(
+                BrokerId(each.id), each.endpoints[0].host, each.endpoints[0].port, each.rack
+            )
+            for each in request.live_brokers
+            if each.endpoints
+        }
+        self.peers.known({each.id: Address(each.host, each.port) for each in self.members.values()})
+        self.view.update(request)
+        self.ready.set()
+
+    async def learn(self, topics: Iterable[tuple[str, UUID]]) -> None:
+        """Read the settings of those that are new here: `view.topic` can make them then."""
+        new = [name for name, id_ in topics if self._broker.topics.by_id(id_) is None]
+        if new:
+            found = await self._session.run(lambda keeper: read_topics(keeper, new))
+            for name in new:
+                self.settings.topics.pop(name, None)
+            self.settings.topics.update(found)
+
+    def topic(self, name: str, id_: UUID) -> "Topic":
+        """The one with this id, made if it is new; what had its name before is gone."""
+        return self.view.topic(name, id_)
+
+    # Who is there
+
+    @property
+    def controller_id(self) -> BrokerId | None:
+        return self.controlling.controller
+
+    def rack_of(self, broker: int) -> str | None:
+        member = self.members.get(BrokerId(broker))
+        return None if member is None else member.rack
+
+    async def ask_controller(
+        self,
+        request: Message,
+        timeout_ms: int,
+        *,
+        lane: Lane = "control",
+        version: int | None = None,
+    ) -> Message:
+        """Its answer; Retriable when there is none in time, from whoever is controller then."""
+        loop = self._broker.loop
+        deadline = loop.time() + timeout_ms / 1000
+        problem = Retriable(Code.NOT_CONTROLLER, "there is no controller at the moment")
+        while (left_ms := round((deadline - loop.time()) * 1000)) > 0:
+            controller = self.controller_id
+            if controller is not None:
+                try:
+                    return await self.peers.call(
+                        controller, request, lane=lane, timeout_ms=left_ms, version=version
+                    )
+                except Retriable as error:
+                    problem = error
+            await asyncio.sleep(min(AGAIN_MS, left_ms) / 1000)
+        raise Retriable(Code.NOT_CONTROLLER, problem.detail)

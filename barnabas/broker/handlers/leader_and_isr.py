@@ -1,0 +1,23 @@
+"""LeaderAndIsr: the controller tells what this broker leads and follows."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: LeaderAndIsrRequest, call: Call
+) -> LeaderAndIsrResponse:
+    assert broker.cluster is not None
+    assert broker.replicas is not None
+    try:
+        await broker.cluster.registered.wait()
+        return await broker.replicas.lead_and_follow(request)
+    except KafkaError as error:
+        broker.refused("leadership refused", call, error)
+        return LeaderAndIsrResponse(error_code=error.code, topics=[])

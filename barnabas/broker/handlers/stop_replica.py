@@ -1,0 +1,21 @@
+"""StopReplica: the controller tells which replicas this broker has no more."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(broker: "Broker", request: StopReplicaRequest, call: Call) -> StopReplicaResponse:
+    assert broker.cluster is not None
+    assert broker.replicas is not None
+    try:
+        await broker.cluster.registered.wait()
+        return await broker.replicas.stop_replicas(request)
+    except KafkaError as error:
+        broker.refused("end of replicas refused", call, error)
+        return StopReplicaResponse(error_code=error.code, partition_errors=[])

@@ -1,0 +1,25 @@
+"""UnregisterBroker: a broker that is gone for good is forgotten."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import BrokerId
+from barnabas.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: UnregisterBrokerRequest, call: Call
+) -> UnregisterBrokerResponse:
+    assert broker.cluster is not None
+    try:
+        await broker.cluster.controlling.unregister_broker(BrokerId(request.broker_id))
+    except KafkaError as error:
+        return UnregisterBrokerResponse(error_code=error.code, error_message=error.detail)
+    return UnregisterBrokerResponse(error_code=0)

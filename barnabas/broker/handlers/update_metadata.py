@@ -1,0 +1,22 @@
+"""UpdateMetadata: the controller tells of the cluster."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import KafkaError
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: UpdateMetadataRequest, call: Call
+) -> UpdateMetadataResponse:
+    assert broker.cluster is not None
+    try:
+        await broker.cluster.update(request)
+    except KafkaError as error:
+        broker.refused("cluster metadata refused", call, error)
+        return UpdateMetadataResponse(error_code=error.code)
+    return UpdateMetadataResponse(error_code=0)

@@ -1,0 +1,14 @@
+"""A broker of the cluster, as clients are told of it."""
+
+from typing import NamedTuple
+
+from barnabas.model.ids import BrokerId
+
+
+class Member(NamedTuple):
+    """One that lives."""
+
+    id: BrokerId
+    host: str
+    port: int
+    rack: str | None

@@ -1,0 +1,131 @@
+"""How a broker comes to its id, and to being the only one that has it.
+
+In: what is configured, what the log directories say, the keeper. Out: an id, a registration.
+Always: an id that a live broker has is refused, after a wait for a dead one's session to end.
+Not here: what the broker does with its place (cluster.py).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from barnabas.keeper import paths
+from barnabas.keeper.keeper import (
+    Disconnected,
+    Keeper,
+    NodeExists,
+    NoNode,
+    OutcomeUnknown,
+    ensure,
+    parent,
+)
+from barnabas.log.directory import read_meta
+from barnabas.model.errors import Code, Failed
+from barnabas.model.ports import Disk
+from barnabas.system.logs import Logger
+
+GENERATED_ABOVE = 1_000  # smaller ids are for people to give
+LOOK_MS = 100
+CONTROLLER_EPOCH = "/controller_epoch"
+_PARENTS = (
+    parent(paths.CLUSTER_ID),
+    paths.BROKERS,
+    paths.TOPICS,
+    paths.TOPIC_CONFIGS,
+    paths.BROKER_CONFIGS,
+    paths.CONFIG_CHANGES,
+    paths.DELETED_TOPICS,
+)
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs a call on the keeper of the session, in its thread."""
+
+    def __call__(self, call: Callable[[Keeper], T]) -> Awaitable[T]: ...
+
+
+def first_id(settings: Mapping[str, str], disk: Disk, directories: Iterable[str]) -> int | None:
+    """The id that is configured, or else the one that the log directories are of; or none yet."""
+    for name in ("node.id", "broker.id"):
+        text = settings.get(name, "")
+        if text and int(text) >= 0:
+            return int(text)
+    for path in directories:
+        try:
+            found = read_meta(disk, path)
+        except OSError:  # not there yet, or out of reach: opening it says so
+            continue
+        if found is not None:
+            return found.node_id
+    return None
+
+
+def prepare(keeper: Keeper, wanted: int | None, new_cluster_id: str) -> tuple[str, int, int]:
+    """The cluster's id, this broker's, and the epoch of the last controller."""
+    for path in _PARENTS:
+        if not keeper.exists(path):
+            ensure(keeper, path)
+    try:
+        keeper.create(paths.CLUSTER_ID, paths.cluster_id_data(new_cluster_id))
+    except NodeExists:
+        pass
+    cluster_id = paths.read_cluster_id(paths.CLUSTER_ID, keeper.get(paths.CLUSTER_ID).data)
+    try:
+        controller_epoch = int(keeper.get(CONTROLLER_EPOCH).data or 0)
+    except (NoNode, ValueError):
+        controller_epoch = 0
+    return cluster_id, _new_id(keeper) if wanted is None else wanted, controller_epoch
+
+
+def _new_id(keeper: Keeper) -> int:
+    """Every write to the node makes another version of it: another id for each who asks."""
+    ensure(keeper, paths.BROKER_SEQUENCE)
+    return GENERATED_ABOVE + keeper.set(paths.BROKER_SEQUENCE, b"")
+
+
+async def claim(id_: int, data: bytes, session: int, run: Run, wait_ms: int, log: Logger) -> int:
+    """Register; the epoch of this registration. Waits that long for a session of a dead broker.
+
+    DUPLICATE_BROKER_REGISTRATION if another one lives.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_ms / 1000
+    told = False
+    while True:
+        try:
+            epoch, holder = await run(lambda keeper: _try(keeper, id_, data, session))
+        except (OutcomeUnknown, Disconnected):  # if it was done, it is found to be ours
+            epoch, holder = None, None
+        if epoch is not None:
+            return epoch
+        if loop.time() >= deadline:
+            where = "unknown" if holder is None else f"{holder.host}:{holder.port}"
+            raise Failed(
+                Code.DUPLICATE_BROKER_REGISTRATION,
+                f"broker id {id_} is taken by a live broker at {where}: stop it, or set another"
+                " node.id",
+            )
+        if holder is not None and not told:
+            told = True
+            log.info("waiting for a broker of this id to be gone", broker=id_, at=str(holder))
+        await asyncio.sleep(LOOK_MS / 1000)
+
+
+def _try(
+    keeper: Keeper, id_: int, data: bytes, session: int
+) -> tuple[int | None, paths.Endpoint | None]:
+    """The epoch, or whoever has the id."""
+    path = paths.broker(id_)
+    try:
+        keeper.create(path, data, ephemeral=True)
+    except NodeExists:
+        pass
+    try:
+        node = keeper.get(path)
+    except NoNode:
+        return None, None
+    if node.owner == session:
+        return node.created, None
+    return None, paths.read_broker(path, node.data).endpoints[0]
