@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
 from barnabas.log.jobs import Cleaned
 from barnabas.log.log import Log
+from barnabas.log.swapping import Swap
 from barnabas.model.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -196,19 +197,10 @@ class Cleaner:
         async with volume.renaming:
             if logs.logs.get(log.partition) is not log:
                 return False
+            swap = Swap(log, cleaned, volume.logs.doom)
             try:
-                if not log.prepare_swap(cleaned):
-                    return False
-                await volume.sync_directory(log.path)
-                doomed = log.switch(cleaned)
-                if doomed is None:
-                    return False
-                volume.logs.doom(log, doomed)
-                await volume.sync_directory(log.path)
-                log.settle_swap(cleaned)
-                # Or a crash in the next pass would find this one's segment beside that one's list.
-                await volume.sync_directory(log.path)
+                for directory in swap.steps():
+                    await volume.sync_directory(directory)
             except OSError as error:
                 volume.lose(f"a compacted segment was not put in its place: {error}")
-                return False
-        return True
+        return swap.done

@@ -6,10 +6,12 @@ The steps, with a sync of the directory between them: `.cleaned` becomes `.swap`
 become `.deleted`, the first one first; `.swap` gets its own name. A start after a crash finishes
 what has come as far as `.swap` (swaps.py) and removes what has not, so readers see all of the old
 or all of the new.
-Always: nothing waits here: renames only. Whoever carries the steps out syncs between them.
+Always: nothing waits here: renames only. Whoever carries the steps out (Swap) syncs between them.
 """
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from barnabas.log.cutting import Cutting
 from barnabas.log.jobs import (
@@ -21,6 +23,41 @@ from barnabas.log.jobs import (
     cleaned_paths,
 )
 from barnabas.log.segment import Segment
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+
+class Swap:
+    """One swap, carried out by whoever goes through its steps.
+
+    `doom` is told of files that have their last name. `done`: the log has the new segment; else
+    the segments that it was made from are not there any more.
+    """
+
+    def __init__(
+        self, log: "Log", cleaned: Cleaned, doom: "Callable[[Log, list[str]], None]"
+    ) -> None:
+        self._log = log
+        self._cleaned = cleaned
+        self._doom = doom
+        self.done = False
+
+    def steps(self) -> Iterator[str]:
+        """Directories: each must be synced before it goes on."""
+        log, cleaned = self._log, self._cleaned
+        if not log.prepare_swap(cleaned):
+            return
+        yield log.path
+        doomed = log.switch(cleaned)
+        if doomed is None:
+            return
+        self._doom(log, doomed)
+        yield log.path
+        log.settle_swap(cleaned)
+        # Or a crash in the next pass would find this one's segment beside that one's list.
+        yield log.path
+        self.done = True
 
 
 class Swapping(Cutting):

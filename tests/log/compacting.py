@@ -10,6 +10,7 @@ from barnabas.log.directory import LogDirectory
 from barnabas.log.jobs import Cleaned
 from barnabas.log.log import Log
 from barnabas.log.scan import headers
+from barnabas.log.swapping import Swap
 from barnabas.model.ports import Disk
 from barnabas.wire.batch import BatchHeader
 from barnabas.wire.compression import Codec
@@ -80,18 +81,11 @@ def contents(log: Log) -> list[Kept]:
 
 
 def swap(disk: Disk, directory: LogDirectory, log: Log, cleaned: Cleaned) -> bool:
-    """All the steps; what the broker does with its thread between them."""
-    if not log.prepare_swap(cleaned):
-        return False
-    disk.sync_directory(log.path)
-    doomed = log.switch(cleaned)
-    if doomed is None:
-        return False
-    directory.doom(log, doomed)
-    disk.sync_directory(log.path)
-    log.settle_swap(cleaned)
-    disk.sync_directory(log.path)
-    return True
+    """As the broker has it done, but for its thread."""
+    work = Swap(log, cleaned, directory.doom)
+    for path in work.steps():
+        disk.sync_directory(path)
+    return work.done
 
 
 def compact(
