@@ -26,10 +26,9 @@ from barnabas.keeper.keeper import (
     What,
     ensure,
 )
-from barnabas.keeper.paths import TOPICS, read_topic
+from barnabas.keeper.paths import BROKERS, TOPICS, read_topic
 from barnabas.model.ids import TopicPartition
 
-BROKERS = "/brokers/ids"
 _TOGETHER_MAX = 1_000  # operations in one multi, which must fit into a message of ZooKeeper's
 
 
