@@ -5,7 +5,7 @@ Always: no two live brokers have one id; whoever's session has expired registers
 epoch, before it takes the controller's word again.
 Not here: what the controller decides (controlling.py), what becomes of replicas (replicas.py),
 what is known of topics (cluster_view.py).
-Why a broker that stands alone has none of this: docs/adr/0021.
+Why a broker that stands alone has none of this: docs/adr/0022.
 """
 
 import asyncio
