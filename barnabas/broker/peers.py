@@ -40,7 +40,15 @@ Answer = Callable[[Message, int], Awaitable[Message]]
 class Peers:
     """The other brokers, as far as this one has something to say to them."""
 
-    def __init__(self, own: BrokerId, network: Network, log: Logger, answer: Answer) -> None:
+    def __init__(
+        self,
+        own: BrokerId,
+        network: Network,
+        log: Logger,
+        answer: Answer,
+        client_id: str | None = None,
+    ) -> None:
+        self.client_id = f"{PEER}{own}" if client_id is None else client_id
         self._own = own
         self._network = network
         self._log = log
@@ -77,7 +85,7 @@ class Peers:
                 raise Retriable(
                     Code.BROKER_NOT_AVAILABLE, f"broker {broker} is not in the cluster now"
                 )
-            link = self._links[broker, lane] = _Link(self._own, broker, address, self)
+            link = self._links[broker, lane] = _Link(broker, address, self)
         return await link.call(request, version, timeout_ms)
 
     def close(self) -> None:
@@ -98,9 +106,8 @@ class Peers:
 class _Link:
     """One connection to one broker, opened when needed and again when lost."""
 
-    def __init__(self, own: BrokerId, broker: BrokerId, address: Address, peers: Peers) -> None:
+    def __init__(self, broker: BrokerId, address: Address, peers: Peers) -> None:
         self.address = address
-        self._client_id = f"{PEER}{own}"
         self._broker = broker
         self._peers = peers
         self._loop = asyncio.get_running_loop()
@@ -168,7 +175,7 @@ class _Link:
 
     @property
     def client_id(self) -> str:
-        return self._client_id
+        return self._peers.client_id
 
     def answered(self) -> None:
         self._backoff_ms = 0

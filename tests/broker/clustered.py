@@ -1,0 +1,184 @@
+"""Several real brokers in this process, on one loop, real sockets and one file to agree in.
+
+What a test asks goes over the wire, to the broker it says.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from io import StringIO
+from pathlib import Path
+from typing import TypeVar
+
+from barnabas.broker.broker import Broker
+from barnabas.broker.partition import Partition
+from barnabas.broker.peers import Peers
+from barnabas.config.kinds import Address
+from barnabas.keeper.keeper import Keeper, Listener
+from barnabas.keeper.sqlite import SqliteKeeper
+from barnabas.model.ids import BrokerId
+from barnabas.system.clock import SystemClock
+from barnabas.system.disk import SystemDisk
+from barnabas.system.logs import Logger
+from barnabas.system.network import SystemNetwork
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.broker.running import creatable
+
+WAIT_S_MAX = 30
+ANSWER_MS_MAX = 30_000
+NOBODY = BrokerId(-7)  # the id under which a test calls brokers
+R = TypeVar("R", bound=Message)
+
+
+class Clustered:
+    """Brokers by id; each can be stopped, killed and started again."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.brokers: dict[int, Broker] = {}
+        self.logs: dict[int, StringIO] = {}
+        self.sessions: dict[int, SqliteKeeper] = {}
+        self._peers: dict[int, Peers] = {}
+
+    # Brokers
+
+    def make(self, id_: int, **settings: str) -> Broker:
+        said = self.logs.setdefault(id_, StringIO())
+        log = Logger(said)
+
+        def session(listener: Listener) -> Keeper:
+            timeout_ms = int(self.settings.get("zookeeper.session.timeout.ms", "2000"))
+            opened = SqliteKeeper(str(self.directory / "keeper.db"), timeout_ms, listener)
+            self.sessions[id_] = opened
+            return opened
+
+        broker = Broker(
+            {
+                "node.id": str(id_),
+                "listeners": "PLAINTEXT://127.0.0.1:0",
+                "log.dirs": str(self.directory / f"b{id_}"),
+                "log.cleaner.enable": "false",
+                "group.initial.rebalance.delay.ms": "0",
+                "offsets.topic.num.partitions": "4",
+                "zookeeper.session.timeout.ms": "2000",
+                **self.settings,
+                **settings,
+            },
+            SystemClock(),
+            SystemDisk(),
+            SystemNetwork(log),
+            session,
+            log,
+        )
+        self.brokers[id_] = broker
+        return broker
+
+    async def start(self, *ids: int) -> None:
+        async with asyncio.timeout(WAIT_S_MAX):
+            await asyncio.gather(*(self.make(id_).join() for id_ in ids))
+
+    async def stop(self, *ids: int) -> None:
+        """In good order."""
+        for id_ in ids:
+            self._forget(id_)
+            await self.brokers.pop(id_).stop()
+
+    async def kill(self, id_: int) -> None:
+        """As if its process ended: nothing is said, its connections break, its session ends."""
+        self._forget(id_)
+        broker = self.brokers.pop(id_)
+        await kill(broker)
+
+    def _forget(self, id_: int) -> None:
+        peers = self._peers.pop(id_, None)
+        if peers is not None:
+            peers.close()
+
+    # Asking
+
+    async def ask(
+        self, id_: int, request: Message, expected: type[R], version: int | None = None
+    ) -> R:
+        peers = self._peers.get(id_)
+        if peers is None:
+            log = Logger(StringIO())
+            peers = self._peers[id_] = Peers(NOBODY, SystemNetwork(log), log, _nobody, "test")
+            peers.known({BrokerId(id_): Address("127.0.0.1", self.brokers[id_].port)})
+        answer = await peers.call(
+            BrokerId(id_), request, timeout_ms=ANSWER_MS_MAX, version=version
+        )
+        assert isinstance(answer, expected)
+        return answer
+
+    async def create(
+        self, name: str, partitions: int = 1, replicas: int = 3, *, by: int | None = None,
+        **configs: str,
+    ) -> None:  # fmt: skip
+        at = next(iter(self.brokers)) if by is None else by
+        topic = creatable(name, partitions, replicas, {k.replace("_", "."): v for k, v in configs.items()})
+        answer = await self.ask(at, CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+        assert not answer.topics[0].error_code, answer.topics[0].error_message
+        await until(lambda: all(b.topics.get(name) is not None for b in self.brokers.values()))
+
+    # Looking
+
+    def partition(self, id_: int, topic: str, index: int = 0) -> Partition:
+        found = self.brokers[id_].topics.get(topic)
+        assert found is not None
+        return found.partitions[index]
+
+    def leader(self, topic: str, index: int = 0) -> int:
+        """As the first broker sees it."""
+        return self.partition(next(iter(self.brokers)), topic, index).leader
+
+    def controller(self) -> int | None:
+        return next(
+            (i for i, b in self.brokers.items() if b.cluster and b.cluster.controlling.active), None
+        )
+
+
+async def _nobody(request: Message, version: int) -> Message:
+    raise AssertionError("a test calls brokers, not itself")
+
+
+async def kill(broker: Broker) -> None:
+    """Everything of it ends at once; the files stay as they are."""
+    cluster = broker.cluster
+    assert cluster is not None
+    for listening in broker._listening:
+        listening.close()
+    for connection in tuple(broker.connections):
+        connection.close("")
+    if hasattr(cluster, "peers"):
+        cluster.peers.close()
+    if broker.coordination is not None:
+        broker.coordination.stop()
+    if broker.replicas is not None:
+        await broker.replicas.close()
+    await broker.cleaner.stop()
+    await broker.housekeeping.stop()
+    await broker.logs.stop()
+    await cluster._session.end()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(WAIT_S_MAX):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def cluster_of(
+    directory: Path, count: int = 3, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Clustered]:
+    clustered = Clustered(directory, settings or {})
+    try:
+        await clustered.start(*range(1, count + 1))
+        yield clustered
+    finally:
+        for id_, said in clustered.logs.items():
+            print(f"--- broker {id_}\n{said.getvalue()[-20_000:]}")
+        for id_ in list(clustered.brokers):
+            await clustered.stop(id_)
