@@ -1,5 +1,6 @@
 """Starts a broker on this machine's clock, disk and network, and stops it on a signal."""
 
+import asyncio
 import gc
 import os
 import resource
@@ -7,11 +8,13 @@ import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import uvloop
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.keepers import open_own
+from barnabas.broker.keepers import open_own, open_session
+from barnabas.config.broker import BrokerConfig
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.system.clock import SystemClock
 from barnabas.system.disk import DirectoryLock, SystemDisk
@@ -19,10 +22,18 @@ from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
 
 
-def run(settings: Mapping[str, str], data: Sequence[str], ready: Callable[[str, int], None]) -> int:
+def run(
+    settings: Mapping[str, str],
+    data: Sequence[str],
+    ready: Callable[[str, int], None],
+    failed: Callable[[str], None] | None = None,
+    lifeline: int | None = None,
+) -> int:
     """Until SIGTERM or SIGINT. `ready` is told the address once the broker answers.
 
-    `data`: the log directories; the first one holds the keeper's file too.
+    `data`: the log directories; the first one holds the keeper's file too, of a lone broker.
+    `failed` is told the reason where the broker could not start or go on. `lifeline`: a descriptor
+    that someone keeps open while the broker is wanted.
     The exit code: 0 after a clean stop, 1 when the broker could not start or go on.
     """
     log = Logger()
@@ -36,32 +47,41 @@ def run(settings: Mapping[str, str], data: Sequence[str], ready: Callable[[str, 
                 except OSError:
                     if not number:  # of the others, whatever can be used is
                         raise
-            uvloop.run(_serve({**settings, "log.dirs": ",".join(directories)}, ready, log))
+            full = {**settings, "log.dirs": ",".join(directories)}
+            uvloop.run(_serve(full, ready, lifeline, log))
     except (KafkaError, OSError) as error:
         log.error("broker stopped", reason=str(error))
+        if failed is not None:
+            failed(str(error))
         return 1
     return 0
 
 
 async def _serve(
-    settings: Mapping[str, str], ready: Callable[[str, int], None], log: Logger
+    settings: Mapping[str, str],
+    ready: Callable[[str, int], None],
+    lifeline: int | None,
+    log: Logger,
 ) -> None:
     open_files_max = _raise_file_limit()
-    keeper = open_own(settings["log.dirs"].partition(",")[0])
+    config = BrokerConfig(settings)
     broker = Broker(
         settings,
         SystemClock(),
         SystemDisk(),
         SystemNetwork(log),
-        keeper,
+        partial(open_session, config) if config.clustered else open_own(config.directories[0]),
         log,
         open_files_max,
         host_name,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         broker.loop.add_signal_handler(number, broker.stopping.set)
+    if lifeline is not None:
+        _watch(broker, lifeline)
     try:
-        broker.start()
+        if not await _joined(broker):
+            return
         await broker.start_metrics()
     except BaseException:
         with suppress(OSError):  # what went wrong first is what to tell
@@ -74,6 +94,40 @@ async def _serve(
     await broker.stop()
     if broker.failure:
         raise Failed(Code.KAFKA_STORAGE_ERROR, broker.failure)
+
+
+async def _joined(broker: Broker) -> bool:
+    """A cluster may let a broker wait for long; who no longer wants it need not. False: stopped."""
+    if broker.cluster is None:
+        broker.start()
+        return True
+    joining = broker.loop.create_task(broker.join())
+    stopping = broker.loop.create_task(broker.stopping.wait())
+    await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if joining.done():
+        joining.result()
+        return True
+    joining.cancel()
+    await asyncio.wait((joining,))
+    await broker.stop()
+    if broker.failure:
+        raise Failed(Code.KAFKA_STORAGE_ERROR, broker.failure)
+    return False
+
+
+def _watch(broker: Broker, lifeline: int) -> None:
+    """Whoever started this broker is gone when the other end of the pipe is closed."""
+    os.set_blocking(lifeline, False)
+
+    def readable() -> None:
+        with suppress(BlockingIOError):
+            if not os.read(lifeline, 4096):
+                broker.loop.remove_reader(lifeline)
+                broker.log.warning("broker stopping: the process that started it is gone")
+                broker.stopping.set()
+
+    broker.loop.add_reader(lifeline, readable)
 
 
 def host_name() -> str:

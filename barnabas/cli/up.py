@@ -1,13 +1,17 @@
-"""`barnabas up`: a broker in the foreground."""
+"""`barnabas up`: a broker, or several, in the foreground."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import click
 
+from barnabas.cli import up_cluster
 from barnabas.cli.options import list_options, pairs, read_properties
+from barnabas.cli.supervisor import FAILED_LINE, READY_LINE, SUPERVISED
+from barnabas.cli.up_cluster import BROKERS_MAX
 from barnabas.config import broker
 from barnabas.config.alter import check_static
 from barnabas.config.kinds import Address, parse_address
@@ -15,6 +19,7 @@ from barnabas.model.errors import KafkaError
 
 DEFAULT_DATA = "barnabas-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
+ID_MAX = 2**31 - 1
 _MEMORY = "/dev/shm"
 _START_TICKS = 21  # of the fields of /proc/self/stat, counted from 0
 
@@ -44,6 +49,25 @@ class HostAndPort(click.ParamType[Address]):
 @click.option(
     "--listen", type=HostAndPort(), help=f"Port 0 picks a free one. [default: {DEFAULT_LISTEN}]"
 )
+@click.option(
+    "-n",
+    "--brokers",
+    type=click.IntRange(1, BROKERS_MAX),
+    help="A cluster on this machine, a process each, on ports from --listen upward.",
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT,...",
+    help="Join the cluster of this ZooKeeper; may end in /ROOT.",
+)
+@click.option(
+    "--id",
+    "id_",
+    type=click.IntRange(0, ID_MAX),
+    help="This broker's number in its cluster; of several, the first's. "
+    "[default: the one it had, or a new one]",
+)
+@click.option("--rack", help="Where it stands: replicas are spread over racks.")
 @click.option("--metrics", type=HostAndPort(), help="Where Prometheus may read metrics.")
 @click.option(
     "-X",
@@ -62,13 +86,18 @@ def command(
     data: tuple[str, ...],
     ephemeral: bool,
     listen: Address | None,
+    brokers: int | None,
+    zookeeper: str | None,
+    id_: int | None,
+    rack: str | None,
     metrics: Address | None,
     settings: tuple[str, ...],
     file: str | None,
 ) -> int:
-    """Run a broker here, in the foreground.
+    """Run a broker here, in the foreground, or a cluster of several.
 
     Prints one line with its address when it answers. Ctrl-C or SIGTERM stops it cleanly.
+    With --brokers N, the one that dies is started again.
     """
     if "list" in settings:
         list_options(broker.OPTIONS.values())
@@ -78,15 +107,49 @@ def command(
     if any("," in path for path in data):
         raise click.UsageError("--data: a comma parts directories; give --data once for each")
     static = _static(settings, file)
+    if rack is not None:
+        static["broker.rack"] = rack
+    if zookeeper is not None:
+        static["zookeeper.connect"] = _zookeeper(zookeeper)
+    kept_in = data or broker.BrokerConfig(static).directories
+    if brokers is not None:
+        where = listen or parse_address(DEFAULT_LISTEN)
+        with _directories(data or (DEFAULT_DATA,), ephemeral) as directories:
+            return up_cluster.run(
+                brokers, 1 if id_ is None else id_, directories, where, metrics, static, _say_ready
+            )
+    if id_ is not None:
+        static["node.id"] = str(id_)
     if listen is not None:
         static["listeners"] = f"PLAINTEXT://{listen}"
     static.setdefault("listeners", f"PLAINTEXT://{DEFAULT_LISTEN}")
     if metrics is not None:
         static["metrics.listen"] = str(metrics)
-    with _directories(data or broker.BrokerConfig(static).directories, ephemeral) as directories:
+    with _directories(kept_in, ephemeral) as directories:
+        up_cluster.refuse_several(directories[0])
         from barnabas.broker.main import run
 
-        return run(static, directories, _say_ready)
+        supervised = SUPERVISED in os.environ
+        return run(
+            static,
+            directories,
+            lambda host, port: _say_ready(str(Address(host, port))),
+            _say_failed if supervised else None,
+            sys.stdin.fileno() if supervised else None,
+        )
+
+
+def _zookeeper(addresses: str) -> str:
+    """Checked for what is mistyped most; the rest is found when it connects."""
+    hosts, slash, root = addresses.partition("/")
+    for host in hosts.split(","):
+        try:
+            parse_address(host)
+        except ValueError as problem:
+            raise click.UsageError(f"--zookeeper {addresses!r}: {host!r}: {problem}") from None
+    if slash and not root:
+        raise click.UsageError(f"--zookeeper {addresses!r}: a name is missing after the slash")
+    return addresses
 
 
 def _static(settings: tuple[str, ...], file: str | None) -> dict[str, str]:
@@ -120,8 +183,16 @@ def _directories(data: Sequence[str], ephemeral: bool) -> Iterator[Sequence[str]
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _say_ready(host: str, port: int) -> None:
-    click.echo(f"barnabas ready on {Address(host, port)} ({_age_ms()} ms)")
+def _say_ready(addresses: str) -> None:
+    click.echo(f"{READY_LINE}{addresses} ({_age_ms()} ms)")
+
+
+def _say_failed(reason: str) -> None:
+    """To the supervisor, which may be gone."""
+    try:
+        click.echo(FAILED_LINE + " ".join(reason.split()))
+    except OSError:
+        return
 
 
 def _age_ms() -> int:

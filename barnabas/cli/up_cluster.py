@@ -1,0 +1,140 @@
+"""`barnabas up --brokers N`: which brokers there are, where each keeps its data and listens.
+
+Always: broker i has DIR/broker-i and, with a port given, the port of the first plus i - 1; its id
+and its directory stay together. A directory is of one broker or of several, never of both: what is
+there decides, and the other command is refused.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import click
+
+from barnabas.cli.supervisor import Supervisor
+from barnabas.config.kinds import Address
+from barnabas.log.checkpoints import META_PROPERTIES
+from barnabas.model.errors import KafkaError
+
+KEEPER_FILE = "keeper.db"
+BROKERS_MAX = 64
+_PORT_MAX = 65_535
+# What each broker has of its own, and what sets it.
+_OWN = {
+    "node.id": "--id",
+    "broker.id": "--id",
+    "listeners": "--listen",
+    "advertised.listeners": "--listen",
+    "metrics.listen": "--metrics",
+    "log.dir": "--data",
+    "log.dirs": "--data",
+    "keeper.file": "--data",
+}
+
+
+def run(
+    count: int,
+    first_id: int,
+    data: Sequence[str],
+    listen: Address,
+    metrics: Address | None,
+    static: Mapping[str, str],
+    ready: Callable[[str], None],
+) -> int:
+    """The exit code."""
+    for name in static:
+        if name in _OWN:
+            raise click.UsageError(f"{name}: each of several brokers has its own; use {_OWN[name]}")
+    for address in (listen, metrics):
+        if address is not None and address.port and address.port + count - 1 > _PORT_MAX:
+            raise click.UsageError(f"{count} brokers from port {address.port} on are too many")
+    directories = [os.path.abspath(path) for path in data]
+    for path in directories:
+        os.makedirs(path, exist_ok=True)
+        refuse_lone(path)
+    settings = dict(static)
+    if "zookeeper.connect" not in settings:
+        settings["keeper.file"] = os.path.join(directories[0], KEEPER_FILE)
+    from barnabas.system.disk import DirectoryLock
+
+    try:
+        lock = DirectoryLock(directories[0])
+    except KafkaError as problem:
+        click.echo(f"barnabas: {problem.detail}", err=True)
+        return 1
+    _tell_of_more(directories, count)
+    commands = [
+        (first_id + i, partial(_command, i, first_id + i, directories, listen, metrics, settings))
+        for i in range(count)
+    ]
+    try:
+        return Supervisor(commands, ready).run()
+    finally:
+        lock.release()
+
+
+def refuse_lone(directory: str) -> None:
+    """Its logs lie where those of several brokers would have their directories."""
+    if os.path.exists(os.path.join(directory, META_PROPERTIES)):
+        raise click.UsageError(
+            f"{directory} holds the data of one broker: leave --brokers out, or give another --data"
+        )
+
+
+def refuse_several(directory: str) -> None:
+    """A lone broker would find their topics in the keeper, and none of the records."""
+    numbers = _numbers(directory)
+    if numbers:
+        raise click.UsageError(
+            f"{directory} holds the data of {len(numbers)} brokers: "
+            f"use --brokers {max(numbers)}, or give another --data"
+        )
+
+
+def _numbers(directory: str) -> list[int]:
+    """Of the brokers that have had their data below it."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    return sorted(
+        int(number)
+        for name, _, number in (entry.rpartition("-") for entry in names)
+        if name == "broker"
+        and number.isascii()
+        and number.isdigit()
+        and os.path.exists(os.path.join(directory, f"broker-{number}", META_PROPERTIES))
+    )
+
+
+def _tell_of_more(directories: Sequence[str], count: int) -> None:
+    left = sorted({number for path in directories for number in _numbers(path) if number > count})
+    if left:
+        names = ", ".join(f"broker-{number}" for number in left)
+        click.echo(f"barnabas: {names} stay down: --brokers is {count}", err=True)
+
+
+def _command(
+    index: int,
+    broker: int,
+    directories: Sequence[str],
+    listen: Address,
+    metrics: Address | None,
+    settings: Mapping[str, str],
+    port: int,
+) -> list[str]:
+    """`port`: the one it had before, or 0."""
+    command = [sys.executable, "-m", "barnabas", "up"]
+    for path in directories:
+        command += ["--data", os.path.join(path, f"broker-{index + 1}")]
+    command += ["--listen", str(Address(listen.host, port or _nth(listen.port, index)))]
+    if metrics is not None:
+        command += ["--metrics", str(Address(metrics.host, _nth(metrics.port, index)))]
+    for name, value in {**settings, "node.id": str(broker)}.items():
+        command += ["-X", f"{name}={value}"]
+    return command
+
+
+def _nth(port: int, index: int) -> int:
+    return port + index if port else 0
