@@ -69,6 +69,7 @@ HANDLERS = {
     75: "describe_topic_partitions",
     20_000: "group_story",
     20_001: "log_story",
+    20_002: "cluster_story",
 }
 # What brokers say to each other: never advertised, and unknown to a broker that stands alone.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56)

@@ -17,11 +17,13 @@ from barnabas.cli.options import cluster_options
 from barnabas.model.errors import KafkaError
 
 COMMANDS = {
-    "up": "Run a broker here, in the foreground.",
+    "up": "Run a broker here, in the foreground, or a cluster of several.",
+    "status": "Show the brokers, the controller, and what is not well.",
     "demo": "A broker, a topic, a producer and a consumer, in a few seconds.",
     "topic": "List, create, describe, configure and delete topics.",
     "produce": "Write records to a topic, from lines on standard input.",
     "consume": "Read records from a topic.",
+    "cluster": "Look at a cluster of brokers, move replicas, elect leaders.",
     "group": "List, describe, watch and explain consumer groups; move their offsets.",
     "log": "Look into the files of a log: dump, verify, repair.",
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",

@@ -17,6 +17,7 @@ from barnabas.model.ids import TopicPartition, check_topic_name
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.metadata import Topic
+    from barnabas.wire.messages.log_story import ToldLog
 
 _BROKER_DEFAULT = -1
 _SOURCES = {int(source): source.name.lower().replace("_", " ") for source in Source}
@@ -105,6 +106,7 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
         starts, ends = resolve(admin, partitions, Range(), to_end=True)
         logs = admin.log_stories(topic, [p.number for p in led])
     compacted = any(log.dirty_bytes >= 0 for log in logs.values())
+    replicated = any(len(log.replicas) > 1 for log in logs.values())
     rows: list[dict[str, Any]] = []
     for partition in found.partitions:
         at = TopicPartition(topic, partition.number)
@@ -122,9 +124,12 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
                 **({} if log is None else {"bytes": log.bytes, "segments": log.segments}),
             }
         )
+        if log is not None and replicated:
+            rows[-1] |= {"lag": _lag(log), "replica_lags": _replica_lags(log, partition.replicas)}
         if log is not None and compacted:
             rows[-1] |= {"dirty_bytes": log.dirty_bytes, "compaction": log.cleaning}
     columns = ["partition", "leader", "epoch", "replicas", "in_sync", "start", "end"]
+    columns += ["lag"] if replicated else []
     columns += ["bytes", "segments"] if logs else []
     columns += ["dirty_bytes", "compaction"] if compacted else []
     render(rows, columns, output)
@@ -227,6 +232,29 @@ def delete(ctx: click.Context, topics: tuple[str, ...], yes: bool, if_exists: bo
                     raise
                 continue
             click.echo(f"topic {topic} is deleted", err=True)
+
+
+def _lag(log: "ToldLog") -> str:
+    """What each follower has still to fetch, for people: `2:0 3:15`; ? is one not heard of."""
+    leader, *followers = log.replicas
+    return " ".join(
+        f"{each.broker}:{max(0, leader.end - each.end) if each.end >= 0 else '?'}"
+        for each in followers
+    )
+
+
+def _replica_lags(log: "ToldLog", replicas: list[int]) -> list[dict[str, int | None]]:
+    """The same for scripts, by replica."""
+    end = log.replicas[0].end
+    return [
+        {
+            "broker": each.broker,
+            "lag": max(0, end - each.end) if each.end >= 0 else None,
+            "behind_ms": each.behind_ms if each.behind_ms >= 0 else None,
+        }
+        for each in log.replicas
+        if each.broker in replicas
+    ]
 
 
 def find_topic(admin: "Admin", name: str) -> "Topic":

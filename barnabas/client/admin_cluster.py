@@ -10,17 +10,22 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, error_of
+from barnabas.client.groups.calls import offers
 from barnabas.client.metadata import Broker
+from barnabas.client.net import Connection
 from barnabas.config.kinds import Address
-from barnabas.model.errors import Code, KafkaError
+from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages import (
     alter_partition_reassignments,
+    cluster_story,
     describe_cluster,
     describe_log_dirs,
     elect_leaders,
     list_partition_reassignments,
 )
+
+_SOON_MS = 3_000
 
 
 class ClusterInfo(NamedTuple):
@@ -60,6 +65,18 @@ class Reassignment(NamedTuple):
     removing: list[int]
 
 
+class BrokerStory(NamedTuple):
+    """What a broker of ours tells of itself; `epoch` is -1 if it stands alone."""
+
+    id: int
+    epoch: int
+    process_id: int
+    machine: str
+    version: str
+    controller_id: int
+    controller_epoch: int
+
+
 class ClusterAdmin:
     """Brokers, log directories, leaders, replicas."""
 
@@ -89,6 +106,55 @@ class ClusterAdmin:
             )
 
         return await self._cluster.retrying(attempt)
+
+    async def broker_stories(self) -> dict[int, BrokerStory]:
+        """By broker; of those that are ours, and answer soon."""
+        found: dict[int, BrokerStory] = {}
+        for broker in sorted((await self._cluster.retrying(self._cluster.refresh)).brokers):
+            try:
+                told = await self._story(await self._cluster.broker(broker), -1, 0, _SOON_MS)
+            except Retriable:
+                continue
+            if told is not None:
+                found[broker] = BrokerStory(
+                    told.broker_id,
+                    told.broker_epoch,
+                    told.process_id,
+                    told.machine,
+                    told.version,
+                    told.controller_id,
+                    told.controller_epoch,
+                )
+        return found
+
+    async def events(
+        self, *, after: int = -1, count: int = 1000
+    ) -> list[cluster_story.ToldEvent] | None:
+        """What the controller did, and why, since it became so: the last ones after a number.
+
+        None: it is not ours, and cannot tell.
+        """
+
+        async def attempt() -> list[cluster_story.ToldEvent] | None:
+            controller = await self._cluster.controller()
+            told = await self._story(controller, after, count, self._cluster.timeout_ms)
+            if told is None:
+                return None
+            if not told.is_controller:
+                raise Retriable(Code.NOT_CONTROLLER, f"broker {told.broker_id} no longer controls")
+            return list(told.events)
+
+        return await self._cluster.retrying(attempt)
+
+    async def _story(
+        self, connection: Connection, after: int, count: int, timeout_ms: int
+    ) -> cluster_story.ClusterStoryResponse | None:
+        request = cluster_story.ClusterStoryRequest(after=after, events_max=count)
+        if not offers(connection, request.api_key):
+            return None
+        return await connection.call(
+            request, cluster_story.ClusterStoryResponse, timeout_ms=timeout_ms
+        )
 
     async def log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
         """The log directories of these brokers, or of all."""

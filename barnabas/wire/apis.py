@@ -128,6 +128,7 @@ APIS = {
         Api(75, "DescribeTopicPartitions", 0, 0, 0),
         Api(20_000, "GroupStory", 0, 0, 0),
         Api(20_001, "LogStory", 0, 0, 0),
+        Api(20_002, "ClusterStory", 0, 0, 0),
     )
 }
 """By key."""

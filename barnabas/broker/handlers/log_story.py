@@ -3,10 +3,17 @@
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
+from barnabas.broker.partition import Partition
 from barnabas.log.cleanable import look
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, KafkaError
-from barnabas.wire.messages.log_story import LogStoryRequest, LogStoryResponse, ToldLog
+from barnabas.replication.leader import NEVER
+from barnabas.wire.messages.log_story import (
+    LogStoryRequest,
+    LogStoryResponse,
+    ToldLog,
+    ToldReplica,
+)
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -16,18 +23,33 @@ def handle(broker: "Broker", request: LogStoryRequest, call: Call) -> LogStoryRe
     logs = []
     for index in dict.fromkeys(request.partitions):
         try:
-            log = broker.topics.existing(request.topic).partition(index).log
-            logs.append(_tell(broker, index, log))
+            partition = broker.topics.existing(request.topic).partition(index)
+            logs.append(_tell(broker, index, partition.log, _replicas(broker, partition)))
         except KafkaError as error:
-            logs.append(ToldLog(partition=index, error_code=error.code))
+            logs.append(ToldLog(partition=index, replicas=[], error_code=error.code))
         except OSError:
-            logs.append(ToldLog(partition=index, error_code=Code.KAFKA_STORAGE_ERROR))
+            code = Code.KAFKA_STORAGE_ERROR
+            logs.append(ToldLog(partition=index, replicas=[], error_code=code))
     return LogStoryResponse(logs=logs)
 
 
-def _tell(broker: "Broker", index: int, log: Log) -> ToldLog:
+def _replicas(broker: "Broker", partition: Partition) -> list[ToldReplica]:
+    leading = partition.leading
+    if leading is None:
+        return []
+    now = broker.clock.monotonic_ms()
+    told = [ToldReplica(broker=broker.id, end=partition.log.end_offset, behind_ms=0)]
+    for follower, progress in leading.machine.followers.items():
+        behind_ms = -1 if progress.caught_up_ms == NEVER else max(0, now - progress.caught_up_ms)
+        told.append(ToldReplica(broker=follower, end=progress.end, behind_ms=behind_ms))
+    return told
+
+
+def _tell(broker: "Broker", index: int, log: Log, replicas: list[ToldReplica]) -> ToldLog:
     if not log.config.compacted:
-        return ToldLog(partition=index, bytes=log.size, segments=len(log.segments))
+        return ToldLog(
+            partition=index, replicas=replicas, bytes=log.size, segments=len(log.segments)
+        )
     found = look(log, broker.clock.wall_ms())
     current = broker.cleaner.current
     if log in broker.cleaner.unfit:
@@ -45,6 +67,7 @@ def _tell(broker: "Broker", index: int, log: Log) -> ToldLog:
         words = "clean"
     return ToldLog(
         partition=index,
+        replicas=replicas,
         bytes=log.size,
         segments=len(log.segments),
         clean_bytes=found.clean_bytes,

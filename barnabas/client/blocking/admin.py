@@ -48,6 +48,8 @@ class Admin(GroupReports):
     offsets = mirrored(Flows.offsets)
 
     cluster = mirrored(Flows.cluster)
+    broker_stories = mirrored(Flows.broker_stories)
+    events = mirrored(Flows.events)
     log_dirs = mirrored(Flows.log_dirs)
     elect_leaders = mirrored(Flows.elect_leaders)
     reassign = mirrored(Flows.reassign)

@@ -1,0 +1,57 @@
+"""ClusterStory: who this broker is, and what the controller did and why, for our own client."""
+
+import os
+from typing import TYPE_CHECKING
+
+import barnabas
+from barnabas.broker.dispatch import Call
+from barnabas.system.machine import boot_id
+from barnabas.wire.messages.cluster_story import (
+    ClusterStoryRequest,
+    ClusterStoryResponse,
+    ToldEvent,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+EVENTS_MAX = 10_000
+
+
+def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> ClusterStoryResponse:
+    cluster = broker.cluster
+    controlling = None if cluster is None else cluster.controlling
+    return ClusterStoryResponse(
+        broker_id=broker.id,
+        broker_epoch=-1 if cluster is None else cluster.broker_epoch,
+        process_id=os.getpid(),
+        machine=boot_id(),
+        version=barnabas.__version__,
+        controller_id=broker.controller_id,
+        controller_epoch=-1 if controlling is None else controlling.epoch,
+        is_controller=controlling is None or controlling.active,
+        events=_events(broker, request.after, request.events_max),
+    )
+
+
+def _events(broker: "Broker", after: int, count: int) -> list[ToldEvent]:
+    """The last so many."""
+    if broker.cluster is None or not broker.cluster.controlling.active or count <= 0:
+        return []
+    entries = broker.cluster.controlling.story(after)[-min(count, EVENTS_MAX) :]
+    return [
+        ToldEvent(
+            number=entry.number,
+            at_ms=entry.at_ms,
+            what=entry.what,
+            cause=entry.cause,
+            isr=list(entry.isr),
+            isr_before=list(entry.isr_before),
+            topic=entry.topic,
+            partition=entry.partition,
+            leader=entry.leader,
+            leader_epoch=entry.leader_epoch,
+            leader_before=entry.leader_before,
+        )
+        for entry in entries
+    ]

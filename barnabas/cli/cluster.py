@@ -1,0 +1,182 @@
+"""`barnabas cluster`: what it is, its brokers, moves of replicas, elections, and what happened."""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from barnabas.cli import cluster_view, exits
+from barnabas.cli.cluster_moves import reassign
+from barnabas.cli.groups import NamedCommands
+from barnabas.cli.offsets import iso_time
+from barnabas.cli.options import cluster_options, open_admin
+from barnabas.cli.partitions import named_partitions
+from barnabas.cli.render import chosen_output, output_option, printable, render, write_document
+
+if TYPE_CHECKING:
+    from barnabas.wire.messages.cluster_story import ToldEvent
+
+_EVENT_COLUMNS = ("time", "what", "where", "change", "cause")
+_LOOK_S = 0.5
+
+
+@click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
+@cluster_options
+def command() -> None:
+    """Look at a cluster of brokers, move replicas, elect leaders."""
+
+
+command.add_command(reassign)
+
+
+@command.command()
+@output_option
+@cluster_options
+@click.pass_context
+def info(ctx: click.Context, output: str) -> None:
+    """Show what the cluster is: its id, its controller, how much is in it."""
+    with open_admin(ctx) as admin:
+        view = admin.topics()
+        stories = admin.broker_stories()
+    topics, partitions = cluster_view.counts(view)
+    problems = cluster_view.problem_rows(view)
+    versions = sorted({story.version for story in stories.values()})
+    facts = {
+        "cluster": view.cluster_id,
+        "controller": view.controller_id,
+        "controller_epoch": cluster_view.controller_epoch(stories),
+        "brokers": len(view.brokers),
+        "topics": topics,
+        "partitions": partitions,
+        "replicas": sum(len(p.replicas) for t in view.topics.values() for p in t.partitions),
+        "offline": sum(row["problem"] == "offline" for row in problems),
+        "under_replicated": sum(row["problem"] != "offline" for row in problems),
+        "versions": versions,
+    }
+    output = chosen_output(output)
+    if output in ("json", "jsonl"):
+        write_document(facts, output)
+        return
+    rows = [{"name": name.replace("_", " "), "value": value} for name, value in facts.items()]
+    render(rows, ["name", "value"], output)
+
+
+@command.command()
+@output_option
+@cluster_options
+@click.pass_context
+def brokers(ctx: click.Context, output: str) -> None:
+    """List the brokers, with what each leads and holds."""
+    from barnabas.system.machine import boot_id
+
+    with open_admin(ctx) as admin:
+        view = admin.topics()
+        stories = admin.broker_stories()
+    rows = cluster_view.broker_rows(view, stories, boot_id())
+    render(rows, cluster_view.BROKER_COLUMNS, output)
+
+
+@command.command()
+@click.argument("partitions", metavar="[TOPIC[:PARTITION]...]", nargs=-1)
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="Let a replica lead that is not in sync, where no other lives: records may be lost.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
+@cluster_options
+@click.pass_context
+def elect(
+    ctx: click.Context, partitions: tuple[str, ...], unclean: bool, yes: bool, output: str
+) -> int:
+    """Give leadership back to the preferred replicas: of these partitions, or of all."""
+    if unclean and not partitions:
+        raise click.UsageError("--unclean: name the partitions")
+    with open_admin(ctx) as admin:
+        wanted = [at for at, _ in named_partitions(admin, partitions)] if partitions else None
+        if unclean and not yes:
+            click.confirm("records that only others have are lost; go on?", abort=True, err=True)
+        done = admin.elect_leaders(wanted, unclean=unclean)
+        view = admin.topics()
+    rows = [
+        {
+            "topic": at.topic,
+            "partition": at.partition,
+            "leader": view.partition(at).leader if problem is None else None,
+            "problem": None if problem is None else problem.detail,
+        }
+        for at, problem in sorted(done.items())
+    ]
+    if rows:
+        render(rows, ["topic", "partition", "leader", "problem"], output)
+    else:
+        click.echo("every leader is the preferred one already", err=True)
+    return exits.FAILURE if any(done.values()) else exits.OK
+
+
+@command.command()
+@click.option("-n", "--last", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("-t", "--topic", help="Only of this topic.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what happens next.")
+@output_option
+@cluster_options
+@click.pass_context
+def events(ctx: click.Context, last: int, topic: str | None, follow: bool, output: str) -> None:
+    """Show what the controller did and why: elections, in-sync sets, brokers that come and go."""
+    output = chosen_output(output)
+    if follow and output in ("json", "csv"):
+        raise click.UsageError("--follow: with a table or --output jsonl")
+    after = -1
+    with open_admin(ctx) as admin:
+        while True:
+            found = admin.events(after=after, count=10_000 if topic else last)
+            if found is None:
+                raise click.ClickException("the controller is not Barnabas', and tells no story")
+            if found and found[-1].number < after:
+                after = -1  # another controller, which counts anew
+                continue
+            after = max([after, *(event.number for event in found)])
+            rows = [event_row(e) for e in found if topic is None or e.topic == topic][-last:]
+            if follow and output == "table":
+                for row in rows:
+                    click.echo("  ".join(printable(str(row[c])) for c in _EVENT_COLUMNS if row[c]))
+            elif rows or not follow:
+                render(rows, _EVENT_COLUMNS, output)
+            if not follow:
+                return
+            time.sleep(_LOOK_S)
+
+
+def event_row(event: "ToldEvent") -> dict[str, object]:
+    """`where` and `change` are for people, the rest for scripts."""
+    where = f"{event.topic}-{event.partition}" if event.partition >= 0 else event.topic
+    parts = []
+    if event.leader != event.leader_before:
+        parts.append(f"leader {_name(event.leader_before)} -> {_name(event.leader)}")
+    if event.isr != event.isr_before:
+        parts.append(f"in sync {_names(event.isr_before)} -> {_names(event.isr)}")
+    return {
+        "time": iso_time(event.at_ms),
+        "what": event.what,
+        "where": where,
+        "change": ", ".join(parts) if event.partition >= 0 else "",
+        "cause": event.cause,
+        "number": event.number,
+        "time_ms": event.at_ms,
+        "topic": event.topic or None,
+        "partition": event.partition if event.partition >= 0 else None,
+        "leader": event.leader if event.partition >= 0 else None,
+        "leader_epoch": event.leader_epoch if event.partition >= 0 else None,
+        "in_sync": list(event.isr),
+        "leader_before": event.leader_before if event.partition >= 0 else None,
+        "in_sync_before": list(event.isr_before),
+    }
+
+
+def _name(broker: int) -> str:
+    return str(broker) if broker >= 0 else "none"
+
+
+def _names(brokers: list[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"

@@ -1,0 +1,170 @@
+"""`barnabas cluster reassign`: move replicas to other brokers, watch them move, or call it off."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli import exits
+from barnabas.cli.options import cluster_options, open_admin
+from barnabas.cli.partitions import broker_ids, named_partitions
+from barnabas.cli.render import output_option, render
+from barnabas.model.ids import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.blocking.admin import Admin
+    from barnabas.client.metadata import View
+
+_LOOK_S = 0.2
+_COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "left")
+
+
+@click.command()
+@click.argument("partitions", metavar="[TOPIC[:PARTITION[=BROKER,...]]...]", nargs=-1)
+@click.option("--to", metavar="BROKER,...", help="Spread the replicas over these brokers.")
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(1, 32_767), help="[default: as many as now]"
+)
+@click.option("--cancel", is_flag=True, help="End moves that are under way: of these, or all.")
+@click.option("--wait", is_flag=True, help="Until nothing moves any more.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be asked for.")
+@output_option
+@cluster_options
+@click.pass_context
+def reassign(
+    ctx: click.Context,
+    partitions: tuple[str, ...],
+    to: str | None,
+    replication_factor: int | None,
+    cancel: bool,
+    wait: bool,
+    dry_run: bool,
+    output: str,
+) -> int:
+    """Move replicas to other brokers. Without arguments: show what is on the move.
+
+    The first broker of a partition is its preferred leader.
+    """
+    targets = None if to is None else broker_ids(to)
+    if cancel and (targets or replication_factor):
+        raise click.UsageError("--cancel takes no brokers")
+    with open_admin(ctx) as admin:
+        if cancel:
+            return _cancel(admin, partitions, output)
+        if partitions:
+            view = admin.topics()
+            named = named_partitions(admin, partitions)
+            plan = plan_moves(view, named, targets, replication_factor)
+            if dry_run:
+                rows = [_planned(view, at, brokers) for at, brokers in plan.items()]
+                render(rows, ("topic", "partition", "replicas", "to"), output)
+                return exits.OK
+            if plan:
+                admin.reassign(dict(plan))
+            click.echo(f"{len(plan)} partitions begin to move", err=True)
+        elif targets or replication_factor:
+            raise click.UsageError("name the topics to move")
+        if wait:
+            _wait(admin)
+        elif not partitions or output != "table":
+            render(_moving(admin), _COLUMNS, output)
+    return exits.OK
+
+
+def plan_moves(
+    view: "View",
+    named: Sequence[tuple[TopicPartition, list[int] | None]],
+    targets: Sequence[int] | None,
+    factor: int | None,
+) -> dict[TopicPartition, list[int]]:
+    """Where each is to be; those that are there already are left out."""
+    from barnabas.controller.placement import place
+
+    allowed = list(view.brokers) if targets is None else list(targets)
+    if unknown := [broker for broker in allowed if broker not in view.brokers]:
+        raise click.UsageError(f"broker {unknown[0]} is not there: {_ids(view.brokers)} are")
+    racks = {BrokerId(broker): view.brokers[broker].rack for broker in allowed}
+    plan: dict[TopicPartition, list[int]] = {}
+    for at, brokers in named:
+        now = view.partition(at).replicas
+        wanted = brokers
+        if wanted is None:
+            if targets is None and factor is None:
+                raise click.UsageError(
+                    f"{at}: where to? Use --to, or {at.topic}:{at.partition}=1,2"
+                )
+            count = factor or len(now)
+            start = sorted(allowed).index(now[0]) - at.partition if now[0] in allowed else 0
+            [placed] = place(
+                racks, 1, count, start=start % len(allowed), shift=0, first=at.partition
+            )
+            kept = [broker for broker in now if broker in placed]
+            wanted = kept + [broker for broker in placed if broker not in kept]
+        if list(wanted) != list(now):
+            plan[at] = list(wanted)
+    return plan
+
+
+def _planned(view: "View", at: TopicPartition, brokers: list[int]) -> dict[str, Any]:
+    now = view.partition(at).replicas
+    return {"topic": at.topic, "partition": at.partition, "replicas": now, "to": brokers}
+
+
+def _moving(admin: "Admin") -> list[dict[str, Any]]:
+    """`left`: records that the slowest of the new replicas has still to fetch."""
+    moves = admin.reassignments()
+    by_topic: dict[str, list[int]] = {}
+    for move in moves:
+        by_topic.setdefault(move.at.topic, []).append(move.at.partition)
+    stories = {topic: admin.log_stories(topic, numbers) for topic, numbers in by_topic.items()}
+    return [
+        {
+            "topic": move.at.topic,
+            "partition": move.at.partition,
+            "replicas": move.replicas,
+            "adding": move.adding,
+            "removing": move.removing,
+            "left": _left(stories[move.at.topic].get(move.at.partition), move.adding),
+        }
+        for move in moves
+    ]
+
+
+def _left(story: Any, adding: Sequence[int]) -> int | None:
+    if story is None or not story.replicas:
+        return None
+    ends: Mapping[int, int] = {replica.broker: replica.end for replica in story.replicas}
+    end = story.replicas[0].end  # of the leader, which comes first
+    return max((end - max(0, ends.get(broker, 0)) for broker in adding), default=0)
+
+
+def _cancel(admin: "Admin", words: Sequence[str], output: str) -> int:
+    moving = [move.at for move in admin.reassignments()]
+    if words:
+        named = {at for at, _ in named_partitions(admin, words)}
+        moving = [at for at in moving if at in named]
+    if moving:
+        admin.reassign(dict.fromkeys(moving))
+    click.echo(f"{len(moving)} moves called off", err=True)
+    return exits.OK
+
+
+def _wait(admin: "Admin") -> None:
+    shown = -1
+    while moving := _moving(admin):
+        left = sum(row["left"] or 0 for row in moving)
+        if sys.stderr.isatty() and left != shown:
+            click.echo(
+                f"\r\x1b[K{len(moving)} partitions move, {left} records left", err=True, nl=False
+            )
+            shown = left
+        time.sleep(_LOOK_S)
+    if shown >= 0:
+        click.echo("\r\x1b[K", err=True, nl=False)
+    click.echo("nothing moves any more", err=True)
+
+
+def _ids(brokers: Mapping[int, object]) -> str:
+    return ", ".join(map(str, sorted(brokers)))

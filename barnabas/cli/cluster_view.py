@@ -1,0 +1,93 @@
+"""A cluster in rows: its brokers, and the partitions that are not as they should be.
+
+In: answers of an Admin. Out: rows and lines; nothing here asks anybody.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.client.admin_cluster import BrokerStory
+    from barnabas.client.metadata import View
+
+Row = dict[str, Any]
+BROKER_COLUMNS = ("broker", "address", "state", "epoch", "rack", "process", "leads", "replicas")
+PROBLEM_COLUMNS = ("topic", "partition", "problem", "leader", "replicas", "in_sync")
+
+
+def broker_rows(view: "View", stories: Mapping[int, "BrokerStory"], machine: str) -> list[Row]:
+    """Those that live, and those that should: replicas are on them."""
+    leads: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    for topic in view.topics.values():
+        for partition in topic.partitions:
+            leads[partition.leader] += 1
+            replicas.update(partition.replicas)
+    rows = []
+    for id_ in sorted({*view.brokers, *(broker for broker in replicas if broker >= 0)}):
+        broker, story = view.brokers.get(id_), stories.get(id_)
+        local = story is not None and machine and story.machine == machine
+        rows.append(
+            {
+                "broker": id_,
+                "address": None if broker is None else str(broker.address),
+                "state": _state(id_, view, stories),
+                "controller": id_ == view.controller_id,
+                "epoch": story.epoch if story is not None and story.epoch >= 0 else None,
+                "rack": None if broker is None else broker.rack,
+                "process": story.process_id if story is not None and local else None,
+                "version": None if story is None else story.version,
+                "leads": leads[id_],
+                "replicas": replicas[id_],
+            }
+        )
+    return rows
+
+
+def _state(id_: int, view: "View", stories: Mapping[int, "BrokerStory"]) -> str:
+    if id_ not in view.brokers:
+        return "down"
+    if id_ not in stories and stories:  # others are ours, so it is too
+        return "silent"
+    return "controller" if id_ == view.controller_id else "up"
+
+
+def problem_rows(view: "View") -> list[Row]:
+    """Partitions that nobody leads, or with replicas that are not in sync; the worst first."""
+    rows = []
+    for name, topic in sorted(view.topics.items()):
+        for partition in topic.partitions:
+            offline = partition.leader not in view.brokers
+            if offline or len(partition.in_sync) < len(partition.replicas):
+                rows.append(
+                    {
+                        "topic": name,
+                        "partition": partition.number,
+                        "problem": "offline" if offline else "under-replicated",
+                        "leader": partition.leader if not offline else None,
+                        "replicas": partition.replicas,
+                        "in_sync": partition.in_sync,
+                    }
+                )
+    return sorted(rows, key=lambda row: row["problem"] != "offline")
+
+
+def counts(view: "View") -> tuple[int, int]:
+    """Topics and partitions."""
+    return len(view.topics), sum(len(topic.partitions) for topic in view.topics.values())
+
+
+def controller_epoch(stories: Mapping[int, "BrokerStory"]) -> int | None:
+    epoch = max((story.controller_epoch for story in stories.values()), default=-1)
+    return epoch if epoch >= 0 else None
+
+
+def health(problems: list[Row], partitions: int) -> str:
+    """One line for people."""
+    offline = sum(row["problem"] == "offline" for row in problems)
+    behind = len(problems) - offline
+    if not problems:
+        return f"{partitions} partitions, all led and in sync"
+    parts = [f"{offline} offline"] * bool(offline) + [f"{behind} under-replicated"] * bool(behind)
+    return f"{partitions} partitions, {', '.join(parts)}"

@@ -1,0 +1,50 @@
+"""`barnabas status`: who is there, who controls, and what is not well."""
+
+import click
+
+from barnabas.cli import cluster_view
+from barnabas.cli.options import cluster_options, open_admin
+from barnabas.cli.render import chosen_output, output_option, render, table, write_document
+
+_SHOWN_MAX = 20
+
+
+@click.command()
+@output_option
+@cluster_options
+@click.pass_context
+def command(ctx: click.Context, output: str) -> None:
+    """Show the brokers, the controller, and partitions that are offline or under-replicated."""
+    from barnabas.system.machine import boot_id
+
+    with open_admin(ctx) as admin:
+        view = admin.topics()
+        stories = admin.broker_stories()
+    output = chosen_output(output)
+    brokers = cluster_view.broker_rows(view, stories, boot_id())
+    problems = cluster_view.problem_rows(view)
+    topics, partitions = cluster_view.counts(view)
+    if output == "csv":
+        render(brokers, cluster_view.BROKER_COLUMNS, output)
+        return
+    if output != "table":
+        offline = [row for row in problems if row["problem"] == "offline"]
+        document = {
+            "cluster": view.cluster_id,
+            "controller": view.controller_id,
+            "controller_epoch": cluster_view.controller_epoch(stories),
+            "brokers": brokers,
+            "topics": topics,
+            "partitions": partitions,
+            "offline": offline,
+            "under_replicated": [row for row in problems if row not in offline],
+        }
+        write_document(document, output)
+        return
+    click.echo(f"cluster {view.cluster_id}")
+    click.echo(table(brokers, cluster_view.BROKER_COLUMNS), nl=False)
+    click.echo(cluster_view.health(problems, partitions))
+    if problems:
+        click.echo(table(problems[:_SHOWN_MAX], cluster_view.PROBLEM_COLUMNS), nl=False)
+    if len(problems) > _SHOWN_MAX:
+        click.echo(f"and {len(problems) - _SHOWN_MAX} more: --output json shows all", err=True)
