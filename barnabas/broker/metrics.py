@@ -15,7 +15,8 @@ class Counts:
 
     __slots__ = (
         "appends", "bytes_in", "bytes_out", "connections_accepted", "connections_broken",
-        "connections_refused", "failures", "fetches", "refused",
+        "connections_refused", "failures", "fetches", "refused", "replicated_in",
+        "replicated_out",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -31,6 +32,8 @@ class Counts:
     failures: int
     fetches: int
     refused: int
+    replicated_in: int
+    replicated_out: int
 
     def produced(self, size: int) -> None:
         self.appends += 1

@@ -1,24 +1,36 @@
-"""One partition as this broker sees it: its log, its leader epoch, and who waits for it.
+"""One partition as this broker sees it: its log, its role, and who waits for it.
 
-In: batches from producers, reads from consumers. Out: offsets and file slices, or a KafkaError.
-Always: the high watermark never goes back; whoever waits for data is told once per append.
-Not here: the files (log/), the shape of requests (handlers/).
+In: batches from producers, reads from consumers, what the controller says. Out: offsets and file
+slices, or a KafkaError.
+Always: the high watermark never goes back while one leads; whoever waits for data is told once
+per move of it; who waits for a record to count is told that it does, or why that is not known.
+Not here: the files (log/), the shape of requests (handlers/), what a leader decides (leading.py).
+
+On a broker that stands alone every partition is led here, by a leader who is all replicas: then
+`leading` is None and a record counts when it is appended.
 """
 
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.later import Later
-from barnabas.broker.volume import Volume
+from barnabas.broker.uncommitted import Outcome, Uncommitted
+from barnabas.broker.volume import Volume, storage_error
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import Appended, Log
 from barnabas.log.reading import Slice
-from barnabas.model.errors import Code, Failed, Retriable
+from barnabas.model.errors import Code, Failed, KafkaError, Retriable
 from barnabas.model.ids import BrokerId, TopicPartition
 
+if TYPE_CHECKING:
+    from barnabas.broker.leading import Leading
+    from barnabas.replication.follower import Follower
+    from barnabas.replication.state import PartitionState
+
 ACKS_ALL = -1
+NO_EPOCH = -1
 
 
 class Waiter(Protocol):
@@ -32,12 +44,13 @@ class Waiter(Protocol):
 
 
 class Partition:
-    """The leader's view; on a single broker, every partition is led here."""
+    """Ask for attributes freely; the roles are changed by replicas.py alone."""
 
     __slots__ = (
-        "_uncommitted", "failure", "flush_after", "in_sync", "leader", "leader_epoch", "log",
-        "min_insync_replicas", "name", "on_commit", "on_lost", "online", "replicas", "volume",
-        "waiters",
+        "_at_once", "_uncommitted", "_unsynced", "barred", "failure", "flush_after", "following",
+        "in_sync", "leader", "leader_epoch", "leading", "log", "min_insync_replicas", "name",
+        "offline_replicas", "on_commit", "on_lost", "online", "partition_epoch", "replicas",
+        "volume", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -49,11 +62,13 @@ class Partition:
     ) -> None:
         self.name = name
         self.log = log
-        self.volume = volume
+        self.volume = volume  # None: the log is elsewhere, or out of reach
         self.leader = broker
         self.leader_epoch = log.epochs.latest
+        self.partition_epoch = 0
         self.replicas = [broker]
         self.in_sync = [broker]
+        self.offline_replicas: list[BrokerId] = []  # as the controller said, of the others
         self.min_insync_replicas = 1
         self.flush_after: int | None = None  # records that may be unsynced; None: any number
         self.waiters: dict[Waiter, None] = {}  # in the order they came
@@ -61,39 +76,77 @@ class Partition:
         self.on_lost: Callable[[], object] | None = None  # nothing will be committed any more
         self.online = True
         self.failure = ""  # why its log directory is offline
-        self._uncommitted: list[tuple[int, list[Callable[[str], None]]]] = []
+        self.barred = False  # nothing is written here, and read as from a leader: see `refusal`
+        self.leading: Leading | None = None  # in a cluster, if it leads
+        self.following: Follower | None = None
+        self._uncommitted = Uncommitted()
+        self._unsynced = Uncommitted()  # of a leader in a cluster: what only it must sync
+        self._at_once = True  # a record counts when it is appended
 
     def configure(self, config: TopicConfig) -> None:
         self.min_insync_replicas = config.min_insync_replicas
         messages = config.flush_messages
         self.flush_after = None if messages == INT64_MAX else messages
+        self._settle()
+        if self.leading is not None:
+            self.leading.configure(self.isr_min)
+            self.commit_to(self.leading.high_watermark)
+
+    def _settle(self) -> None:
+        self._at_once = self.flush_after is None and self.leading is None
+
+    @property
+    def isr_min(self) -> int:
+        """As in Kafka: more than there are replicas is never asked for."""
+        return min(self.min_insync_replicas, len(self.replicas))
+
+    # Appending
 
     def append(self, batch: memoryview, acks: int, wall_ms: int, *, ours: bool = False) -> Appended:
         """One batch from a producer. The view is written to: see Log.append, also for `ours`.
 
-        Where the log is flushed before it is read, the watermark follows later: see `committed`.
+        Where a record counts only once it is synced, or elsewhere too, see `wait_for`.
         """
         if acks == ACKS_ALL:
-            # As in Kafka: more than there are replicas is never asked for.
             needed = min(self.min_insync_replicas, len(self.replicas))
             if len(self.in_sync) < needed:
-                raise Retriable(
-                    Code.NOT_ENOUGH_REPLICAS,
-                    f"{self.name} has {len(self.in_sync)} replicas in sync, {needed} are needed"
-                    f" (min.insync.replicas = {self.min_insync_replicas})",
-                )
+                raise self._too_few(Code.NOT_ENOUGH_REPLICAS)
         try:
             appended = self.log.append(batch, self.leader_epoch, wall_ms, ours=ours)
         except Failed as failure:
-            if isinstance(failure.__cause__, OSError) and self.volume is not None:
-                self.volume.fail(failure.__cause__)
+            self.suspect(failure)
             raise
         if not appended.duplicate:
-            if self.flush_after is not None and self._flush_is_due():
-                self._flush(len(batch))
-            else:
+            if self._at_once:
                 self._commit(appended.last_offset + 1, len(batch))
+            else:
+                self._appended(appended.last_offset + 1, len(batch))
         return appended
+
+    def suspect(self, failure: KafkaError) -> None:
+        """An error of the disk under it costs the volume."""
+        if isinstance(failure.__cause__, OSError) and self.volume is not None:
+            self.volume.fail(failure.__cause__)
+
+    def _appended(self, end: int, size: int) -> None:
+        leading = self.leading
+        flush = self.flush_after is not None and self._flush_is_due()
+        self._uncommitted.add(end, size)
+        if leading is not None:
+            leading.news()
+        if flush:
+            if leading is not None:
+                self._unsynced.add(end, size)
+            self._flush_to(end)
+        else:
+            self._counts_here(end)
+
+    def _counts_here(self, end: int) -> None:
+        """This broker has it as it should; where that is enough, it is committed."""
+        if self.leading is None:
+            self.commit_to(end)
+        else:
+            self.commit_to(self.leading.appended(end))
 
     def _commit(self, end: int, size: int) -> None:
         self.log.advance_high_watermark(end)
@@ -101,50 +154,83 @@ class Partition:
             for waiter in tuple(self.waiters):
                 waiter.appended(size)
 
+    def commit_to(self, offset: int) -> None:
+        """Records below count from now on; who waited is told."""
+        if offset <= self.log.high_watermark:
+            return
+        size, waiting = self._uncommitted.upto(offset)
+        self._commit(offset, size)
+        if self.leading is not None:
+            self.leading.committed()
+        for tell in waiting:
+            tell(None)
+        if self.on_commit is not None:
+            self.on_commit()
+
+    def followed_to(self, offset: int, size: int) -> None:
+        """So much counts at the leader, of what is here; `size` bytes are new."""
+        if offset > self.log.high_watermark:
+            self._commit(offset, max(size, 1))
+
     # Records that count only once they are synced
 
     def _flush_is_due(self) -> bool:
         log = self.log
         unsynced = log.end_offset - log.durable_offset
-        return bool(self._uncommitted) or unsynced >= (self.flush_after or 0)
+        waiting = self._uncommitted if self.leading is None else self._unsynced
+        return bool(waiting) or unsynced >= (self.flush_after or 0)
 
-    def _flush(self, size: int) -> None:
-        end = self.log.end_offset
-        self._uncommitted.append((end, []))
-        self._flush_to(end, size)
-
-    def _flush_to(self, end: int, size: int) -> None:
+    def _flush_to(self, end: int) -> None:
         log, volume = self.log, self.volume
         assert volume is not None
-        volume.flush(log).then(lambda reason: self._flushed(log, end, size, reason))
+        volume.flush(log).then(lambda reason: self._flushed(log, end, reason))
 
-    def _flushed(self, log: Log, end: int, size: int, reason: str) -> None:
+    def _flushed(self, log: Log, end: int, reason: str) -> None:
         if reason and self.online and log is not self.log:  # moved: it is elsewhere now
-            self._flush_to(end, size)
+            self._flush_to(end)
             return
-        if not reason:
-            self._commit(end, size)
-        done = [tell for offset, waiting in self._uncommitted if offset <= end for tell in waiting]
-        self._uncommitted = [each for each in self._uncommitted if each[0] > end]
-        for tell in done:
-            tell(reason)
-        if self.on_commit is not None and not reason:
-            self.on_commit()
+        if reason:
+            problem = Failed(Code.KAFKA_STORAGE_ERROR, reason)
+            self._unsynced.fail(problem)
+            self._uncommitted.fail(problem)
+            return
+        _, waiting = self._unsynced.upto(end)
+        self._counts_here(end)
+        for tell in waiting:
+            tell(None)
 
-    def committed(self, offset: int) -> Later[str] | None:
-        """When the record there counts: the answer is empty, or says why it never will.
+    # Waiting
 
-        None: it does already.
-        """
+    def wait_for(self, offset: int, acks: int) -> Later[Outcome] | None:
+        """Until the record there counts as far as the producer wants; None: it does."""
+        if acks != ACKS_ALL and self.leading is not None:
+            return self._unsynced.wait(offset) if self._unsynced else None
+        return self.committed(offset)
+
+    def committed(self, offset: int) -> Later[Outcome] | None:
+        """When the record there counts; None: it does already."""
         if self.log.high_watermark > offset:
             return None
-        answer: Later[str] = Later()
-        for end, waiting in self._uncommitted:
-            if end > offset:
-                waiting.append(answer.set)
-                return answer
-        answer.set(self.failure or "the log was cut")
+        answer = self._uncommitted.wait(offset)
+        if answer is None:
+            answer = Later()
+            answer.set(self.refusal() if self.barred else _cut(self.name))
         return answer
+
+    def isr_changed(self, in_sync: list[BrokerId]) -> None:
+        """Below the least, nothing counts any more: nobody need wait until they time out."""
+        self.in_sync = in_sync
+        if len(in_sync) < self.isr_min and self._uncommitted:
+            self._uncommitted.disappoint(self._too_few(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+
+    def _too_few(self, code: Code) -> Retriable:
+        return Retriable(
+            code,
+            f"{self.name} has {len(self.in_sync)} replicas in sync, {self.isr_min} are needed"
+            f" (min.insync.replicas = {self.min_insync_replicas})",
+        )
+
+    # Reading
 
     def read(self, offset: int, bytes_max: int, min_one: bool) -> Slice:
         """Whole batches below the high watermark."""
@@ -152,9 +238,12 @@ class Partition:
         try:
             return log.read(offset, bytes_max, log.high_watermark, min_one)
         except OSError as error:
-            if self.volume is not None:
-                self.volume.fail(error)
-            raise Failed(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {error}") from error
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: OSError) -> Failed:
+        if self.volume is not None:
+            self.volume.fail(error)
+        return Failed(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {error}")
 
     def check_leader_epoch(self, claimed: int) -> None:
         """A client that knows an older or a newer leader must refresh before it goes on."""
@@ -164,6 +253,94 @@ class Partition:
             Code.FENCED_LEADER_EPOCH if claimed < self.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
         )
         raise Retriable(code, f"{self.name} is in leader epoch {self.leader_epoch}, not {claimed}")
+
+    def refusal(self) -> KafkaError:
+        """Why nothing is written here, nor read as from a leader."""
+        if self.failure:
+            return storage_error(self.name, self.failure)
+        if self.leader < 0:
+            return Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self.name} has no leader now")
+        return Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self.name} is led by broker {self.leader}")
+
+    # Roles, in a cluster
+
+    def lead(self, state: "PartitionState", leading: "Leading") -> None:
+        """From now on this broker leads; the epoch is in the log before its first record is."""
+        self._leave_role()
+        log = self.log
+        log.begin_epoch(state.leader_epoch)
+        self._take(state)
+        self.leading = leading
+        self.barred = False
+        self._settle()
+        if log.end_offset > log.high_watermark:  # whether these count was left to this leader
+            self._uncommitted.add(log.end_offset, 0)
+        leading.configure(self.isr_min)
+        self.commit_to(leading.high_watermark)
+
+    def take_log(self, log: Log, volume: Volume) -> None:
+        """There is a replica here from now on; it waits for its role."""
+        self.log, self.volume = log, volume
+        self.online, self.failure, self.barred = True, "", True
+        self.leader_epoch = self.partition_epoch = NO_EPOCH
+
+    def stop(self) -> None:
+        """The replica stays, without a role."""
+        self._leave_role()
+
+    def give_up_log(self) -> None:
+        """There is none any more."""
+        self.close()
+        self.log, self.volume, self.failure = cast(Log, NoLog()), None, ""
+
+    def follow(self, state: "PartitionState", following: "Follower | None") -> None:
+        """Another broker leads, or nobody (None)."""
+        self._leave_role()
+        self.barred = True
+        # An epoch without a record says nothing, and the leader may not know it.
+        self.log.epochs.truncate_end(self.log.end_offset)
+        self._take(state)
+        self.following = following
+
+    def _leave_role(self) -> None:
+        led = self.leading is not None
+        self.leading = self.following = None
+        self.barred = True
+        if led:
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        gone = Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self.name} is led by this broker no more")
+        problem = storage_error(self.name, self.failure) if self.failure else gone
+        self._unsynced.fail(problem)
+        self._uncommitted.fail(problem)
+        for waiter in tuple(self.waiters):
+            waiter.gone()
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def _take(self, state: "PartitionState") -> None:
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = list(state.replicas)
+        self.isr_changed(list(state.isr))
+
+    def told(self, state: "PartitionState") -> None:
+        """What clients are to know; of a replica that is here, LeaderAndIsr has the last word."""
+        if self.volume is None or self.failure:
+            self._take(state)
+            return
+        if (self.leader_epoch, self.partition_epoch) < state.age:
+            self.replicas = list(state.replicas)
+            if self.leading is None:
+                self.in_sync = list(state.isr)
+
+    def restate(self, state: "PartitionState") -> None:
+        """The same leadership, said anew."""
+        self._take(state)
+
+    # Endings
 
     def moved(self, log: Log, to: Volume) -> None:
         """The same records, in another directory."""
@@ -177,14 +354,13 @@ class Partition:
     def close(self) -> None:
         """Nobody finds anything here any more."""
         self.online = False
-        for waiter in tuple(self.waiters):
-            waiter.gone()
-        if self.on_lost is not None:
-            self.on_lost()
+        self.leading = self.following = None
+        self.barred = True
+        self._tell_lost()
 
 
 class NoLog:
-    """Stands where a log would, of a partition whose log directory could not be opened."""
+    """Stands where a log would, of a partition whose log is elsewhere or cannot be opened."""
 
     start_offset = end_offset = high_watermark = size = 0
 
@@ -193,8 +369,20 @@ class NoLog:
         self.config = LogConfig()
 
 
+def _cut(name: TopicPartition) -> KafkaError:
+    return Failed(Code.KAFKA_STORAGE_ERROR, f"{name}: the log was cut")
+
+
 def lost_partition(name: TopicPartition, broker: BrokerId, reason: str) -> Partition:
     """One that is there, and cannot be reached until a restart finds its directory well."""
     partition = Partition(name, cast(Log, NoLog()), None, broker)
     partition.fail(reason)
+    return partition
+
+
+def absent_partition(name: TopicPartition) -> Partition:
+    """One that this broker has no replica of; `told` says where it is."""
+    partition = Partition(name, cast(Log, NoLog()), None, BrokerId(-1))
+    partition.replicas, partition.in_sync = [], []
+    partition.barred = True
     return partition

@@ -13,17 +13,48 @@ For the rooms around:
 - `watch(topic, lead, lost)` calls back when this broker begins and ends to lead partitions.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
-from barnabas.broker.partition import Partition
+from barnabas.broker.catalog import log_config
+from barnabas.broker.fetchers import Fetchers
+from barnabas.broker.leading import Leading
+from barnabas.broker.partition import Partition, absent_partition
 from barnabas.broker.peers import Peers
+from barnabas.broker.proposals import Proposals
+from barnabas.broker.replica_sessions import ReplicaSessions
+from barnabas.broker.topic import Topic
+from barnabas.broker.volume import storage_error
+from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
+from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
+from barnabas.replication.follower import Follower
+from barnabas.replication.leader import Proposal
+from barnabas.replication.state import PartitionState
 from barnabas.wire.codec import Message
-from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from barnabas.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from barnabas.wire.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.log.log import Log
+
+TICK_MS_MAX = 500
+MADE_PER_SLICE = 50  # logs, before others get their turn
+NO_EPOCH = -1
+EPOCH_OF_DELETION = -2
 
 Told = Callable[[Partition], None]
 
@@ -36,7 +67,15 @@ class Cluster(Protocol):
     """Of this registration."""
 
     def admit(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
-        """Fenced, with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH, unless it is for us and new."""
+        """Fenced, with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH, unless it is to be obeyed."""
+        ...
+
+    async def learn(self, topics: Iterable[tuple[str, UUID]]) -> None:
+        """Read the settings of topics that are new here."""
+        ...
+
+    def topic(self, name: str, id_: UUID) -> Topic:
+        """The one with this id; its settings are known."""
         ...
 
     async def ask_controller(self, request: Message, timeout_ms: int) -> Message:
@@ -52,19 +91,269 @@ class Replicas:
     def __init__(self, broker: "Broker", cluster: Cluster) -> None:
         self._broker = broker
         self._cluster = cluster
-
-    async def lead_and_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        """Begin to lead or to follow; logs that are not there yet are made."""
-        raise NotImplementedError
-
-    async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop, and delete the logs where it says so."""
-        raise NotImplementedError
+        self.sessions = ReplicaSessions(broker)
+        self.fetchers = Fetchers(broker, cluster)
+        self.proposals = Proposals(broker, cluster)
+        self._watchers: dict[str, list[tuple[Told, Told]]] = {}
+        self._restless: dict[Leading, None] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = broker.loop.call_later(self._tick_s(), self._tick)
 
     def watch(self, topic: str, lead: Told, lost: Told) -> None:
         """Tell of the partitions of a topic that this broker begins to lead, and ceases to."""
-        raise NotImplementedError
+        self._watchers.setdefault(topic, []).append((lead, lost))
+
+    def rack_of(self, broker: int) -> str | None:
+        return self._cluster.rack_of(broker)
 
     async def close(self) -> None:
         """Stop fetching; the logs are about to close."""
-        raise NotImplementedError
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self.fetchers.close()
+        await self.proposals.close()
+        self.sessions.close()
+
+    # For partitions that are led here
+
+    def now_ms(self) -> int:
+        return self._broker.clock.monotonic_ms()
+
+    @property
+    def lag_ms_max(self) -> int:
+        return self._broker.config.replica_lag_time_max_ms
+
+    def propose(self, leading: Leading, proposal: Proposal) -> None:
+        topic = self._broker.topics.get(leading.partition.name.topic)
+        if topic is not None:
+            self.proposals.add(topic.id, leading, proposal)
+
+    def restless(self, leading: Leading) -> None:
+        self._restless[leading] = None
+
+    def _tick_s(self) -> float:
+        return min(TICK_MS_MAX, max(10, self.lag_ms_max // 4)) / 1000
+
+    def _tick(self) -> None:
+        self._timer = self._broker.loop.call_later(self._tick_s(), self._tick)
+        for leading in list(self._restless):
+            if leading.partition.leading is not leading or not leading.tick():
+                del self._restless[leading]
+        self.fetchers.sweep()
+
+    # LeaderAndIsr
+
+    async def lead_and_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Begin to lead or to follow; logs that are not there yet are made."""
+        async with self._one_at_a_time:
+            self._admit(request)
+            await self._cluster.learn(
+                (each.topic_name, each.topic_id) for each in request.topic_states
+            )
+            answers = []
+            made = 0
+            for told in request.topic_states:
+                self._admit(request)  # others may have had their turn
+                topic = self._cluster.topic(told.topic_name, told.topic_id)
+                errors = []
+                for state in told.partition_states:
+                    before = len(self._broker.logs.logs)
+                    code = self._become(topic, state)
+                    errors.append(
+                        LeaderAndIsrPartitionError(
+                            partition_index=state.partition_index, error_code=code
+                        )
+                    )
+                    made += len(self._broker.logs.logs) - before
+                    if made >= MADE_PER_SLICE:
+                        made = 0
+                        await asyncio.sleep(0)
+                answers.append(
+                    LeaderAndIsrTopicError(topic_id=told.topic_id, partition_errors=errors)
+                )
+        return LeaderAndIsrResponse(error_code=0, topics=answers)
+
+    def _admit(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
+        self._cluster.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
+
+    def _become(self, topic: Topic, told: LeaderAndIsrPartitionState) -> Code:
+        partition = _partition(topic, told.partition_index)
+        state = _state_of(told)
+        try:
+            self._check(partition, state)
+            if partition.volume is None:
+                self._find_log(topic, partition, is_new=told.is_new)
+            if state.age != (partition.leader_epoch, partition.partition_epoch):
+                self._take_role(topic, partition, state)
+        except KafkaError as error:
+            self._broker.log.warning(
+                "role not taken", partition=partition.name, code=error.code.name, why=error.detail
+            )
+            return error.code
+        except OSError as error:
+            return self._disk_failed(partition, error)
+        return Code.NONE
+
+    def _check(self, partition: Partition, state: PartitionState) -> None:
+        if partition.failure:
+            partition.told(state)
+            raise storage_error(partition.name, partition.failure)
+        if self._broker.id not in state.replicas:
+            raise InvalidRequest(
+                Code.UNKNOWN_TOPIC_OR_PARTITION,
+                f"{partition.name} has no replica here: {list(state.replicas)}",
+            )
+        if partition.volume is not None and state.age < (
+            partition.leader_epoch,
+            partition.partition_epoch,
+        ):
+            raise Fenced(
+                Code.STALE_CONTROLLER_EPOCH,
+                f"{partition.name} is in leader epoch {partition.leader_epoch}, partition epoch"
+                f" {partition.partition_epoch}; {state.age} came",
+            )
+
+    def _disk_failed(self, partition: Partition, error: OSError) -> Code:
+        self._broker.log.error(
+            "role not taken", partition=partition.name, code="KAFKA_STORAGE_ERROR", why=str(error)
+        )
+        return Code.KAFKA_STORAGE_ERROR
+
+    def _find_log(self, topic: Topic, partition: Partition, *, is_new: bool) -> None:
+        """Its own, as it was left here, or a new one."""
+        logs = self._broker.logs
+        name = partition.name
+        log = self._own_log(name, topic.id)
+        if log is None:
+            lost = logs.where_lost(name)
+            if lost and not is_new:
+                partition.fail(lost)
+                raise storage_error(name, lost)
+            log = logs.create(name, topic.id, log_config(topic.config, self._broker))
+        partition.take_log(log, logs.home(name))
+        partition.configure(topic.config)
+        log.config = log_config(topic.config, self._broker)
+
+    def _own_log(self, name: TopicPartition, topic_id: UUID) -> "Log | None":
+        log = self._broker.logs.logs.get(name)
+        if log is None or log.topic_id == topic_id:
+            return log
+        if log.topic_id == NO_TOPIC_ID:  # creating it was cut off, or the file was lost
+            log.write_topic_id(topic_id)
+            return log
+        path = self._broker.logs.set_aside(name)
+        self._broker.log.warning("log of another topic set aside", partition=name, path=path)
+        return None
+
+    def _take_role(self, topic: Topic, partition: Partition, state: PartitionState) -> None:
+        broker = self._broker
+        key = (topic.id, partition.name.partition)
+        led = partition.leading
+        if state.leader == broker.id:
+            if led is not None and led.machine.state.leader_epoch == state.leader_epoch:
+                led.update(state)
+                return
+            self.fetchers.leave(key)
+            partition.lead(state, Leading(partition, BrokerId(broker.id), state, self))
+            broker.log.info(
+                "leading",
+                partition=partition.name,
+                leader_epoch=state.leader_epoch,
+                isr=list(state.isr),
+                end=partition.log.end_offset,
+                high_watermark=partition.log.high_watermark,
+            )
+            if led is not None:
+                self._tell(partition, led=False)
+            self._tell(partition, led=True)
+            return
+        following = partition.following
+        if following is not None and following.leader_epoch == state.leader_epoch:
+            following.update(state)
+            partition.restate(state)
+            return
+        following = Follower(state) if state.leader >= 0 else None
+        partition.follow(state, following)
+        if led is not None:
+            self._tell(partition, led=False)
+        if following is None:
+            self.fetchers.leave(key)
+        else:
+            self.fetchers.follow(topic.id, partition, following)
+        broker.log.info(
+            "following",
+            partition=partition.name,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            end=partition.log.end_offset,
+            high_watermark=partition.log.high_watermark,
+        )
+
+    def _tell(self, partition: Partition, *, led: bool) -> None:
+        for lead, lost in self._watchers.get(partition.name.topic, ()):
+            (lead if led else lost)(partition)
+
+    # StopReplica
+
+    async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop, and delete the logs where it says so."""
+        async with self._one_at_a_time:
+            self._admit(request)
+            errors = []
+            doomed: list[TopicPartition] = []
+            for topic in request.topic_states:
+                for state in topic.partition_states:
+                    name = TopicPartition(topic.topic_name, state.partition_index)
+                    code = self._stop(name, state)
+                    if code is Code.NONE and state.delete_partition:
+                        doomed.append(name)
+                    errors.append(
+                        StopReplicaPartitionError(
+                            topic_name=name.topic, partition_index=name.partition, error_code=code
+                        )
+                    )
+            if doomed:
+                await self._broker.logs.delete_all(doomed)
+        return StopReplicaResponse(error_code=0, partition_errors=errors)
+
+    def _stop(self, name: TopicPartition, state: StopReplicaPartitionState) -> Code:
+        topic = self._broker.topics.get(name.topic)
+        if topic is None or name.partition >= len(topic.partitions):
+            return Code.NONE  # of a topic that is gone: there may be a log of it
+        partition = topic.partitions[name.partition]
+        if partition.failure:
+            return Code.KAFKA_STORAGE_ERROR
+        if partition.volume is None:
+            return Code.NONE
+        epoch = state.leader_epoch
+        if epoch not in (NO_EPOCH, EPOCH_OF_DELETION) and epoch < partition.leader_epoch:
+            return Code.FENCED_LEADER_EPOCH
+        self.fetchers.leave((topic.id, name.partition))
+        led = partition.leading is not None
+        if state.delete_partition:
+            partition.give_up_log()
+        else:
+            partition.stop()
+        if led:
+            self._tell(partition, led=False)
+        self._broker.log.info("replica stopped", partition=name, deleted=state.delete_partition)
+        return Code.NONE
+
+
+def _partition(topic: Topic, index: int) -> Partition:
+    for missing in range(len(topic.partitions), index + 1):
+        topic.partitions.append(absent_partition(TopicPartition(topic.name, missing)))
+    return topic.partitions[index]
+
+
+def _state_of(told: LeaderAndIsrPartitionState) -> PartitionState:
+    return PartitionState(
+        leader=BrokerId(told.leader),
+        leader_epoch=told.leader_epoch,
+        isr=tuple(map(BrokerId, told.isr)),
+        partition_epoch=told.partition_epoch,
+        replicas=tuple(map(BrokerId, told.replicas)),
+        adding=tuple(map(BrokerId, told.adding_replicas)),
+        removing=tuple(map(BrokerId, told.removing_replicas)),
+    )

@@ -120,6 +120,13 @@ class Storage:
         """Why a partition that is nowhere may be on a directory that is offline; else empty."""
         return next((f"{path}: {why}" for path, why in self.unopened.items()), "")
 
+    def where_lost(self, partition: TopicPartition) -> str:
+        """Why this partition's log may be on a directory that is offline; else empty."""
+        home = self._homes.get(partition)
+        if home is not None and not home.online:
+            return f"{home.path}: {home.failure}"
+        return self.lost_on()
+
     def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         volumes = self.online()
         if not volumes:
@@ -146,6 +153,19 @@ class Storage:
             except OSError as error:
                 volume.fail(error)
                 raise
+
+    async def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their offsets go from the checkpoints before a log of the same name can be made."""
+        names = list(partitions)
+        for volume in self.online():
+            here = [name for name in names if name in volume.logs.logs]
+            if here:
+                async with volume.renaming:
+                    for name in here:
+                        self.delete(name)
+                await volume.checkpoint()
+        for name in names:
+            self.delete(name)  # what is on no volume that answers
 
     def set_aside(self, partition: TopicPartition) -> str:
         volume = self._homes.pop(partition)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from barnabas.broker.partition import Partition
-from barnabas.broker.volume import storage_error
 from barnabas.config.topic import TopicConfig
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.compression import Codec
@@ -29,12 +28,25 @@ class Topic:
         self.partitions: list[Partition] = []
 
     def partition(self, index: int) -> Partition:
+        """One that is led here; NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR if it is not."""
         if 0 <= index < len(self.partitions):
             found = self.partitions[index]
-            if found.failure:
-                raise storage_error(found.name, found.failure)
+            if found.barred:
+                raise found.refusal()
             return found
-        raise Retriable(
+        raise self._no_partition(index)
+
+    def replica(self, index: int) -> Partition:
+        """One that can be read here: led, or followed."""
+        if 0 <= index < len(self.partitions):
+            found = self.partitions[index]
+            if found.barred and found.following is None:
+                raise found.refusal()
+            return found
+        raise self._no_partition(index)
+
+    def _no_partition(self, index: int) -> Retriable:
+        return Retriable(
             Code.UNKNOWN_TOPIC_OR_PARTITION,
             f"topic {self.name} has {len(self.partitions)} partitions, no partition {index}",
         )

@@ -7,6 +7,9 @@ from barnabas.config.kinds import INT_MAX, Bool, Bytes, Enum, Int, List, Long, M
 from barnabas.config.option import Option, Scope
 from barnabas.config.resolve import Config
 
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 
 def _role(
     name: str,
@@ -37,25 +40,50 @@ class RoleOptions(Config):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Does leadership go back to the preferred replica by itself?",
-        honoured=False,
+    )
+    leader_imbalance_check_interval_seconds = _role(
+        "leader.imbalance.check.interval.seconds",
+        Long(min=1),
+        300,
+        "How often the controller looks whether leadership should go back.",
+        honoured=True,
+    )
+    leader_imbalance_per_broker_percentage = _role(
+        "leader.imbalance.per.broker.percentage",
+        Int(min=0),
+        10,
+        "It goes back when more than this share of what a broker should lead is led by others.",
+        honoured=True,
     )
     replica_lag_time_max_ms = _role(
         "replica.lag.time.max.ms",
         Milliseconds(min=1),
         30_000,
         "A follower not level with the leader for this long leaves the ISR.",
+        honoured=True,
     )
     replica_fetch_max_bytes = _role(
         "replica.fetch.max.bytes",
         Bytes(min=0),
         1_048_576,
         "What a follower asks for of one partition in one fetch.",
+        honoured=True,
     )
     replica_fetch_wait_max_ms = _role(
         "replica.fetch.wait.max.ms",
         Milliseconds(bits=32),
         500,
         "How long a leader may wait for data before it answers a follower.",
+        honoured=True,
+    )
+    replica_selector_class = Option[str](
+        name="replica.selector.class",
+        kind=Enum(LEADER_SELECTOR, RACK_SELECTOR),
+        default=LEADER_SELECTOR,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Which replica consumers are sent to: the leader, or one in their rack"
+        " (`client.rack`, `broker.rack`).",
     )
     replica_high_watermark_checkpoint_interval_ms = _role(
         "replica.high.watermark.checkpoint.interval.ms",

@@ -10,7 +10,7 @@ IGNORED = (
     "broker.heartbeat.interval.ms", "broker.session.timeout.ms", "controlled.shutdown.enable",
     "controller.", "delete.records.purgatory.", "early.start.listeners", "fetch.purgatory.",
     "group.consumer.", "group.coordinator.", "initial.broker.registration.timeout.ms",
-    "inter.broker.listener.name", "internal.", "kafka.metrics.", "leader.imbalance.",
+    "inter.broker.listener.name", "internal.", "kafka.metrics.",
     "listener.security.protocol.map", "log.cleaner.", "log.dir.failure.timeout.ms",
     "log.flush.start.offset.checkpoint.interval.ms", "log.initial.task.delay.ms",
     "metadata.", "metric.reporters", "metrics.num.samples", "metrics.recording.level",
@@ -31,7 +31,7 @@ REFUSED = (
     "inter.broker.protocol.version", "log.local.retention.", "log.message.format.version",
     "log.preallocate", "max.connection.creation.rate", "max.connections.per.ip.overrides",
     "offsets.topic.compression.codec", "principal.builder.class", "remote.",
-    "replica.selector.class", "sasl.", "security.", "ssl.", "transaction.two.phase.commit.enable",
+    "sasl.", "security.", "ssl.", "transaction.two.phase.commit.enable",
     "unstable.",
 )  # fmt: skip
 

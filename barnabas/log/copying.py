@@ -6,10 +6,12 @@ Not here: who copies, and when the copy is whole (the broker).
 """
 
 from barnabas.log.index import RELATIVE_OFFSET_MAX
+from barnabas.log.producers import ProducerStates
 from barnabas.log.segment import Segment
 from barnabas.log.swapping import Swapping
-from barnabas.model.errors import Code, Failed
-from barnabas.wire.batch import BatchHeader, check_crc
+from barnabas.model.errors import Corrupt
+from barnabas.model.ports import Buffer
+from barnabas.wire.batch import BatchHeader, check_crc, read_header
 from barnabas.wire.records import iter_batches
 
 
@@ -35,6 +37,74 @@ class Copying(Swapping):
             check_crc(batch, header)
             self._append_as_it_is(header, batch, wall_ms)
 
+    def append_fetched(self, data: Buffer, wall_ms: int) -> int:
+        """Batches that a leader sent, checked and written from where they were received.
+
+        How many bytes were new. They go on from the end of this log, or leave a hole where
+        compaction made one; Corrupt if they do not, or if anything else about them is wrong.
+        With one write, where they fit into the active segment.
+        """
+        view = memoryview(data)
+        found: list[BatchHeader] = []
+        expected = self.end_offset
+        begin = position = 0
+        while position < len(view):
+            header = read_header(view, position)
+            last_offset = header.base_offset + header.last_offset_delta
+            if last_offset < expected and not found:  # here already
+                begin = position = position + header.size
+                continue
+            if header.last_offset_delta < 0 or (
+                header.base_offset < expected and (found or self.size)
+            ):
+                raise Corrupt(
+                    f"{self.partition}: batch {header.base_offset} to {last_offset} was sent, "
+                    f"{expected} is next"
+                )
+            check_crc(view, header, position)
+            found.append(header)
+            expected = last_offset + 1
+            position += header.size
+        if found:
+            self._append_run(found, view[begin:], wall_ms)
+        return position - begin
+
+    def _append_run(self, found: list[BatchHeader], data: memoryview, wall_ms: int) -> None:
+        first, last = found[0], found[-1]
+        segment = self._active
+        timestamps = [header.max_timestamp for header in found]
+        began = segment.first_timestamp if segment.size else timestamps[0]
+        if (
+            segment.entries_left <= len(found)
+            or segment.size + len(data) > self.config.segment_bytes
+            or last.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or first.base_offset < segment.base_offset
+            or (max(timestamps) - began if began >= 0 else wall_ms - segment.created_ms)
+            > self.config.segment_ms - segment.jitter_ms
+        ):
+            position = 0
+            for header in found:  # rolls where it must
+                self._append_as_it_is(header, data[position : position + header.size], wall_ms)
+                position += header.size
+            return
+        written = [(each.size, each.last_offset, each.max_timestamp) for each in found]
+        try:
+            segment.extend(data, written, self.config.index_interval_bytes)
+        except OSError as error:
+            raise self._write_failed(error) from error
+        for header in found:
+            self._derive(header)
+        self.end_offset = last.last_offset + 1
+        self.size += len(data)
+
+    def _derive(self, header: BatchHeader) -> None:
+        if header.leader_epoch > self.epochs.latest:
+            self.epochs.begin(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            self.producers.replay(header)
+        if not header.record_count:
+            self._reader.sparse = True
+
     def _append_as_it_is(self, header: BatchHeader, batch: memoryview, wall_ms: int) -> None:
         size = header.size
         last_offset = header.base_offset + header.last_offset_delta
@@ -45,10 +115,8 @@ class Copying(Swapping):
             interval = self.config.index_interval_bytes
             segment.append(batch, size, last_offset, header.max_timestamp, interval)
         except OSError as error:
-            raise Failed(Code.KAFKA_STORAGE_ERROR, f"{self._active.path}: {error}") from error
-        if header.leader_epoch > self.epochs.latest:
-            self.epochs.begin(header.leader_epoch, header.base_offset)
-        self.producers.replay(header)
+            raise self._write_failed(error) from error
+        self._derive(header)
         self.end_offset = last_offset + 1
         self.size += size
 
@@ -58,6 +126,21 @@ class Copying(Swapping):
             self.skip_to(last_offset)
             segment = self._segment_for(size, last_offset, max_timestamp, wall_ms)
         return segment
+
+    def restart_at(self, offset: int) -> None:
+        """Let everything go and begin there: the other log no longer has what would follow."""
+        for segment in self.segments:
+            segment.remove_files()
+        self._snapshots.remove_above(-1)
+        self.segments[:] = [self._new_segment(offset)]
+        self._active = self.segments[-1]
+        self._reader.forget()
+        self.epochs.clear()
+        self.producers = ProducerStates()
+        self.start_offset = self.end_offset = self.high_watermark = offset
+        self.cleaned_to = self.size = 0
+        self._durability.cut(offset, self._active)
+        self._durability.directory_changed()
 
     def skip_to(self, offset: int) -> None:
         """Let the log end there, with nothing in between: the other's last batches are gone."""

@@ -88,16 +88,18 @@ class Cutting(Appending):
         deletions, self.deletions = self.deletions, []
         return deletions
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int, *, sync: bool = True) -> None:
         """Cut everything from `offset` on, and all that was derived from it; synced, and so slow.
 
         Checkpoint the directory before the next append: the recovery point has gone back.
+        Without `sync` a power loss may bring back what was cut, until the next flush: for a log
+        whose leader would find that it differs.
         """
         if offset >= self.end_offset:
             return
         self._reader.forget()
         # Snapshots first: one that outlives its records would bring back their producers.
-        if self._snapshots.remove_above(offset):
+        if self._snapshots.remove_above(offset) and sync:
             self._disk.sync_directory(self.path)
         anew = offset < self.start_offset  # nothing of the log is left then
         while self.segments and (anew or len(self.segments) > 1):
@@ -110,9 +112,11 @@ class Cutting(Appending):
         self._active = active = self.segments[-1]
         active.durable = False  # perhaps sealed and synced before; it is written to again
         active.truncate_to(offset)
-        # A record that was cut must not come back with a power loss.
-        active.file().sync()
-        self._disk.sync_directory(self.path)
+        if sync:  # a record that was cut must not come back with a power loss
+            active.file().sync()
+            self._disk.sync_directory(self.path)
+        else:
+            self._durability.directory_changed()
         self.end_offset = active.next_offset
         self.start_offset = min(self.start_offset, self.end_offset)
         self.cleaned_to = min(self.cleaned_to, self.end_offset)

@@ -28,6 +28,9 @@ TIME_INDEX_SUFFIX = ".timeindex"
 UNINDEXED_BYTES_MAX = 1 << 20
 UNKNOWN = -2  # a timestamp that has not been looked up yet
 
+Written = tuple[int, int, int]
+"""A batch: its size, last offset and largest timestamp."""
+
 
 class Segment:
     """Batches from `base_offset` on."""
@@ -184,12 +187,36 @@ class Segment:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
         if self._bytes_since_entry > interval:
-            self.entries_left -= 1
-            self.offset_index.append(last_offset - self.base_offset, position)
-            self.time_index.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self._add_entry(last_offset, position)
             self._bytes_since_entry = size
         else:
             self._bytes_since_entry += size
+
+    def extend(self, data: memoryview, batches: list[Written], interval: int) -> None:
+        """Write batches that follow each other with one call; what `append` does for each.
+
+        There must be room for an index entry for each of them.
+        """
+        self.file().write(self.size, data)
+        for size, last_offset, max_timestamp in batches:
+            position = self.size
+            self.size = position + size
+            self.next_offset = last_offset + 1
+            if not position:
+                self.first_timestamp = max_timestamp
+            if max_timestamp > self.max_timestamp:
+                self.max_timestamp = max_timestamp
+                self.max_timestamp_offset = last_offset
+            if self._bytes_since_entry > interval:
+                self._add_entry(last_offset, position)
+                self._bytes_since_entry = size
+            else:
+                self._bytes_since_entry += size
+
+    def _add_entry(self, last_offset: int, position: int) -> None:
+        self.entries_left -= 1
+        self.offset_index.append(last_offset - self.base_offset, position)
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def prepare(self, config: LogConfig, wall_ms: int) -> None:
         """Make ready for appending: what rolling and indexing need to know."""

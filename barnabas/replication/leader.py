@@ -107,6 +107,11 @@ class Leader:
         return self._isr
 
     @property
+    def epoch_start(self) -> int:
+        """Where the log ended when this leadership began."""
+        return self._epoch_start
+
+    @property
     def followers(self) -> dict[BrokerId, Progress]:
         """To look at."""
         return self._followers
@@ -172,7 +177,9 @@ class Leader:
     ) -> bool:
         """The controller's word on the partition; False if it is older than what is known."""
         state = self._state
-        if leader_epoch != state.leader_epoch or partition_epoch <= state.partition_epoch:
+        if leader_epoch != state.leader_epoch or partition_epoch < state.partition_epoch:
+            return False
+        if partition_epoch == state.partition_epoch and sorted(isr) != sorted(state.isr):
             return False
         self._adopt(
             PartitionState(

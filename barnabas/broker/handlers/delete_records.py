@@ -46,7 +46,8 @@ def handle(broker: "Broker", request: DeleteRecordsRequest, call: Call) -> Delet
 def _delete(broker: "Broker", name: str, index: int, offset: int) -> int:
     """The lowest offset that is left."""
     topic = broker.topics.existing(name)
-    log = topic.partition(index).log
+    partition = topic.partition(index)
+    log = partition.log
     if topic.internal:
         raise InvalidRequest(
             Code.INVALID_TOPIC_EXCEPTION, f"records of the internal topic {name} are not deleted"
@@ -58,4 +59,6 @@ def _delete(broker: "Broker", name: str, index: int, offset: int) -> int:
             f"topic {name} is compacted: records can be deleted where cleanup.policy has delete",
         )
     log.delete_before(log.high_watermark if offset == HIGH_WATERMARK else offset)
+    if partition.leading is not None:
+        partition.leading.committed()  # followers hear of the new start
     return log.start_offset

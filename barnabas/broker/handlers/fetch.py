@@ -12,7 +12,9 @@ from uuid import UUID
 from barnabas.broker.dispatch import Call
 from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from barnabas.broker.later import Later
+from barnabas.broker.topic import Topic
 from barnabas.broker.volume import Volume
+from barnabas.config.broker_roles import RACK_SELECTOR
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ports import FileSlice
 from barnabas.wire.messages.fetch import (
@@ -20,30 +22,35 @@ from barnabas.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.partition import Partition
-    from barnabas.broker.topic import Topic
 
+FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and ask it
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
 WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
+_NO_LEADER = LeaderIdAndEpoch()
+_OF_LEADERS = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
 def handle(
     broker: "Broker", request: FetchRequest, call: Call
 ) -> FetchResponse | Later[FetchResponse]:
-    by_id = call.version >= TOPIC_IDS_SINCE
+    if broker.replicas is not None and request.replica_state.replica_id >= 0:
+        return broker.replicas.sessions.fetch(request)
     reading: Reading
     if request.session_epoch == FINAL_EPOCH:
         broker.fetch_sessions.end(request.session_id)
-        reading = Alone(broker, request, by_id)
+        reading = Alone(broker, request, call.version)
     else:
         try:
-            reading = _in_session(broker, request, by_id)
+            reading = _in_session(broker, request, call.version)
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     plan = reading.plan()
@@ -63,9 +70,15 @@ def handle(
 class Plan:
     """What a reply would carry if it left now; partitions are added one after the other."""
 
-    __slots__ = ("aborted", "cold", "failed", "found", "left", "partitions", "responses", "size")
+    __slots__ = (
+        "_broker", "_find", "_rack", "aborted", "cold", "failed", "found", "left", "partitions",
+        "responses", "size",
+    )  # fmt: skip
 
-    def __init__(self, broker: "Broker", request: FetchRequest) -> None:
+    def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
+        self._broker = broker
+        self._find = Topic.replica if version >= FOLLOWERS_SINCE else Topic.partition
+        self._rack = request.rack_id if broker.replicas is not None else ""
         self.left = min(request.max_bytes, broker.config.fetch_max_bytes)
         # Only who reads committed records is told of aborted ones.
         self.aborted: list[AbortedTransaction] | None = (
@@ -80,7 +93,7 @@ class Plan:
 
     def read(
         self,
-        topic: "Topic | None",
+        topic: Topic | None,
         by_id: bool,
         index: int,
         offset: int,
@@ -92,12 +105,17 @@ class Plan:
                 raise InvalidRequest(
                     Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
                 )
-            partition = topic.partition(index)
+            partition = self._find(topic, index)
             partition.check_leader_epoch(epoch)
             found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
         except KafkaError as error:
             self.failed = True
-            return _failed(index, error.code)
+            return _failed(index, error.code, topic)
+        if self._rack and partition.leading is not None:
+            nearer = _nearer(self._broker, partition, offset, self._rack)
+            if nearer >= 0:
+                self.failed = True  # answered at once
+                return _elsewhere(index, partition, nearer)
         self.partitions.append(partition)
         records = found.file_slice
         if records is not None:
@@ -120,16 +138,16 @@ class Plan:
 class Alone:
     """A fetch that stands for itself: everything asked for is answered, in its order."""
 
-    __slots__ = ("_broker", "_by_id", "request")
+    __slots__ = ("_broker", "_version", "request")
 
-    def __init__(self, broker: "Broker", request: FetchRequest, by_id: bool) -> None:
+    def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
         self._broker = broker
-        self._by_id = by_id
+        self._version = version
         self.request = request
 
     def plan(self) -> Plan:
-        plan = Plan(self._broker, self.request)
-        by_id = self._by_id
+        plan = Plan(self._broker, self.request, self._version)
+        by_id = self._version >= TOPIC_IDS_SINCE
         topics = self._broker.topics
         for asked in self.request.topics:
             topic = topics.by_id(asked.topic_id) if by_id else topics.get(asked.topic)
@@ -153,34 +171,37 @@ class Alone:
 
     def respond(self, plan: Plan) -> FetchResponse:
         self._broker.counts.fetched(plan.size)
-        return FetchResponse(responses=plan.responses)
+        return FetchResponse(
+            responses=plan.responses,
+            node_endpoints=_endpoints(self._broker, plan.responses) if plan.failed else [],
+        )
 
 
 class InSession:
     """A fetch within a session: the session knows what is wanted, and what is news."""
 
-    __slots__ = ("_broker", "_by_id", "_full", "_session", "_wanted", "request")
+    __slots__ = ("_broker", "_full", "_session", "_version", "_wanted", "request")
 
     def __init__(
         self,
         broker: "Broker",
         request: FetchRequest,
-        by_id: bool,
+        version: int,
         session: Session | None,
         wanted: list[Wanted],
         *,
         full: bool,
     ) -> None:
         self._broker = broker
-        self._by_id = by_id
+        self._version = version
         self._session = session  # None: there was no room for one, which the reply says
         self._wanted = wanted
         self._full = full
         self.request = request
 
     def plan(self) -> Plan:
-        plan = Plan(self._broker, self.request)
-        by_id = self._by_id
+        plan = Plan(self._broker, self.request, self._version)
+        by_id = self._version >= TOPIC_IDS_SINCE
         find = self._broker.topics.by_id if by_id else self._broker.topics.get
         for wanted in self._wanted:
             data = plan.read(
@@ -208,14 +229,16 @@ class InSession:
         topics: dict[str | UUID, list[PartitionData]] = {}
         for wanted, data in found:
             topics.setdefault(wanted.topic, []).append(data)
+        responses = [
+            FetchableTopicResponse(topic_id=topic, partitions=partitions)
+            if isinstance(topic, UUID)
+            else FetchableTopicResponse(topic=topic, partitions=partitions)
+            for topic, partitions in topics.items()
+        ]
         return FetchResponse(
             session_id=session.id if session is not None else NO_SESSION,
-            responses=[
-                FetchableTopicResponse(topic_id=topic, partitions=partitions)
-                if isinstance(topic, UUID)
-                else FetchableTopicResponse(topic=topic, partitions=partitions)
-                for topic, partitions in topics.items()
-            ],
+            responses=responses,
+            node_endpoints=_endpoints(self._broker, responses) if plan.failed else [],
         )
 
 
@@ -291,8 +314,9 @@ def _warmed(broker: "Broker", reading: Reading, plan: Plan) -> Later[FetchRespon
     return later
 
 
-def _in_session(broker: "Broker", request: FetchRequest, by_id: bool) -> InSession:
+def _in_session(broker: "Broker", request: FetchRequest, version: int) -> InSession:
     """A new session, or the next step of one."""
+    by_id = version >= TOPIC_IDS_SINCE
     now_ms = broker.clock.monotonic_ms()
     wanted = [
         Wanted(
@@ -310,7 +334,7 @@ def _in_session(broker: "Broker", request: FetchRequest, by_id: bool) -> InSessi
         sessions.end(request.session_id)
         wanted = list({one.key: one for one in wanted}.values())
         created = sessions.create(wanted, now_ms) if wanted else None
-        return InSession(broker, request, by_id, created, wanted, full=True)
+        return InSession(broker, request, version, created, wanted, full=True)
     session: Session | None
     session = sessions.resume(request.session_id, request.session_epoch, now_ms)
     forgotten = [
@@ -322,25 +346,77 @@ def _in_session(broker: "Broker", request: FetchRequest, by_id: bool) -> InSessi
     everything = list(session.wanted.values())
     if not fits:
         session = None
-    return InSession(broker, request, by_id, session, everything, full=False)
+    return InSession(broker, request, version, session, everything, full=False)
 
 
-def _failed(partition: int, code: Code) -> PartitionData:
+def _failed(index: int, code: Code, topic: Topic | None) -> PartitionData:
+    leader = _NO_LEADER
+    if code in _OF_LEADERS and topic is not None:  # else there is no such partition
+        partition = topic.partitions[index]
+        leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
     return PartitionData(
-        partition_index=partition,
+        partition_index=index,
         error_code=code,
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
+        current_leader=leader,
         aborted_transactions=[],
         records=b"",
     )
+
+
+def _nearer(broker: "Broker", partition: "Partition", offset: int, rack: str) -> int:
+    """A replica in sync that has the offset, in the consumer's rack; -1: none, or this one."""
+    config, leading, replicas = broker.config, partition.leading, broker.replicas
+    if config.replica_selector_class != RACK_SELECTOR or leading is None or replicas is None:
+        return -1
+    if config.broker_rack == rack:
+        return -1
+    found, found_end = -1, -1
+    for follower, progress in leading.machine.followers.items():
+        if (
+            follower in leading.machine.isr
+            and progress.start <= offset <= progress.end
+            and progress.end > found_end
+            and replicas.rack_of(follower) == rack
+        ):
+            found, found_end = follower, progress.end
+    return found
+
+
+def _elsewhere(index: int, partition: "Partition", replica: int) -> PartitionData:
+    log = partition.log
+    return PartitionData(
+        partition_index=index,
+        error_code=0,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.high_watermark,
+        log_start_offset=log.start_offset,
+        preferred_read_replica=replica,
+        records=b"",
+    )
+
+
+def _endpoints(broker: "Broker", responses: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
+    """Where the leaders are that the response names."""
+    if broker.cluster is None:
+        return []
+    leaders = {
+        partition.current_leader.leader_id for topic in responses for partition in topic.partitions
+    }
+    return [
+        NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
+        for member in broker.cluster.members.values()
+        if member.id in leaders
+    ]
 
 
 def _is_news(wanted: Wanted, data: PartitionData) -> bool:
     return bool(
         data.records
         or data.error_code
+        or data.preferred_read_replica >= 0
         or data.high_watermark != wanted.told_watermark
         or data.log_start_offset != wanted.told_start
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -36,6 +36,7 @@ _SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 EPOCHS_SINCE = 4
+NOT_AVAILABLE_SINCE = 5
 CONSUMER = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 UNKNOWN = (-1, -1, -1)  # timestamp, offset, leader epoch
@@ -95,6 +96,7 @@ def _find(
     log = partition.log
     end = log.high_watermark if request.replica_id == CONSUMER else log.end_offset
     if timestamp == LATEST:
+        _check_settled(partition, end, version)
         return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
@@ -102,5 +104,17 @@ def _find(
         return UNKNOWN
     found = log.find_max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_time(timestamp)
     if found is None or found.offset >= end:
+        _check_settled(partition, end, version)
         return UNKNOWN
     return found.timestamp, found.offset, found.leader_epoch
+
+
+def _check_settled(partition: "Partition", end: int, version: int) -> None:
+    """A new leader may not know yet how far its predecessor had come: an end must not go back."""
+    if partition.leading is not None and end < partition.leading.machine.epoch_start:
+        raise Retriable(
+            Code.OFFSET_NOT_AVAILABLE
+            if version >= NOT_AVAILABLE_SINCE
+            else Code.LEADER_NOT_AVAILABLE,
+            f"{partition.name}: the leader is new, and not sure yet of what is committed",
+        )

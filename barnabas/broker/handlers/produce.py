@@ -1,7 +1,8 @@
 """Produce: batches into logs.
 
 Always: the order of arrival is the order in the log; no record is looked at; where records
-count only once they are synced, so does the answer.
+count only once they are synced, or on other brokers too, the answer waits for that, but no
+longer than the producer wants to.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.dispatch import Call
 from barnabas.broker.later import Later
 from barnabas.broker.partition import ACKS_ALL
+from barnabas.broker.uncommitted import Outcome
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -21,12 +25,16 @@ from barnabas.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.partition import Partition
     from barnabas.broker.topic import Topic
 
 TOPIC_IDS_SINCE = 13
 _ACKS = (ACKS_ALL, 0, 1)
 
-Wait = tuple[PartitionProduceResponse, Later[str]]
+WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
+_NO_LEADER = LeaderIdAndEpoch()
+
+Wait = tuple[PartitionProduceResponse, "Partition", Later[Outcome]]
 Refusal = tuple[str | None, int, KafkaError]  # topic, if there is one, and partition
 
 
@@ -71,39 +79,78 @@ def append_all(
         )
     if refused:
         name, index, error = refused[0]
-        broker.refused(
-            "append refused", call, error, partitions=len(refused), topic=name, partition=index
-        )
+        if error.code is not Code.NOT_LEADER_OR_FOLLOWER:  # while leaders change, everybody asks
+            broker.refused(
+                "append refused", call, error, partitions=len(refused), topic=name, partition=index
+            )
         if request.acks == 0:  # a closed connection is the only way left to tell the producer
             raise KafkaError(error.code, error.detail)
     if request.acks == 0:
         return None
-    response = ProduceResponse(responses=responses)
-    return _when_committed(response, waits) if waits else response
+    endpoints = _endpoints(broker, responses) if refused and broker.cluster is not None else []
+    response = ProduceResponse(responses=responses, node_endpoints=endpoints)
+    return _Waiting(broker, response, waits, request.timeout_ms).later if waits else response
 
 
-def _when_committed(response: ProduceResponse, waits: list[Wait]) -> Later[ProduceResponse]:
-    """The response, once the last of its partitions is synced, or never will be."""
-    answer: Later[ProduceResponse] = Later()
-    left = len(waits)
+class _Waiting:
+    """A response whose records do not all count yet."""
 
-    def told(reason: str, partition: PartitionProduceResponse) -> None:
-        nonlocal left
-        if reason:
-            for topic in response.responses:
-                topic.partition_responses[:] = [
-                    _refusal(each.index, Code.KAFKA_STORAGE_ERROR, reason)
-                    if each is partition
-                    else each
-                    for each in topic.partition_responses
-                ]
-        left -= 1
-        if not left:
-            answer.set(response)
+    __slots__ = ("_broker", "_left", "_outcomes", "_response", "_timer", "_waits", "later")
 
-    for partition, committed in waits:
-        committed.then(lambda reason, partition=partition: told(reason, partition))  # type: ignore[misc]
-    return answer
+    def __init__(
+        self, broker: "Broker", response: ProduceResponse, waits: list[Wait], timeout_ms: int
+    ) -> None:
+        self._broker = broker
+        self._response = response
+        self._waits = waits
+        self._left = len(waits)
+        self._outcomes: dict[int, KafkaError] = {}  # by the place in `waits`
+        self.later: Later[ProduceResponse] = Later()
+        wait_s = min(max(timeout_ms, 0), WAIT_MS_MAX) / 1000
+        self._timer = broker.loop.call_later(wait_s, self._late)
+        self.later.cancelled = self._timer.cancel
+        for number, (_, _, committed) in enumerate(waits):
+            committed.then(lambda outcome, number=number: self._told(number, outcome))  # type: ignore[misc]
+
+    def _told(self, number: int, outcome: Outcome) -> None:
+        if self.later.done:
+            return
+        if outcome is not None:
+            self._outcomes[number] = outcome
+        self._left -= 1
+        if not self._left:
+            self._finish()
+
+    def _late(self) -> None:
+        late = KafkaError(
+            Code.REQUEST_TIMED_OUT, "not all replicas in sync have the records: they may come yet"
+        )
+        for number, (_, _, committed) in enumerate(self._waits):
+            if not committed.done:
+                self._outcomes[number] = late
+        self._finish()
+
+    def _finish(self) -> None:
+        self._timer.cancel()
+        response = self._response
+        if self._outcomes:
+            responses = [
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=[self._final(each) for each in topic.partition_responses],
+                )
+                for topic in response.responses
+            ]
+            endpoints = _endpoints(self._broker, responses) if self._broker.cluster else []
+            response = ProduceResponse(responses=responses, node_endpoints=endpoints)
+        self.later.set(response)
+
+    def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
+        for number, error in self._outcomes.items():
+            if self._waits[number][0] is answer:
+                return _refusal(answer.index, error, self._waits[number][1])
+        return answer
 
 
 def _append(
@@ -118,6 +165,7 @@ def _append(
     waits: list[Wait],
 ) -> PartitionProduceResponse:
     records = data.records
+    partition: Partition | None = None
     try:
         if refusals and id(data) in refusals:
             raise refusals[id(data)]
@@ -140,7 +188,9 @@ def _append(
     except KafkaError as error:
         error.__traceback__ = None  # it holds the request's bytes, and this list
         refused.append((topic.name if topic else None, data.index, error))
-        return _refusal(data.index, error.code, error.detail)
+        if topic is not None and 0 <= data.index < len(topic.partitions):
+            partition = topic.partitions[data.index]
+        return _refusal(data.index, error, partition)
     broker.counts.produced(len(records))
     log = partition.log
     response = PartitionProduceResponse(
@@ -151,18 +201,39 @@ def _append(
         log_start_offset=log.start_offset,
     )
     if log.high_watermark <= appended.last_offset:
-        committed = partition.committed(appended.last_offset)
+        committed = partition.wait_for(appended.last_offset, request.acks)
         if committed is not None:
-            waits.append((response, committed))
+            waits.append((response, partition, committed))
     return response
 
 
-def _refusal(index: int, code: Code, detail: str) -> PartitionProduceResponse:
+def _refusal(
+    index: int, error: KafkaError, partition: "Partition | None"
+) -> PartitionProduceResponse:
+    leader = _NO_LEADER
+    if error.code is Code.NOT_LEADER_OR_FOLLOWER and partition is not None:
+        leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
     return PartitionProduceResponse(
         index=index,
-        error_code=code,
+        error_code=error.code,
         base_offset=-1,
         log_append_time_ms=-1,
         log_start_offset=-1,
-        error_message=detail,
+        error_message=error.detail,
+        current_leader=leader,
     )
+
+
+def _endpoints(broker: "Broker", responses: list[TopicProduceResponse]) -> list[NodeEndpoint]:
+    """Where the leaders are that the response names."""
+    assert broker.cluster is not None
+    leaders = {
+        partition.current_leader.leader_id
+        for topic in responses
+        for partition in topic.partition_responses
+    }
+    return [
+        NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
+        for member in broker.cluster.members.values()
+        if member.id in leaders
+    ]

@@ -1,0 +1,481 @@
+"""Followers pull: one fetcher per leader, and a place in it for each partition followed there.
+
+In: partitions to follow, replies of leaders. Out: the same records here, logs cut where they
+differ, high watermarks and log starts taken over.
+Always: a leader that is slow or gone keeps nobody else waiting; whatever fails is tried again
+after a pause; a reply that was asked for by an earlier leadership changes nothing.
+Always: what is written was checked, and is written from where it was received.
+Not here: where to cut (replication/follower.py), connections (peers.py), the leader's side
+(replica_sessions.py).
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from barnabas.broker.volume import Volume
+from barnabas.model.errors import Code, Corrupt, KafkaError
+from barnabas.model.ids import BrokerId
+from barnabas.replication.follower import Follower, cut_at, marks
+from barnabas.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from barnabas.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.partition import Partition
+    from barnabas.broker.replicas import Cluster
+
+NO_SESSION, INITIAL_EPOCH, FINAL_EPOCH = 0, 0, -1
+EPOCH_MAX = 2**31 - 1
+RESPONSE_BYTES_MAX = 8 << 20
+ANSWER_MS_MAX = 5_000  # beyond the time that a leader may wait for records
+BACKOFF_S_MIN, BACKOFF_S_MAX = 0.05, 1.0
+LATEST, EARLIEST = -1, -2
+
+Key = tuple[UUID, int]
+
+
+class Followed:
+    """One partition, while one leadership of it is followed."""
+
+    __slots__ = ("asked", "key", "machine", "partition")
+
+    def __init__(self, key: Key, partition: "Partition", machine: Follower) -> None:
+        self.key = key
+        self.partition = partition
+        self.machine = machine
+        self.asked = -1  # the offset that the leader was last told
+
+    @property
+    def holds(self) -> bool:
+        return self.partition.following is self.machine
+
+
+class Fetcher:
+    """Everything that is followed at one leader; runs as long as there is anything."""
+
+    def __init__(self, leader: BrokerId, owner: "Fetchers") -> None:
+        self._leader = leader
+        self._owner = owner
+        self._broker = owner.broker
+        self._loop = owner.broker.loop
+        self._followed: dict[Key, Followed] = {}
+        self._changed: dict[Followed, None] = {}  # what the leader is still to be told
+        self._forgotten: dict[Key, None] = {}
+        self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
+        self._polling = False  # a request is out that may wait for records
+        self._nudging = False
+        self._task = self._loop.create_task(self._run())
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    @property
+    def done(self) -> bool:
+        return self._task.done()
+
+    def add(self, followed: Followed) -> None:
+        self._followed[followed.key] = followed
+        self._forgotten.pop(followed.key, None)
+        self._change(followed)
+
+    def remove(self, key: Key) -> None:
+        followed = self._followed.pop(key, None)
+        if followed is not None:
+            self._changed.pop(followed, None)
+            self._forgotten[key] = None
+
+    def sweep(self) -> None:
+        """Those that have come to an end elsewhere: deleted, or on a lost disk."""
+        for key, followed in list(self._followed.items()):
+            if not followed.holds:
+                self.remove(key)
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    # Asking
+
+    def _change(self, followed: Followed) -> None:
+        """The leader is to know of it soon, even if a request waits there for records."""
+        self._changed[followed] = None
+        if self._polling and not self._nudging and self._session_id != NO_SESSION:
+            self._nudging = True
+            self._loop.call_soon(self._nudge)
+
+    def _nudge(self) -> None:
+        self._nudging = False
+        if self._polling and self._changed:
+            self._owner.spawn(self._ask_now())
+
+    async def _ask_now(self) -> None:
+        """A second request: the leader answers the one that waits, and then this."""
+        if self._session_id == NO_SESSION or not self._changed:
+            return
+        session = self._session_id
+        try:
+            response = await self._call(self._request(0))
+        except KafkaError:
+            return  # the one that waits has failed too
+        if session == self._session_id:
+            self._take(response)
+
+    async def _run(self) -> None:
+        backoff_s = BACKOFF_S_MIN
+        wait_ms = self._broker.config.replica_fetch_wait_max_ms
+        while self._followed:
+            try:
+                new = self._session_id == NO_SESSION
+                if new:
+                    self._begin_session()
+                self._polling = True
+                response = await self._call(self._request(0 if new else wait_ms))
+                self._polling = False
+                self._take(response)
+                backoff_s = BACKOFF_S_MIN
+                continue
+            except KafkaError as error:
+                self._broker.log.debug(
+                    "fetch failed", leader=self._leader, reason=error.detail, code=error.code.name
+                )
+            except Exception as error:  # a fault of ours must not end the following for good
+                self._owner.fault("fetch failed", error)
+            finally:
+                self._polling = False
+            self._session_id = NO_SESSION
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(BACKOFF_S_MAX, 2 * backoff_s)
+        if self._session_id != NO_SESSION:
+            self._session_epoch = FINAL_EPOCH
+            self._owner.spawn(self._say_goodbye(self._request(0)))
+
+    async def _say_goodbye(self, request: FetchRequest) -> None:
+        try:
+            await self._call(request)
+        except KafkaError:
+            return
+
+    async def _call(self, request: FetchRequest) -> FetchResponse:
+        response = await self._owner.cluster.peers.call(
+            self._leader, request, lane="data", timeout_ms=request.max_wait_ms + ANSWER_MS_MAX
+        )
+        assert isinstance(response, FetchResponse)
+        if response.error_code:
+            raise KafkaError(Code.of(response.error_code))
+        return response
+
+    def _begin_session(self) -> None:
+        self._session_epoch = INITIAL_EPOCH
+        self._forgotten.clear()
+        self._changed = dict.fromkeys(self._followed.values())
+
+    def _request(self, wait_ms: int) -> FetchRequest:
+        now = self._broker.clock.monotonic_ms()
+        bytes_max = self._broker.config.replica_fetch_max_bytes
+        topics: dict[UUID, list[FetchPartition]] = {}
+        changed, self._changed = self._changed, {}
+        for followed in changed:
+            machine, log = followed.machine, followed.partition.log
+            if not followed.holds or self._followed.get(followed.key) is not followed:
+                continue
+            if not machine.is_ready(now):
+                continue  # whoever paused it says when it goes on
+            followed.asked = log.end_offset
+            topics.setdefault(followed.key[0], []).append(
+                FetchPartition(
+                    partition=followed.key[1],
+                    current_leader_epoch=machine.leader_epoch,
+                    fetch_offset=log.end_offset,
+                    last_fetched_epoch=log.epochs.latest,
+                    log_start_offset=log.start_offset,
+                    partition_max_bytes=bytes_max,
+                )
+            )
+        forgotten: dict[UUID, list[int]] = {}
+        for topic_id, index in self._forgotten:
+            forgotten.setdefault(topic_id, []).append(index)
+        self._forgotten.clear()
+        request = FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=self._broker.id, replica_epoch=self._owner.cluster.broker_epoch
+            ),
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=RESPONSE_BYTES_MAX,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[FetchTopic(topic_id=id_, partitions=each) for id_, each in topics.items()],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=id_, partitions=each) for id_, each in forgotten.items()
+            ],
+        )
+        self._session_epoch = self._session_epoch + 1 if self._session_epoch < EPOCH_MAX else 1
+        return request
+
+    # Taking
+
+    def _take(self, response: FetchResponse) -> None:
+        self._session_id = response.session_id
+        wall_ms = self._broker.clock.wall_ms()
+        for topic in response.responses:
+            for data in topic.partitions:
+                followed = self._followed.get((topic.topic_id, data.partition_index))
+                if followed is None or followed.machine.paused:
+                    continue
+                if not followed.holds:
+                    self.remove(followed.key)
+                    continue
+                try:
+                    self._take_one(followed, data, wall_ms)
+                except KafkaError as error:
+                    followed.partition.suspect(error)
+                    self._failed(followed, error.code, error.detail)
+                except OSError as error:
+                    self._failed(
+                        followed,
+                        Code.KAFKA_STORAGE_ERROR,
+                        followed.partition.unreadable(error).detail,
+                    )
+
+    def _take_one(self, followed: Followed, data: PartitionData, wall_ms: int) -> None:
+        partition, machine = followed.partition, followed.machine
+        log = partition.log
+        if data.error_code:
+            code = Code.of(data.error_code)
+            if code is Code.OFFSET_OUT_OF_RANGE:
+                self._pause(followed, self._find_place(followed))
+            else:
+                self._failed(followed, code, "the leader says so")
+            return
+        machine.succeeded()
+        if followed.asked != log.end_offset:
+            self._changed[followed] = None  # it was asked for before a cut: ask again
+            return
+        if data.diverging_epoch.end_offset >= 0:
+            self._cut(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            return
+        size = 0
+        if data.records:
+            assert isinstance(data.records, memoryview | bytes | bytearray)
+            size = log.append_fetched(data.records, wall_ms)
+            self._broker.counts.replicated_in += size
+        taken = marks(data.high_watermark, data.log_start_offset, log.end_offset)
+        partition.followed_to(taken.high_watermark, size)
+        if taken.start > log.start_offset:
+            log.delete_before(min(taken.start, log.high_watermark))
+        if size:
+            if partition.flush_after is not None:
+                self._pause(followed, self._flush(followed))
+            else:
+                self._changed[followed] = None
+
+    def _failed(self, followed: Followed, code: Code, reason: str) -> None:
+        """Once more after a pause, by itself: the others go on."""
+        now = self._broker.clock.monotonic_ms()
+        first = not followed.machine.backoff_ms
+        wait_ms = followed.machine.failed(now) - now
+        say = self._broker.log.debug
+        if code not in _EXPECTED and first:
+            say = self._broker.log.warning
+        say(
+            "partition not followed for now",
+            partition=followed.partition.name,
+            leader=self._leader,
+            code=code.name,
+            reason=reason,
+        )
+        self._loop.call_later(wait_ms / 1000, self._again, followed)
+
+    def _again(self, followed: Followed) -> None:
+        if followed.holds and self._followed.get(followed.key) is followed:
+            followed.machine.not_before_ms = 0
+            self._change(followed)
+
+    # What takes a while
+
+    def _pause(self, followed: Followed, work: Coroutine[Any, Any, None]) -> None:
+        followed.machine.paused = True
+        self._owner.spawn(self._paused(followed, work))
+
+    async def _paused(self, followed: Followed, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (KafkaError, OSError) as error:
+            followed.machine.paused = False
+            self._failed(followed, getattr(error, "code", Code.KAFKA_STORAGE_ERROR), str(error))
+            return
+        followed.machine.paused = False
+        self._again(followed)
+
+    async def _flush(self, followed: Followed) -> None:
+        """Where records count once they are synced, the leader hears of them then."""
+        partition = followed.partition
+        assert partition.volume is not None
+        synced: asyncio.Future[str] = self._loop.create_future()
+        partition.volume.flush(partition.log).then(
+            lambda reason: None if synced.done() else synced.set_result(reason)
+        )
+        reason = await synced
+        if reason:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, reason)
+
+    def _cut(self, followed: Followed, epoch: int, end: int) -> None:
+        partition = followed.partition
+        log = partition.log
+        at = cut_at(log.epochs, log.end_offset, epoch, end)
+        if at >= log.end_offset:
+            raise Corrupt(f"its epochs differ from the leader's, but nothing is to be cut at {at}")
+        say = self._broker.log.info
+        if at < log.high_watermark:
+            say = self._broker.log.error  # an unclean election, or a disk that lost what it had
+        say(
+            "log cut",
+            partition=partition.name,
+            at=at,
+            end=log.end_offset,
+            high_watermark=log.high_watermark,
+            leader=self._leader,
+            leader_epoch=followed.machine.leader_epoch,
+            why=f"the leader's epoch {epoch} ends at {end}",
+        )
+        log.truncate_to(at, sync=False)
+        assert partition.volume is not None
+        self._pause(followed, self._checkpoint(partition.volume))
+
+    async def _checkpoint(self, volume: Volume) -> None:
+        """The recovery point or the start have gone elsewhere: on disk before the next append."""
+        if not await volume.checkpoint():
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{volume.path}: no checkpoint written")
+
+    async def _find_place(self, followed: Followed) -> None:
+        """The leader has nothing where this log ends: it begins later, or ends before."""
+        partition = followed.partition
+        log, volume = partition.log, partition.volume
+        end = await self._offset(followed, LATEST)
+        start = await self._offset(followed, EARLIEST)
+        if not followed.holds or volume is None or partition.log is not log:
+            return
+        had = log.end_offset
+        if end < had:
+            log.truncate_to(end, sync=False)
+        elif start > had:
+            log.restart_at(start)
+        else:
+            return
+        self._broker.log.warning(
+            "log begun anew",
+            partition=partition.name,
+            ended=had,
+            begins=log.start_offset,
+            ends=log.end_offset,
+            why=f"broker {self._leader} leads it from {start} to {end}",
+        )
+        await self._checkpoint(volume)
+
+    async def _offset(self, followed: Followed, timestamp: int) -> int:
+        name = followed.partition.name
+        asked = ListOffsetsPartition(
+            partition_index=name.partition,
+            current_leader_epoch=followed.machine.leader_epoch,
+            timestamp=timestamp,
+        )
+        response = await self._owner.cluster.peers.call(
+            self._leader,
+            ListOffsetsRequest(
+                replica_id=self._broker.id,
+                topics=[ListOffsetsTopic(name=name.topic, partitions=[asked])],
+            ),
+            lane="control",
+            timeout_ms=ANSWER_MS_MAX,
+        )
+        assert isinstance(response, ListOffsetsResponse)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise KafkaError(Code.of(answer.error_code))
+        return answer.offset
+
+
+# A word that one of the two brokers has heard before the other.
+_EXPECTED = (
+    Code.FENCED_LEADER_EPOCH,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.UNKNOWN_LEADER_EPOCH,
+    Code.UNKNOWN_TOPIC_ID,
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+class Fetchers:
+    """All of a broker, by leader."""
+
+    def __init__(self, broker: "Broker", cluster: "Cluster") -> None:
+        self.broker = broker
+        self.cluster = cluster
+        self._fetchers: dict[BrokerId, Fetcher] = {}
+        self._leaders: dict[Key, BrokerId] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Partitions that are followed."""
+        return sum(map(len, self._fetchers.values()))
+
+    def follow(self, topic_id: UUID, partition: "Partition", machine: Follower) -> None:
+        """From now on; another leadership that was followed before is not any more."""
+        key = (topic_id, partition.name.partition)
+        self.leave(key)
+        fetcher = self._fetchers.get(machine.leader)
+        if fetcher is None or fetcher.done:
+            fetcher = self._fetchers[machine.leader] = Fetcher(machine.leader, self)
+        self._leaders[key] = machine.leader
+        fetcher.add(Followed(key, partition, machine))
+
+    def leave(self, key: Key) -> None:
+        leader = self._leaders.pop(key, None)
+        if leader is not None and leader in self._fetchers:
+            self._fetchers[leader].remove(key)
+
+    def sweep(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.sweep()
+
+    async def close(self) -> None:
+        for fetcher in self._fetchers.values():
+            await fetcher.stop()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._fetchers.clear()
+
+    # For fetchers
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.broker.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fault("following failed", error)
+
+    def fault(self, event: str, error: BaseException) -> None:
+        from traceback import format_exception
+
+        self.broker.counts.failures += 1
+        self.broker.log.error(event, error=repr(error), trace="".join(format_exception(error)))

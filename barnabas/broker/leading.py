@@ -1,0 +1,140 @@
+"""One partition that this broker leads in a cluster: the machine that decides, and whom it tells.
+
+In: appends, what followers have, the controller's answers. Out: the high watermark, proposals,
+followers woken for news.
+Not here: the decisions (replication/leader.py), followers' requests (replica_sessions.py).
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.model.ids import BrokerId
+from barnabas.replication.leader import Leader, Proposal
+from barnabas.replication.state import PartitionState
+
+if TYPE_CHECKING:
+    from barnabas.broker.partition import Partition
+
+
+class Listener(Protocol):
+    """A follower's place in this partition: it wants to know when there is something for it."""
+
+    def news(self) -> None:
+        """Records to fetch."""
+        ...
+
+    def marks(self) -> None:
+        """The watermark or the start has moved; that can wait a little."""
+        ...
+
+
+class Court(Protocol):
+    """What all led partitions of a broker share (replicas.py)."""
+
+    def now_ms(self) -> int: ...
+
+    def propose(self, leading: "Leading", proposal: Proposal) -> None: ...
+
+    def restless(self, leading: "Leading") -> None:
+        """Not everything is committed, or not everybody in sync: it wants a tick now and then."""
+        ...
+
+    @property
+    def lag_ms_max(self) -> int: ...
+
+
+class Leading:
+    """From one LeaderAndIsr to the next leader epoch."""
+
+    __slots__ = ("_court", "listeners", "machine", "partition")
+
+    def __init__(
+        self, partition: "Partition", broker: BrokerId, state: PartitionState, court: Court
+    ) -> None:
+        self.partition = partition
+        self.listeners: dict[BrokerId, Listener] = {}
+        self._court = court
+        log = partition.log
+        self.machine = Leader(
+            broker,
+            state,
+            end=log.end_offset,
+            high_watermark=log.high_watermark,
+            lag_ms_max=court.lag_ms_max,
+            now=court.now_ms(),
+        )
+        court.restless(self)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.machine.high_watermark
+
+    def configure(self, isr_min: int) -> None:
+        self.machine.configure(isr_min, self._court.lag_ms_max, self._court.now_ms())
+
+    # Told by the partition
+
+    def news(self) -> None:
+        for listener in self.listeners.values():
+            listener.news()
+
+    def appended(self, end: int) -> int:
+        """The high watermark after it."""
+        machine = self.machine
+        machine.appended(end, self._court.now_ms())
+        if machine.high_watermark < end:
+            self._court.restless(self)
+        return machine.high_watermark
+
+    def committed(self) -> None:
+        for listener in self.listeners.values():
+            listener.marks()
+
+    # Told by others
+
+    def fetched(self, follower: BrokerId, offset: int, start: int, broker_epoch: int) -> None:
+        """NotAReplica or OldIncarnation if it must not count."""
+        proposal = self.machine.fetched(
+            follower, offset, start=start, broker_epoch=broker_epoch, now=self._court.now_ms()
+        )
+        if proposal is not None:
+            self._court.propose(self, proposal)
+        self.partition.commit_to(self.machine.high_watermark)
+
+    def given(self, follower: BrokerId) -> None:
+        self.machine.given(follower, self._court.now_ms())
+
+    def tick(self) -> bool:
+        """False: there is nothing to wait for, until the next append."""
+        machine = self.machine
+        proposal = machine.tick(self._court.now_ms())
+        if proposal is not None:
+            self._court.propose(self, proposal)
+        self.partition.commit_to(machine.high_watermark)
+        end = self.partition.log.end_offset
+        return machine.high_watermark < end or any(
+            progress.end < end for progress in machine.followers.values()
+        )
+
+    def update(self, state: PartitionState) -> None:
+        """The same leadership, said anew by the controller."""
+        if self.machine.update(state, self._court.now_ms()):
+            self.partition.restate(state)
+            self.machine.configure(
+                self.partition.isr_min, self._court.lag_ms_max, self._court.now_ms()
+            )
+            self._court.restless(self)
+            self.partition.commit_to(self.machine.high_watermark)
+
+    def answered(self, leader_epoch: int, partition_epoch: int, isr: tuple[BrokerId, ...]) -> bool:
+        """The controller's answer to a proposal; False if it is not news."""
+        if not self.machine.answered(leader_epoch, partition_epoch, isr, self._court.now_ms()):
+            return False
+        self.partition.partition_epoch = partition_epoch
+        self.partition.isr_changed(list(isr))
+        self._court.restless(self)
+        self.partition.commit_to(self.machine.high_watermark)
+        return True
+
+    def rejected(self) -> None:
+        self.machine.rejected(self._court.now_ms())
+        self.partition.commit_to(self.machine.high_watermark)

@@ -1,0 +1,449 @@
+"""What followers fetch from this broker: their places in its partitions, and replies to them.
+
+In: fetch requests of other brokers. Out: file slices up to the end of the log, now or as soon as
+there is something; what each follower has, to the partitions.
+Always: a request costs as much as has changed, not as many partitions as are followed: a
+partition with records for a follower announces itself.
+Always: replicas in sync go first, and those that catch up get their share of every reply, no more;
+what is not in memory is read behind a reply, not in front of it.
+Not here: consumers (handlers/fetch.py), the follower's own end (fetchers.py).
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from barnabas.broker.later import Later
+from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import BrokerId
+from barnabas.model.ports import FileSlice
+from barnabas.replication.follower import diverges
+from barnabas.replication.leader import NotAReplica, OldIncarnation
+from barnabas.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.leading import Leading
+    from barnabas.broker.partition import Partition
+
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+EPOCH_MAX = 2**31 - 1
+CATCH_UP_BYTES = 1 << 20  # of one reply, for replicas that are not in sync
+MARKS_WAIT_S = 0.1  # until a watermark that has moved is told without records
+WAIT_MS_MAX = 30_000
+
+_NO_EPOCH = EpochEndOffset()
+
+Key = tuple[UUID, int]
+
+
+class Place:
+    """Where a follower is in one partition."""
+
+    __slots__ = (
+        "bytes_max", "diverging", "error", "key", "last_epoch", "leader_epoch", "leading",
+        "offset", "session", "start", "told", "warming",
+    )  # fmt: skip
+
+    def __init__(self, session: "ReplicaSession", key: Key) -> None:
+        self.session = session
+        self.key = key
+        self.leading: Leading | None = None
+        self.error: KafkaError | None = None  # to be told
+        self.diverging: tuple[int, int] | None = None  # likewise
+        self.offset = self.start = self.last_epoch = self.leader_epoch = -1
+        self.bytes_max = 0
+        self.told = (-1, -1)  # high watermark and log start
+        self.warming = False
+
+    def ask(self, asked: FetchPartition) -> None:
+        self.offset = asked.fetch_offset
+        self.start = asked.log_start_offset
+        self.last_epoch = asked.last_fetched_epoch
+        self.leader_epoch = asked.current_leader_epoch
+        self.bytes_max = asked.partition_max_bytes
+
+    @property
+    def partition(self) -> "Partition | None":
+        """As long as it is led by the leadership that the follower asked."""
+        leading = self.leading
+        if leading is None or leading.partition.leading is not leading:
+            return None
+        return leading.partition
+
+    def leave(self) -> None:
+        leading, self.leading = self.leading, None
+        if leading is not None and leading.listeners.get(self.session.follower) is self:
+            del leading.listeners[self.session.follower]
+
+    # A listener of the leadership
+
+    def news(self) -> None:
+        self.session.note(self)
+
+    def marks(self) -> None:
+        self.session.note_marks(self)
+
+
+class ReplicaSession:
+    """One follower's fetches from this broker, one at a time."""
+
+    def __init__(
+        self, broker: "Broker", follower: BrokerId, broker_epoch: int, session_id: int
+    ) -> None:
+        self.follower = follower
+        self.broker_epoch = broker_epoch
+        self.id = session_id
+        self.epoch = 1
+        self._broker = broker
+        self._loop = broker.loop
+        self._places: dict[Key, Place] = {}
+        self._fresh: dict[Place, None] = {}  # those with records, or an answer
+        self._marked: dict[Place, None] = {}  # those whose marks have moved since they were told
+        self._given: list[Place] = []  # in the last reply
+        self._bytes_max = 0
+        self._waiting: Later[FetchResponse] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._marks_timer: asyncio.TimerHandle | None = None
+        self._marks_due = False
+        self._woken = False
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    # News
+
+    def note(self, place: Place) -> None:
+        self._fresh[place] = None
+        if self._waiting is not None and not self._woken:
+            self._woken = True  # once per turn of the loop, however much is appended in it
+            self._loop.call_soon(self._wake)
+
+    def note_marks(self, place: Place) -> None:
+        self._marked[place] = None
+        if self._marks_timer is None:
+            self._marks_timer = self._loop.call_later(MARKS_WAIT_S, self._tell_marks)
+
+    def _tell_marks(self) -> None:
+        self._marks_timer = None
+        self._marks_due = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._woken = False
+        if self._waiting is not None:
+            response = self._response()
+            if response is not None:
+                self._answer(response)
+
+    def _late(self) -> None:
+        self._timer = None
+        self._marks_due = True
+        self._answer(self._response() or self._empty())
+
+    def _answer(self, response: FetchResponse) -> None:
+        waiting = self._waiting
+        self._forget_wait()
+        if waiting is not None:
+            waiting.set(response)
+
+    def _forget_wait(self) -> None:
+        self._waiting = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Requests
+
+    def fetch(self, request: FetchRequest) -> FetchResponse | Later[FetchResponse]:
+        if self._waiting is not None:  # its connection was lost; the follower asks anew
+            self._answer(self._empty())
+        self._bytes_max = min(request.max_bytes, self._broker.config.fetch_max_bytes)
+        for gone in request.forgotten_topics_data:
+            for index in gone.partitions:
+                self._drop((gone.topic_id, index))
+        for topic in request.topics:
+            for asked in topic.partitions:
+                self._ask((topic.topic_id, asked.partition), asked)
+        for place in self._given:  # what was not taken is offered again
+            partition = place.partition
+            if partition is not None and partition.log.end_offset > place.offset:
+                self._fresh[place] = None
+        self._given = []
+        response = self._response()
+        if response is not None:
+            return response
+        if request.max_wait_ms <= 0:
+            return self._empty()
+        self._waiting = later = Later[FetchResponse]()
+        later.cancelled = self._forget_wait
+        wait_s = min(request.max_wait_ms, WAIT_MS_MAX) / 1000
+        self._timer = self._loop.call_later(wait_s, self._late)
+        return later
+
+    def close(self) -> None:
+        if self._marks_timer is not None:
+            self._marks_timer.cancel()
+        if self._waiting is not None:
+            self._answer(self._empty())
+        for place in self._places.values():
+            place.leave()
+        self._places.clear()
+
+    def _drop(self, key: Key) -> None:
+        place = self._places.pop(key, None)
+        if place is not None:
+            place.leave()
+            self._fresh.pop(place, None)
+            self._marked.pop(place, None)
+
+    def _ask(self, key: Key, asked: FetchPartition) -> None:
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = Place(self, key)
+        place.ask(asked)
+        place.error = place.diverging = None
+        try:
+            self._take(place)
+        except KafkaError as error:
+            place.leave()
+            place.error = error
+            self._fresh[place] = None
+
+    def _take(self, place: Place) -> None:
+        """Let the partition know what the follower has, once it is sure that it is the same."""
+        topic_id, index = place.key
+        topic = self._broker.topics.by_id(topic_id)
+        if topic is None:
+            raise Retriable(Code.UNKNOWN_TOPIC_ID, f"no topic with id {topic_id}")
+        partition = topic.partition(index)
+        partition.check_leader_epoch(place.leader_epoch)
+        leading = partition.leading
+        if leading is None:
+            raise Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{partition.name} has no followers")
+        log = partition.log
+        self._fresh.pop(place, None)
+        if place.leading is not leading:
+            place.leave()
+            place.leading = leading
+            place.told = (-1, -1)
+            leading.listeners[self.follower] = place
+        if log.start_offset <= place.offset:
+            found = diverges(log.epochs, log.end_offset, place.last_epoch, place.offset)
+            if found is not None and found[0] >= 0:
+                place.diverging = found
+                self._fresh[place] = None
+                return
+        if not log.start_offset <= place.offset <= log.end_offset:
+            raise InvalidRequest(Code.OFFSET_OUT_OF_RANGE, f"{partition.name}: {place.offset}")
+        try:
+            leading.fetched(self.follower, place.offset, place.start, self.broker_epoch)
+        except NotAReplica:
+            raise InvalidRequest(
+                Code.UNKNOWN_TOPIC_OR_PARTITION,
+                f"broker {self.follower} has no replica of {partition.name}",
+            ) from None
+        except OldIncarnation:
+            raise Fenced(Code.NOT_LEADER_OR_FOLLOWER, "a newer follower has asked") from None
+        if log.end_offset > place.offset:
+            self._fresh[place] = None
+        if place.told != (log.high_watermark, log.start_offset):
+            self.note_marks(place)
+
+    # Replies
+
+    def _response(self) -> FetchResponse | None:
+        """What there is to say; None if there is nothing yet."""
+        found: dict[UUID, list[PartitionData]] = {}
+        left = self._bytes_max
+        behind = []
+        for place in list(self._fresh):
+            partition = place.partition
+            if partition is not None and not self._in_sync(place) and place.error is None:
+                behind.append(place)
+                continue
+            data = self._data(place, left)
+            if data is not None:
+                left -= _length(data)
+                found.setdefault(place.key[0], []).append(data)
+        share = CATCH_UP_BYTES
+        for place in behind:
+            if share <= 0:
+                break
+            data = self._data(place, share)
+            if data is not None:
+                share -= _length(data)
+                found.setdefault(place.key[0], []).append(data)
+        if self._marks_due:
+            self._add_marks(found)
+        if not found:
+            return None
+        return FetchResponse(
+            session_id=self.id,
+            responses=[
+                FetchableTopicResponse(topic_id=id_, partitions=each) for id_, each in found.items()
+            ],
+        )
+
+    def _in_sync(self, place: Place) -> bool:
+        return place.leading is not None and self.follower in place.leading.machine.isr
+
+    def _empty(self) -> FetchResponse:
+        return FetchResponse(session_id=self.id, responses=[])
+
+    def _data(self, place: Place, left: int) -> PartitionData | None:
+        """The answer for one that is fresh; None: not now, or not at all."""
+        if place.error is not None:
+            error, place.error = place.error, None
+            del self._fresh[place]
+            return self._failure(place, error)
+        partition = place.partition
+        if partition is None:  # the follower hears of another leadership, and asks for that
+            self._fresh.pop(place, None)
+            place.leave()
+            return None
+        log = partition.log
+        if place.diverging is not None:
+            epoch, end = place.diverging
+            place.diverging = None
+            del self._fresh[place]
+            return self._marks_of(
+                place, partition, diverging=EpochEndOffset(epoch=epoch, end_offset=end)
+            )
+        if left <= 0:
+            return None
+        try:
+            found = log.read(place.offset, min(place.bytes_max, left), log.end_offset).file_slice
+        except KafkaError as error:
+            del self._fresh[place]
+            return self._failure(place, error)
+        except OSError as error:
+            del self._fresh[place]
+            return self._failure(place, partition.unreadable(error))
+        del self._fresh[place]
+        if found is None:
+            return None
+        if partition.volume is not None and log.is_cold(found):
+            self._warm(place, partition, found)
+            return None
+        assert place.leading is not None
+        place.leading.given(self.follower)
+        self._given.append(place)
+        self._broker.counts.replicated_out += found.length
+        return self._marks_of(place, partition, records=found)
+
+    def _warm(self, place: Place, partition: "Partition", found: FileSlice) -> None:
+        """Read in the thread of its volume, and given when it is in memory."""
+        if place.warming:
+            return
+        place.warming = True
+        volume = partition.volume
+        assert volume is not None
+
+        async def warm() -> None:
+            await volume.warm([found])
+            place.warming = False
+            if place.partition is partition and self._places.get(place.key) is place:
+                self.note(place)
+
+        self._broker.dispatcher.keep(self._loop.create_task(warm()))
+
+    def _add_marks(self, found: dict[UUID, list[PartitionData]]) -> None:
+        self._marks_due = False
+        marked, self._marked = self._marked, {}
+        for place in marked:
+            partition = place.partition
+            if partition is None:
+                continue
+            log = partition.log
+            if place.told != (log.high_watermark, log.start_offset):
+                found.setdefault(place.key[0], []).append(self._marks_of(place, partition))
+
+    def _marks_of(
+        self,
+        place: Place,
+        partition: "Partition",
+        records: FileSlice | bytes = b"",
+        diverging: EpochEndOffset = _NO_EPOCH,
+    ) -> PartitionData:
+        log = partition.log
+        place.told = (log.high_watermark, log.start_offset)
+        return PartitionData(
+            partition_index=place.key[1],
+            error_code=0,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.high_watermark,
+            log_start_offset=log.start_offset,
+            diverging_epoch=diverging,
+            records=records,
+        )
+
+    def _failure(self, place: Place, error: KafkaError) -> PartitionData:
+        topic = self._broker.topics.by_id(place.key[0])
+        leader = LeaderIdAndEpoch()
+        if topic is not None and 0 <= place.key[1] < len(topic.partitions):
+            known = topic.partitions[place.key[1]]
+            leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
+        return PartitionData(
+            partition_index=place.key[1],
+            error_code=error.code,
+            high_watermark=-1,
+            current_leader=leader,
+            records=b"",
+        )
+
+
+class ReplicaSessions:
+    """All followers of this broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._sessions: dict[BrokerId, ReplicaSession] = {}
+        self._next_id = 1
+
+    def fetch(self, request: FetchRequest) -> FetchResponse | Later[FetchResponse]:
+        """By a broker; its id and its epoch are in the request."""
+        follower = BrokerId(request.replica_state.replica_id)
+        broker_epoch = request.replica_state.replica_epoch
+        session = self._sessions.get(follower)
+        if session is not None and broker_epoch < session.broker_epoch:
+            return _refused(Code.STALE_BROKER_EPOCH)
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            session = self._begin(follower, broker_epoch)
+        elif session is None or session.id != request.session_id:
+            return _refused(Code.FETCH_SESSION_ID_NOT_FOUND)
+        elif session.epoch != request.session_epoch:
+            return _refused(Code.INVALID_FETCH_SESSION_EPOCH)
+        else:
+            session.epoch = session.epoch + 1 if session.epoch < EPOCH_MAX else 1
+        return session.fetch(request)
+
+    def _begin(self, follower: BrokerId, broker_epoch: int) -> ReplicaSession:
+        before = self._sessions.pop(follower, None)
+        if before is not None:
+            before.close()
+        session = ReplicaSession(self._broker, follower, broker_epoch, self._next_id)
+        self._next_id = self._next_id + 1 if self._next_id < EPOCH_MAX else 1
+        self._sessions[follower] = session
+        return session
+
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+
+def _length(data: PartitionData) -> int:
+    return getattr(data.records, "length", 0)
+
+
+def _refused(code: Code) -> FetchResponse:
+    return FetchResponse(error_code=code, session_id=0, responses=[])
