@@ -101,11 +101,17 @@ class _Collector:
         size = GaugeMetricFamily("barnabas_log_bytes", "Bytes on disk.", labels=labels)
         for topic in broker.topics:
             for partition in topic.partitions:
+                if partition.volume is None:  # its log is on other brokers
+                    continue
                 values = [topic.name, str(partition.name.partition)]
                 end.add_metric(values, partition.log.end_offset)
                 start.add_metric(values, partition.log.start_offset)
                 size.add_metric(values, partition.log.size)
         yield from (end, start, size)
+        if broker.cluster is not None:
+            from barnabas.broker import cluster_metrics
+
+            yield from cluster_metrics.families(broker, broker.cluster)
         if self._groups is not None and broker.coordination is not None:
             from barnabas.broker.group_metrics import families
 
@@ -139,6 +145,8 @@ def _compaction(broker: "Broker"):  # type: ignore[no-untyped-def]
         if "compact" not in topic.config.cleanup_policy:
             continue
         for partition in topic.partitions:
+            if partition.volume is None:
+                continue
             try:
                 found = look(partition.log, wall_ms)
             except (OSError, KafkaError):
