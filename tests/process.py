@@ -2,22 +2,34 @@
 
 In: a data directory and options. Out: the address from its ready line.
 Always: its standard error is kept beside the data, and shown when it does not start.
+With BROKERS=3 in the environment there are three of them under one `barnabas up`, and every topic
+has three replicas: so the suites of the clients are put to a cluster.
 """
 
 import os
+import random
 import re
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 READY = re.compile(r"barnabas ready on (\S+):(\d+) \((\d+) ms\)")
 START_TIMEOUT_S = 20
 STOP_TIMEOUT_S = 20
+BROKERS = int(os.environ.get("BROKERS", "1"))
+REPLICAS = min(BROKERS, 3)
+IN_CLUSTER = {
+    "default.replication.factor": str(REPLICAS),
+    "offsets.topic.replication.factor": str(REPLICAS),
+    "min.insync.replicas": str(max(1, REPLICAS - 1)),
+}
+PORTS = (20_000, 30_000)  # below those that the kernel gives out
 
 
 class BrokerProcess:
@@ -142,6 +154,64 @@ class BrokerProcess:
         assert "Traceback" not in self.log, self.log[-8000:]
 
 
+class ClusterProcess(BrokerProcess):
+    """Several brokers under one `barnabas up`; to a test they look like one that is spread out."""
+
+    def __init__(
+        self,
+        count: int,
+        data: Path | None,
+        options: Mapping[str, str] | None = None,
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        more = {**IN_CLUSTER, **(options or {})}
+        super().__init__(data, more, port=free_ports_from(count), log=log, env=env)
+        self.count = count
+        self._first = self.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{self._first + number}" for number in range(self.count))
+
+    def command(self) -> list[str]:
+        self.host, self.port = "127.0.0.1", self._first
+        return [*super().command(), "--brokers", str(self.count)]
+
+    def start(self) -> "ClusterProcess":
+        super().start()
+        self.host, self.port = "127.0.0.1", self._first
+        return self
+
+    def kill(self) -> None:
+        """All of them, before any could stop cleanly for want of its supervisor."""
+        process = self._running()
+        process.send_signal(signal.SIGSTOP)  # or it starts again the one that dies
+        for child in children(process.pid):
+            os.kill(child, signal.SIGKILL)
+        super().kill()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in path.read_text().split()]
+
+
+def free_ports_from(count: int) -> int:
+    """The first of so many ports in a row that nobody has."""
+    while True:
+        first = random.randrange(*PORTS)
+        with ExitStack() as held:
+            try:
+                for port in range(first, first + count):
+                    held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+
+
 @contextmanager
 def running_broker(
     directory: Path,
@@ -149,9 +219,15 @@ def running_broker(
     *,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[BrokerProcess]:
-    """A broker with its data and its log in `directory`, stopped at the end."""
+    """A broker with its data and its log in `directory`, stopped at the end; or BROKERS of them."""
     directory.mkdir(parents=True, exist_ok=True)
-    broker = BrokerProcess(directory / "data", options, log=directory / "broker.log", env=env)
+    log = directory / "broker.log"
+    if BROKERS > 1:
+        broker: BrokerProcess = ClusterProcess(
+            BROKERS, directory / "data", options, log=log, env=env
+        )
+    else:
+        broker = BrokerProcess(directory / "data", options, log=log, env=env)
     broker.start()
     try:
         yield broker

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tests.conftest import StartBroker
-from tests.process import BrokerProcess
+from tests.process import REPLICAS, BrokerProcess
 
 OPTIONS = {"log.cleaner.backoff.ms": "50"}
 COMPACTED = {
@@ -38,7 +38,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def create(broker: BrokerProcess, topic: str) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 1, 1, config=COMPACTED)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, REPLICAS, config=COMPACTED)])[topic].result(30)
     return admin
 
 

@@ -22,7 +22,7 @@ from kafka.structs import TopicPartition as KafkaPythonPartition
 from barnabas.model.errors import Code
 from tests.clients.groups.team import OPTIONS, until
 from tests.conftest import StartBroker
-from tests.process import BrokerProcess, running_broker
+from tests.process import REPLICAS, BrokerProcess, running_broker
 
 WAIT_S = 30
 
@@ -45,7 +45,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.group = f"group-of-{self.topic}"
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        self.admin.create_topics([NewTopic(self.topic, 2, 1)])[self.topic].result(WAIT_S)
+        self.admin.create_topics([NewTopic(self.topic, 2, REPLICAS)])[self.topic].result(WAIT_S)
 
     def consumer(self) -> Consumer:
         return Consumer(
@@ -169,7 +169,7 @@ def test_offsets_die_with_their_topic(desk: Desk) -> None:
     """The next topic of the name starts at its own beginning."""
     desk.commit(5)
     desk.admin.delete_topics([desk.topic])[desk.topic].result(WAIT_S)
-    desk.admin.create_topics([NewTopic(desk.topic, 2, 1)])[desk.topic].result(WAIT_S)
+    desk.admin.create_topics([NewTopic(desk.topic, 2, REPLICAS)])[desk.topic].result(WAIT_S)
     until(lambda: desk.committed() == {}, desk.committed)
 
 

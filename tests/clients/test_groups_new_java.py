@@ -17,7 +17,7 @@ from tests.clients.test_groups_new import (
     wait_for_type,
 )
 from tests.peers.java import Java
-from tests.process import BrokerProcess, running_broker
+from tests.process import REPLICAS, BrokerProcess, running_broker
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
@@ -58,7 +58,7 @@ def test_a_pattern_is_matched_by_the_broker(broker: BrokerProcess, topic: str) -
     with Team(broker.bootstrap_servers, f"{topic}-a", 2) as team:
         member = team.add("java", UNIFORM, pattern=f"^{topic}-[a-c]")
         team.wait_shared()
-        later = NewTopic(f"{topic}-b", 4, 1)
+        later = NewTopic(f"{topic}-b", 4, REPLICAS)
         team.admin.create_topics([later])[later.topic].result(WAIT_S)
         until(lambda: member.owned == [0, 1, 2, 3], team.describe)
 

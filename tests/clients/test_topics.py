@@ -5,6 +5,7 @@ import pytest
 from barnabas.model.errors import Code
 from tests.clients.adapters.client import Client, Record, Refused
 from tests.clients.waiting import until
+from tests.process import BROKERS, REPLICAS
 
 
 def test_a_created_topic_is_listed_with_its_partitions(client: Client, topic: str) -> None:
@@ -13,7 +14,9 @@ def test_a_created_topic_is_listed_with_its_partitions(client: Client, topic: st
     partitions = client.partitions(topic)
     assert sorted(partitions) == [0, 1, 2]
     for placement in partitions.values():
-        assert placement.replicas == placement.in_sync == (placement.leader,)
+        assert len(placement.replicas) == REPLICAS
+        assert sorted(placement.in_sync) == sorted(placement.replicas)
+        assert placement.leader == placement.replicas[0]
 
 
 def test_a_name_is_taken_once(client: Client, topic: str) -> None:
@@ -38,7 +41,7 @@ def test_a_topic_needs_a_partition(client: Client, topic: str) -> None:
 
 def test_there_are_no_more_replicas_than_brokers(client: Client, topic: str) -> None:
     with pytest.raises(Refused) as refused:
-        client.create_topic(topic, replicas=3)
+        client.create_topic(topic, replicas=BROKERS + 2)
     assert refused.value.code == Code.INVALID_REPLICATION_FACTOR
 
 

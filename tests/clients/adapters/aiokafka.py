@@ -27,6 +27,7 @@ from tests.clients.adapters.client import (
     Setting,
     raise_refused,
 )
+from tests.process import REPLICAS
 
 T = TypeVar("T")
 APPEND_TIME = 1
@@ -163,7 +164,7 @@ class AiokafkaClient:
         partitions: int = 1,
         configs: Mapping[str, str] | None = None,
         *,
-        replicas: int = 1,
+        replicas: int = REPLICAS,
     ) -> None:
         topic = NewTopic(name, partitions, replicas, topic_configs=dict(configs or {}))
         response = self._loop.run(self._admin.create_topics([topic]))

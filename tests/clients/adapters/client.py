@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from tests.process import REPLICAS
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 WAIT_S = 30.0
@@ -116,7 +118,7 @@ class Client(Protocol):
         partitions: int = 1,
         configs: Mapping[str, str] | None = None,
         *,
-        replicas: int = 1,
+        replicas: int = REPLICAS,
     ) -> None: ...
 
     def delete_topic(self, name: str) -> None: ...

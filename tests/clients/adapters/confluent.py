@@ -18,6 +18,7 @@ from tests.clients.adapters.client import (
     Setting,
     raise_refused,
 )
+from tests.process import REPLICAS
 
 # Its stubs say less than it offers.
 ck: Any = import_module("confluent_kafka")
@@ -136,7 +137,7 @@ class ConfluentClient:
         partitions: int = 1,
         configs: Mapping[str, str] | None = None,
         *,
-        replicas: int = 1,
+        replicas: int = REPLICAS,
     ) -> None:
         topic = admin.NewTopic(name, partitions, replicas, config=dict(configs or {}))
         _one(self._admin.create_topics([topic], request_timeout=WAIT_S))

@@ -17,6 +17,7 @@ from tests.clients.adapters.client import (
     Setting,
     raise_refused,
 )
+from tests.process import REPLICAS
 
 with warnings.catch_warnings():  # it reads its schemas by a deprecated call of the library
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -146,7 +147,7 @@ class KafkaPythonClient:
         partitions: int = 1,
         configs: Mapping[str, str] | None = None,
         *,
-        replicas: int = 1,
+        replicas: int = REPLICAS,
     ) -> None:
         topic = NewTopic(name, partitions, replicas, topic_configs=dict(configs or {}))
         asked(lambda: self._admin.create_topics([topic]))

@@ -19,6 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.peers.java import java_programs
 from tests.peers.node import kafkajs
+from tests.process import REPLICAS
 
 WAIT_S = 60.0
 PAUSE_S = 0.02
@@ -131,7 +132,7 @@ class Team:
         self.written: Counter[int] = Counter()
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        future = self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic]
+        future = self.admin.create_topics([NewTopic(topic, partitions, REPLICAS)])[topic]
         future.result(WAIT_S)
 
     def __enter__(self) -> Self:
