@@ -1,7 +1,7 @@
-"""Decides whether partitions and replicas may be placed as asked: on a single broker, only here.
+"""Decides whether partitions and replicas may be placed as asked, on the brokers there are.
 
 In: counts and assignments from requests. Out: nothing, or the error for the client.
-Not here: the partitions themselves (catalog.py).
+Not here: the partitions themselves (catalog.py), choosing brokers (controller/placement.py).
 """
 
 from collections.abc import Sequence
@@ -13,33 +13,44 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 PARTITIONS_MAX = 10_000  # of one topic, and made by one request: Kafka's own bound on the latter
-BROKERS = 1
 
 
-def check_replication_factor(factor: int) -> None:
+def live_brokers(broker: "Broker") -> list[int]:
+    """As far as this broker knows; the controller, which decides, knows best."""
+    if broker.cluster is not None and broker.cluster.controlling.active:
+        return list(broker.cluster.controlling.machine.cluster.brokers)
+    return [each.id for each in broker.nodes()]
+
+
+def check_replication_factor(broker: "Broker", factor: int) -> None:
     if factor < 1:
         raise InvalidRequest(
             Code.INVALID_REPLICATION_FACTOR,
             f"replication factor {factor}: it must be above 0, or -1 for the default",
         )
-    if factor > BROKERS:
+    live = len(live_brokers(broker))
+    if factor > live:
+        there = "there is 1 broker, ask for 1 replica"
+        if live != 1:
+            there = f"there are {live} brokers, ask for at most {live} replicas"
         raise InvalidRequest(
-            Code.INVALID_REPLICATION_FACTOR,
-            f"replication factor {factor}: there is {BROKERS} broker, ask for 1 replica",
+            Code.INVALID_REPLICATION_FACTOR, f"replication factor {factor}: {there}"
         )
 
 
 def check_replicas(broker: "Broker", partition: int, replicas: Sequence[int]) -> None:
     """An explicit assignment of one partition."""
+    live = live_brokers(broker)
     problem = ""
     if not replicas:
         problem = "no replica is given"
-    elif unknown := [id_ for id_ in replicas if id_ != broker.id]:
+    elif unknown := [id_ for id_ in replicas if id_ not in live]:
         problem = f"there is no broker {unknown[0]}"
-    elif len(replicas) > 1:
-        problem = f"broker {broker.id} is there more than once"
+    elif twice := [id_ for id_ in replicas if replicas.count(id_) > 1]:
+        problem = f"broker {twice[0]} is there more than once"
     if problem:
+        of = f"[{live[0]}]" if len(live) == 1 else f"some of {live}"
         raise InvalidRequest(
             Code.INVALID_REPLICA_ASSIGNMENT,
-            f"assignment of partition {partition}: {problem}; expected [{broker.id}]",
+            f"assignment of partition {partition}: {problem}; expected {of}",
         )

@@ -3,10 +3,14 @@
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
+from barnabas.controller.moves import Wish
 from barnabas.model.errors import KafkaError
+from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
 )
 
 if TYPE_CHECKING:
@@ -17,9 +21,38 @@ async def handle(
     broker: "Broker", request: AlterPartitionReassignmentsRequest, call: Call
 ) -> AlterPartitionReassignmentsResponse:
     assert broker.cluster is not None
+    wishes = [
+        Wish(
+            TopicPartition(topic.name, each.partition_index),
+            None if each.replicas is None else [BrokerId(id_) for id_ in each.replicas],
+        )
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    may_change = request.allow_replication_factor_change
     try:
-        return await broker.cluster.controlling.alter_reassignments(request)
+        answers = await broker.cluster.controlling.ask(
+            lambda machine, now: machine.reassign(wishes, may_change, now),
+            told_within_ms=request.timeout_ms,
+        )
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(
             error_code=error.code, error_message=error.detail, responses=[]
         )
+    topics: dict[str, list[ReassignablePartitionResponse]] = {}
+    for name, answer in answers.items():
+        topics.setdefault(name.topic, []).append(
+            ReassignablePartitionResponse(
+                partition_index=name.partition,
+                error_code=answer.code if answer else 0,
+                error_message=answer.detail if answer else None,
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_change,
+        error_code=0,
+        responses=[
+            ReassignableTopicResponse(name=topic, partitions=results)
+            for topic, results in topics.items()
+        ],
+    )

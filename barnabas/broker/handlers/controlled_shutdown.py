@@ -4,20 +4,36 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
 from barnabas.model.errors import KafkaError
+from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    RemainingPartition,
 )
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+
+TOLD_WITHIN_MS = 5_000
 
 
 async def handle(
     broker: "Broker", request: ControlledShutdownRequest, call: Call
 ) -> ControlledShutdownResponse:
     assert broker.cluster is not None
+    leaving, epoch = BrokerId(request.broker_id), request.broker_epoch
     try:
-        return await broker.cluster.controlling.controlled_shutdown(request)
+        # When others know that they lead, nothing is lost by its going.
+        remaining = await broker.cluster.controlling.ask(
+            lambda machine, now: machine.shut_down(leaving, epoch, now),
+            told_within_ms=TOLD_WITHIN_MS,
+        )
     except KafkaError as error:
         return ControlledShutdownResponse(error_code=error.code, remaining_partitions=[])
+    return ControlledShutdownResponse(
+        error_code=0,
+        remaining_partitions=[
+            RemainingPartition(topic_name=name.topic, partition_index=name.partition)
+            for name in remaining
+        ],
+    )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.dispatch import Call
 from barnabas.broker.placement import PARTITIONS_MAX, check_replicas
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -34,7 +35,7 @@ async def handle(
                 )
             topic = _check(broker, asked)
             if not request.validate_only:
-                await broker.catalog.add_partitions(topic, asked.count)
+                await _add(broker, topic, asked, request.timeout_ms)
         except KafkaError as error:
             results[asked.name] = CreatePartitionsTopicResult(
                 name=asked.name, error_code=error.code, error_message=error.detail
@@ -42,6 +43,20 @@ async def handle(
             continue
         results[asked.name] = CreatePartitionsTopicResult(name=asked.name, error_code=0)
     return CreatePartitionsResponse(results=list(results.values()))
+
+
+async def _add(
+    broker: "Broker", topic: "Topic", asked: CreatePartitionsTopic, timeout_ms: int
+) -> None:
+    if broker.cluster is None:
+        await broker.catalog.add_partitions(topic, asked.count)
+        return
+    placed = None
+    if asked.assignments is not None:
+        placed = [[BrokerId(id_) for id_ in each.broker_ids] for each in asked.assignments]
+    await broker.cluster.controlling.add_partitions(
+        topic.name, asked.count, placed=placed, timeout_ms=timeout_ms
+    )
 
 
 def _check(broker: "Broker", asked: CreatePartitionsTopic) -> "Topic":

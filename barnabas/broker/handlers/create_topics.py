@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.placement import PARTITIONS_MAX, check_replicas, check_replication_factor
@@ -10,7 +11,7 @@ from barnabas.config.alter import check_topic
 from barnabas.config.describe import describe_topic
 from barnabas.config.topic import TopicConfig
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
-from barnabas.model.ids import NO_TOPIC_ID, check_topic_name
+from barnabas.model.ids import NO_TOPIC_ID, BrokerId, check_topic_name
 from barnabas.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 DEFAULT = -1
 CONFIGS_SINCE = 5
-REPLICAS = 1
 CLUSTER_METADATA = "__cluster_metadata"
 
 
@@ -32,6 +32,7 @@ class Plan(NamedTuple):
     """A topic that may be made."""
 
     partitions: int
+    factor: int
     overrides: dict[str, str]
 
 
@@ -57,10 +58,7 @@ async def handle(
             if request.validate_only:
                 await asyncio.sleep(0)  # thousands may be asked for: let others have their turn
             else:
-                created = await broker.catalog.create_topic(
-                    topic.name, plan.partitions, plan.overrides
-                )
-                id_ = created.id
+                id_ = await _create(broker, topic, plan, request.timeout_ms)
         except KafkaError as error:
             results[topic.name] = CreatableTopicResult(
                 name=topic.name, error_code=error.code, error_message=error.detail
@@ -71,10 +69,26 @@ async def handle(
             topic_id=id_,
             error_code=0,
             num_partitions=plan.partitions,
-            replication_factor=REPLICAS,
+            replication_factor=plan.factor,
             configs=_configs(broker, plan) if call.version >= CONFIGS_SINCE else [],
         )
     return CreateTopicsResponse(topics=list(results.values()))
+
+
+async def _create(broker: "Broker", topic: CreatableTopic, plan: Plan, timeout_ms: int) -> UUID:
+    if broker.cluster is None:
+        created = await broker.catalog.create_topic(topic.name, plan.partitions, plan.overrides)
+        return created.id
+    ordered = sorted(topic.assignments, key=lambda each: each.partition_index)
+    placed = [[BrokerId(id_) for id_ in each.broker_ids] for each in ordered]
+    return await broker.cluster.controlling.create_topic(
+        topic.name,
+        plan.partitions,
+        plan.factor,
+        plan.overrides,
+        placed=placed or None,
+        timeout_ms=timeout_ms,
+    )
 
 
 def _plan(broker: "Broker", topic: CreatableTopic) -> Plan:
@@ -85,17 +99,18 @@ def _plan(broker: "Broker", topic: CreatableTopic) -> Plan:
     TopicConfig(overrides, broker.layers)
     if topic.assignments:
         _check_assignments(broker, topic)
+        factor = len(topic.assignments[0].broker_ids)
     else:
         factor = topic.replication_factor
         if factor == DEFAULT:
             factor = broker.config.default_replication_factor
-        check_replication_factor(factor)
+        check_replication_factor(broker, factor)
         if topic.num_partitions < 1 and topic.num_partitions != DEFAULT:
             raise InvalidRequest(
                 Code.INVALID_PARTITIONS,
                 f"{topic.num_partitions} partitions: expected 1 or more, or -1 for the default",
             )
-    return Plan(_partitions(broker, topic), overrides)
+    return Plan(_partitions(broker, topic), factor, overrides)
 
 
 def _check_assignments(broker: "Broker", topic: CreatableTopic) -> None:

@@ -66,8 +66,7 @@ async def _create(
     for name in names:
         try:
             check_topic_name(name)
-            if broker.cluster is None:
-                check_replication_factor(broker.config.default_replication_factor)
+            check_replication_factor(broker, broker.config.default_replication_factor)
             await broker.catalog.create_topic(name, broker.config.num_partitions, {})
         except KafkaError as error:
             if error.code is Code.TOPIC_ALREADY_EXISTS:  # another client was a moment quicker

@@ -18,8 +18,9 @@ async def handle(
     broker: "Broker", request: UnregisterBrokerRequest, call: Call
 ) -> UnregisterBrokerResponse:
     assert broker.cluster is not None
+    gone = BrokerId(request.broker_id)
     try:
-        await broker.cluster.controlling.unregister_broker(BrokerId(request.broker_id))
+        await broker.cluster.controlling.ask(lambda machine, now: machine.unregister(gone, now))
     except KafkaError as error:
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.detail)
     return UnregisterBrokerResponse(error_code=0)
