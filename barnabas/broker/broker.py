@@ -83,7 +83,7 @@ class Broker:
         self.id = self.config.node_id
         self.counts = Counts()
         self.topics = Topics()
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self._by_host: dict[str, int] = {}
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots, lambda: randbelow(2**31 - 1) + 1
@@ -292,7 +292,7 @@ class Broker:
             limit, option = self.config.max_connections_per_ip, "max.connections.per.ip"
         elif len(self.connections) < limit:
             self._by_host[host] = from_host + 1
-            self.connections.add(Connection(stream, self._door))
+            self.connections[Connection(stream, self._door)] = None
             self.counts.connections_accepted += 1
             return
         stream.close()
@@ -300,7 +300,7 @@ class Broker:
         self.log.warning("connection refused", peer=stream.peer, reason=f"{option} is {limit}")
 
     def _closed(self, connection: Connection, reason: str) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         host = connection.peer.rpartition(":")[0]
         self._by_host[host] -= 1
         if not self._by_host[host]:

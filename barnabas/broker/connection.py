@@ -89,7 +89,7 @@ class Connection:
         self._out: Parts = []
         self._unsent = 0  # bytes of immediate replies since everything was last sent
         self._slots: deque[Slot] = deque()
-        self._pending: set[Later[Parts]] = set()
+        self._pending: dict[Later[Parts], None] = {}
         self._busy = False  # a request that must finish before the next one starts
         self._reading = False
         self._writing = False
@@ -263,7 +263,7 @@ class Connection:
             return
         slot = Slot()
         self._slots.append(slot)
-        self._pending.add(answer)
+        self._pending[answer] = None
         answer.then(lambda parts, later=answer: self._answered(later, slot, parts))  # type: ignore[misc]
 
     def hold(self) -> None:
@@ -276,7 +276,7 @@ class Connection:
     # Replying
 
     def _answered(self, later: Later[Parts], slot: Slot, parts: Parts) -> None:
-        self._pending.discard(later)
+        self._pending.pop(later, None)
         if not self.open:
             return
         slot.parts = parts
@@ -421,7 +421,7 @@ class Connection:
         if self._frame is not None:
             buffer, self._frame = self._frame, None
             self._door.buffers.give_back(buffer)
-        pending, self._pending = self._pending, set()
+        pending, self._pending = self._pending, {}
         for later in pending:
             later.abandon()
         self._slots.clear()
