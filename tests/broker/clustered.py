@@ -106,9 +106,7 @@ class Clustered:
             log = Logger(StringIO())
             peers = self._peers[id_] = Peers(NOBODY, SystemNetwork(log), log, _nobody, "test")
             peers.known({BrokerId(id_): Address("127.0.0.1", self.brokers[id_].port)})
-        answer = await peers.call(
-            BrokerId(id_), request, timeout_ms=ANSWER_MS_MAX, version=version
-        )
+        answer = await peers.call(BrokerId(id_), request, timeout_ms=ANSWER_MS_MAX, version=version)
         assert isinstance(answer, expected)
         return answer
 
@@ -117,7 +115,9 @@ class Clustered:
         **configs: str,
     ) -> None:  # fmt: skip
         at = next(iter(self.brokers)) if by is None else by
-        topic = creatable(name, partitions, replicas, {k.replace("_", "."): v for k, v in configs.items()})
+        topic = creatable(
+            name, partitions, replicas, {k.replace("_", "."): v for k, v in configs.items()}
+        )
         answer = await self.ask(at, CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
         assert not answer.topics[0].error_code, answer.topics[0].error_message
         await until(lambda: all(b.topics.get(name) is not None for b in self.brokers.values()))

@@ -1,0 +1,378 @@
+"""A coordinator dies in each of the stages of a group's life; another one goes on.
+
+Three brokers, groups and their offsets on all of them; members speak the wire's own messages.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from io import StringIO
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+
+from barnabas.broker.peers import Peers
+from barnabas.config.kinds import Address
+from barnabas.model.errors import Code, KafkaError
+from barnabas.model.ids import BrokerId
+from barnabas.system.logs import Logger
+from barnabas.system.network import SystemNetwork
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from barnabas.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from barnabas.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from barnabas.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from tests.broker.clustered import NOBODY, Clustered, cluster_of, until
+
+GROUP = "readers"
+OFFSETS_TOPIC = "__consumer_offsets"
+ELSEWHERE = (
+    Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS,
+    Code.LEADER_NOT_AVAILABLE,
+)  # fmt: skip
+R = TypeVar("R", bound=Message)
+
+
+async def nobody(request: Message, version: int) -> Message:
+    raise AssertionError("members call brokers")
+
+
+class Member:
+    """One that does as Kafka's own does: asks who coordinates, and again when it is told to."""
+
+    def __init__(self, clustered: Clustered, name: str) -> None:
+        log = Logger(StringIO())
+        self._clustered = clustered
+        self._peers = Peers(NOBODY, SystemNetwork(log), log, nobody, name)
+        self.name = name
+        self.id = ""
+        self.generation = -1
+        self.leads = False
+        self.others: list[str] = []
+
+    async def coordinator(self) -> BrokerId:
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
+        while True:
+            self._peers.known(
+                {
+                    BrokerId(id_): Address("127.0.0.1", broker.port)
+                    for id_, broker in self._clustered.brokers.items()
+                }
+            )
+            for id_ in list(self._clustered.brokers):
+                try:
+                    answer = await self._peers.call(BrokerId(id_), request, timeout_ms=5_000)
+                except KafkaError:
+                    continue
+                assert isinstance(answer, FindCoordinatorResponse)
+                (found,) = answer.coordinators
+                if not found.error_code and found.node_id in self._clustered.brokers:
+                    return BrokerId(found.node_id)
+            await asyncio.sleep(0.01)
+
+    async def ask(self, request: Message, expected: type[R]) -> R:
+        """Of whoever coordinates, again and again while that changes."""
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    answer = await self.ask_once(request, expected)
+                except KafkaError:
+                    await asyncio.sleep(0.01)
+                    continue
+                if getattr(answer, "error_code", 0) not in ELSEWHERE:
+                    return answer
+                await asyncio.sleep(0.01)
+
+    async def ask_once(self, request: Message, expected: type[R]) -> R:
+        answer = await self._peers.call(await self.coordinator(), request, timeout_ms=20_000)
+        assert isinstance(answer, expected)
+        return answer
+
+    def joining(self) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=20_000,
+            member_id=self.id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=self.name.encode())],
+        )
+
+    async def join(self) -> None:
+        while True:
+            answer = await self.ask(self.joining(), JoinGroupResponse)
+            if answer.error_code == Code.MEMBER_ID_REQUIRED:
+                self.id = answer.member_id
+                continue
+            if answer.error_code == Code.UNKNOWN_MEMBER_ID:
+                self.id = ""
+                continue
+            assert not answer.error_code, answer.error_code
+            self.id, self.generation = answer.member_id, answer.generation_id
+            self.leads = answer.leader == answer.member_id
+            self.others = [each.member_id for each in answer.members]
+            return
+
+    def syncing(self) -> SyncGroupRequest:
+        assignments = [
+            SyncGroupRequestAssignment(member_id=each, assignment=each.encode())
+            for each in self.others
+        ]
+        return SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments if self.leads else [],
+        )
+
+    async def sync(self) -> int:
+        answer = await self.ask(self.syncing(), SyncGroupResponse)
+        if not answer.error_code:
+            assert answer.assignment == self.id.encode()
+        return answer.error_code
+
+    async def heartbeat(self) -> int:
+        request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.id)
+        return (await self.ask(request, HeartbeatResponse)).error_code
+
+    def committing(self, offset: int) -> OffsetCommitRequest:
+        return OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name="t",
+                    topic_id=self.topic_id,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=0, committed_offset=offset, committed_metadata=""
+                        )
+                    ],
+                )
+            ],
+        )
+
+    @property
+    def topic_id(self) -> UUID:
+        topic = next(iter(self._clustered.brokers.values())).topics.get("t")
+        assert topic is not None
+        return topic.id
+
+    async def commit(self, offset: int) -> int:
+        while True:
+            answer = await self.ask(self.committing(offset), OffsetCommitResponse)
+            code = answer.topics[0].partitions[0].error_code
+            if code not in ELSEWHERE:
+                return code
+            await asyncio.sleep(0.01)
+
+    async def committed(self) -> int:
+        topics = [OffsetFetchRequestTopics(topic_id=self.topic_id, partition_indexes=[0])]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)]
+        )
+        while True:
+            answer = await self.ask(request, OffsetFetchResponse)
+            (group,) = answer.groups
+            if not group.error_code:
+                return group.topics[0].partitions[0].committed_offset
+            assert group.error_code in ELSEWHERE, group.error_code
+            await asyncio.sleep(0.01)
+
+    def close(self) -> None:
+        self._peers.close()
+
+
+async def settle(*members: Member) -> None:
+    """All join and sync until all of them are in one generation, as consumers do."""
+    async with asyncio.timeout(30):
+        while True:
+            await asyncio.gather(*(each.join() for each in members))
+            codes = await asyncio.gather(*(each.sync() for each in members))
+            if not any(codes) and len({each.generation for each in members}) == 1:
+                return
+
+
+@asynccontextmanager
+async def group_of_two(directory: Path) -> AsyncIterator[tuple[Clustered, Member, Member]]:
+    async with cluster_of(directory, 3) as clustered:
+        await clustered.create("t")
+        members = Member(clustered, "a"), Member(clustered, "b")
+        try:
+            yield clustered, *members
+        finally:
+            for each in members:
+                each.close()
+
+
+async def kill_coordinator(clustered: Clustered, member: Member) -> None:
+    """Then somebody else is."""
+    before = await member.coordinator()
+    await clustered.kill(before)
+    while await member.coordinator() == before:
+        await asyncio.sleep(0.01)
+
+
+async def test_stage_1_members_that_wait_to_join_join_at_the_next_coordinator(
+    tmp_path: Path,
+) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, b):
+        await settle(a)
+        joining = asyncio.ensure_future(b.join())  # waits for `a`, which does not come
+        while await a.heartbeat() != Code.REBALANCE_IN_PROGRESS:
+            await asyncio.sleep(0.005)
+        await kill_coordinator(clustered, a)
+        await asyncio.gather(a.join(), joining)
+        await settle(a, b)
+        assert await a.heartbeat() == await b.heartbeat() == Code.NONE
+
+
+async def test_stage_2_a_generation_that_was_not_assigned_is_not_known_any_more(
+    tmp_path: Path,
+) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, b):
+        await asyncio.gather(a.join(), b.join())
+        await kill_coordinator(clustered, a)
+        follower = b if a.leads else a
+        assert await follower.sync() in (Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION)
+        a.id = b.id = ""
+        await settle(a, b)
+        assert {len(a.others), len(b.others)} == {0, 2}
+
+
+async def test_stage_3_an_assignment_that_was_written_holds_though_nobody_was_told(
+    tmp_path: Path,
+) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, b):
+        await asyncio.gather(a.join(), b.join())
+        while a.generation != b.generation:
+            await asyncio.gather(a.join(), b.join())
+        leader, follower = (a, b) if a.leads else (b, a)
+        coordinator = await leader.coordinator()
+        index = shard_index(clustered, coordinator)
+        ends = log_ends(clustered, index)
+        asked = asyncio.ensure_future(leader.ask_once(leader.syncing(), SyncGroupResponse))
+        await until(lambda: min(log_ends(clustered, index)) > max(ends))
+        await kill_coordinator(clustered, a)
+        await asyncio.gather(asked, return_exceptions=True)
+        assert await follower.sync() == Code.NONE
+        assert await leader.sync() == Code.NONE
+        assert await a.heartbeat() == await b.heartbeat() == Code.NONE
+
+
+def shard_index(clustered: Clustered, coordinator: int) -> int:
+    coordination = clustered.brokers[coordinator].coordination
+    assert coordination is not None
+    return coordination.partition_of(GROUP)
+
+
+def log_ends(clustered: Clustered, index: int) -> list[int]:
+    return [
+        clustered.partition(id_, OFFSETS_TOPIC, index).log.end_offset for id_ in clustered.brokers
+    ]
+
+
+async def test_stage_4_a_stable_group_stays_as_it_is(tmp_path: Path) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, b):
+        await settle(a, b)
+        generation, ids = a.generation, (a.id, b.id)
+        assert await a.commit(41) == Code.NONE
+        await kill_coordinator(clustered, a)
+        assert await a.heartbeat() == await b.heartbeat() == Code.NONE
+        assert (a.generation, (a.id, b.id)) == (generation, ids)
+        assert await a.committed() == 41
+        assert await b.sync() == Code.NONE
+
+
+async def test_stage_5_a_commit_that_was_answered_is_found_and_one_that_was_not_can_be_repeated(
+    tmp_path: Path,
+) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, _):
+        await settle(a)
+        answered = -1
+        dying: asyncio.Future[None] | None = None
+        for offset in range(200):
+            if offset == 20:
+                dying = asyncio.ensure_future(kill_coordinator(clustered, a))
+            assert await a.commit(offset) == Code.NONE
+            answered = offset
+            if dying is not None and dying.done():
+                break
+        assert dying is not None
+        await dying
+        assert await a.committed() == answered
+        assert await a.commit(answered + 1) == Code.NONE
+        assert await a.committed() == answered + 1
+
+
+async def test_a_coordinator_that_stops_in_good_order_hands_its_groups_over(tmp_path: Path) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, b):
+        await settle(a, b)
+        assert await a.commit(5) == Code.NONE
+        before = await a.coordinator()
+        await clustered.stop(before)
+        assert await a.heartbeat() == await b.heartbeat() == Code.NONE
+        assert await a.committed() == 5
+        await clustered.start(before)
+        assert await b.heartbeat() == Code.NONE
+
+
+async def test_who_is_asked_for_a_group_that_it_has_not_says_so_and_lists_its_own(
+    tmp_path: Path,
+) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, _):
+        await settle(a)
+        coordinator = await a.coordinator()
+        for id_ in clustered.brokers:
+            listed = await clustered.ask(
+                id_, ListGroupsRequest(states_filter=[], types_filter=[]), ListGroupsResponse
+            )
+            assert bool(listed.groups) == (id_ == coordinator)
+            request = HeartbeatRequest(group_id=GROUP, generation_id=a.generation, member_id=a.id)
+            answer = await clustered.ask(id_, request, HeartbeatResponse)
+            expected = Code.NONE if id_ == coordinator else Code.NOT_COORDINATOR
+            assert answer.error_code == expected
+
+
+@pytest.mark.parametrize("again", [1, 3])
+async def test_offsets_survive_every_coordinator_in_turn(tmp_path: Path, again: int) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, _):
+        await settle(a)
+        for turn in range(again):
+            assert await a.commit(turn) == Code.NONE
+            before = await a.coordinator()
+            await clustered.kill(before)
+            assert await a.committed() == turn
+            await clustered.start(before)
+            await until(
+                lambda: all(
+                    len(clustered.partition(id_, OFFSETS_TOPIC, 0).in_sync) == 3
+                    for id_ in clustered.brokers
+                )
+            )
