@@ -315,9 +315,12 @@ class ReplicaSession:
             epoch, end = place.diverging
             place.diverging = None
             del self._fresh[place]
-            return self._marks_of(
+            data = self._marks_of(
                 place, partition, diverging=EpochEndOffset(epoch=epoch, end_offset=end)
             )
+            # It cuts its log: records from where it was would leave a gap. Until it asks again.
+            place.leave()
+            return data
         if left <= 0:
             return None
         try:
@@ -418,7 +421,10 @@ class ReplicaSessions:
             return _refused(Code.STALE_BROKER_EPOCH)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             session = self._begin(follower, broker_epoch)
-        elif session is None or session.id != request.session_id:
+        elif session is None or (session.id, session.broker_epoch) != (
+            request.session_id,
+            broker_epoch,
+        ):  # also of a broker that has registered anew: it says all of it again, as who it is now
             return _refused(Code.FETCH_SESSION_ID_NOT_FOUND)
         elif session.epoch != request.session_epoch:
             return _refused(Code.INVALID_FETCH_SESSION_EPOCH)
