@@ -19,6 +19,7 @@ from tests.peers.cache import ROOT
 
 RECORD_SIZE = 100
 WARM_UP = 2_000
+DRAIN_EACH = 100  # records: counts are multiples of it
 _VALUE = bytes(RECORD_SIZE)
 _LARGE: dict[str, Any] = {"linger_ms": 5}
 
@@ -48,8 +49,9 @@ async def produce_ours(servers: str, topic: str, count: int) -> dict[str, Any]:
             producer.send_nowait(topic, _VALUE)
         await producer.flush()
         clock = Clock()
-        for _ in range(count):
-            producer.send_nowait(topic, _VALUE)
+        for _ in range(count // DRAIN_EACH):
+            for _ in range(DRAIN_EACH):
+                producer.send_nowait(topic, _VALUE)
             await producer.drain()
         await producer.flush()
         return clock.result()
@@ -63,8 +65,9 @@ def produce_ours_blocking(servers: str, topic: str, count: int) -> dict[str, Any
             producer.send_nowait(topic, _VALUE)
         producer.flush()
         clock = Clock()
-        for _ in range(count):
-            producer.send_nowait(topic, _VALUE)
+        for _ in range(count // DRAIN_EACH):
+            for _ in range(DRAIN_EACH):
+                producer.send_nowait(topic, _VALUE)
             producer.drain()
         producer.flush()
         return clock.result()
