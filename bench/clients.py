@@ -202,8 +202,8 @@ SUITE = Suite(
         "5 rounds, each client in a process of its own, in an order that changes; 100 B records "
         f"without keys, {PARTITIONS} partitions, `acks=all`, `linger.ms=5` and large batches for "
         "all when many records are produced (ours drained after each hundred), no lingering when "
-        "each is awaited; read in batches of some 100 kB, up to 10,000 messages at a time. CPU is the "
-        "client process's. The broker shares the machine with the client."
+        "each is awaited; read in batches of some 100 kB, up to 10,000 messages at a time. "
+        "CPU is the client process's. The broker shares the machine with the client."
     ),
     parts=tuple(dict.fromkeys(comparison.task for comparison in COMPARISONS)),
     run=_run,
