@@ -125,16 +125,23 @@ class Leading:
             self._court.restless(self)
             self.partition.commit_to(self.machine.high_watermark)
 
-    def answered(self, leader_epoch: int, partition_epoch: int, isr: tuple[BrokerId, ...]) -> bool:
+    def answered(
+        self,
+        proposal: Proposal,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: tuple[BrokerId, ...],
+    ) -> bool:
         """The controller's answer to a proposal; False if it is not news."""
-        if not self.machine.answered(leader_epoch, partition_epoch, isr, self._court.now_ms()):
-            return False
-        self.partition.partition_epoch = partition_epoch
-        self.partition.isr_changed(list(isr))
-        self._court.restless(self)
+        now = self._court.now_ms()
+        news = self.machine.answered(proposal, leader_epoch, partition_epoch, isr, now)
+        if news:
+            self.partition.partition_epoch = partition_epoch
+            self.partition.isr_changed(list(isr))
+            self._court.restless(self)
         self.partition.commit_to(self.machine.high_watermark)
-        return True
+        return news
 
-    def rejected(self) -> None:
-        self.machine.rejected(self._court.now_ms())
+    def rejected(self, proposal: Proposal) -> None:
+        self.machine.rejected(proposal, self._court.now_ms())
         self.partition.commit_to(self.machine.high_watermark)

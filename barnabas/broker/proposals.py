@@ -142,11 +142,11 @@ class Proposals:
         if code is Code.NONE:
             before = leading.machine.isr
             isr = tuple(BrokerId(each) for each in answer.isr)
-            if leading.answered(answer.leader_epoch, answer.partition_epoch, isr):
+            if leading.answered(proposal, answer.leader_epoch, answer.partition_epoch, isr):
                 self._tell(leading, before, isr, proposal)
             return True
         if code in _REJECTED:
-            leading.rejected()
+            leading.rejected(proposal)
         elif code not in _OVERTAKEN:
             return False
         self._broker.log.info(

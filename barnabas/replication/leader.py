@@ -173,13 +173,22 @@ class Leader:
         return self._propose(left, f"{_names(late)} behind for {self._lag_ms_max} ms")
 
     def answered(
-        self, leader_epoch: int, partition_epoch: int, isr: tuple[BrokerId, ...], now: int
+        self,
+        proposal: Proposal,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: tuple[BrokerId, ...],
+        now: int,
     ) -> bool:
-        """The controller's word on the partition; False if it is older than what is known."""
+        """The controller's word on the partition, in answer to this; False if it is not news."""
         state = self._state
         if leader_epoch != state.leader_epoch or partition_epoch < state.partition_epoch:
             return False
-        if partition_epoch == state.partition_epoch and sorted(isr) != sorted(state.isr):
+        if partition_epoch == state.partition_epoch:
+            # Nothing has changed. An answer that comes twice must not end a later proposal.
+            if self.pending is proposal:
+                self.pending = None
+                self._advance(now)
             return False
         self._adopt(
             PartitionState(
@@ -195,11 +204,11 @@ class Leader:
         )
         return True
 
-    def rejected(self, now: int) -> None:
+    def rejected(self, proposal: Proposal, now: int) -> None:
         """It was surely not done, and need not be tried again as it is."""
-        if self.pending is None:
+        if self.pending is not proposal:
             return
-        for each in self.pending.isr:
+        for each in proposal.isr:
             if each not in self._isr and each in self._followers:
                 self._followers[each].rejected_ms = now
         self.pending = None

@@ -51,7 +51,7 @@ def isr_of(proposal: Proposal | None) -> list[int]:
 def accept(machine: Leader, now: int = 0) -> None:
     pending = machine.pending
     assert pending is not None
-    assert machine.answered(5, pending.partition_epoch + 1, pending.isr, now)
+    assert machine.answered(pending, 5, pending.partition_epoch + 1, pending.isr, now)
 
 
 def test_a_record_counts_once_every_replica_in_sync_has_it() -> None:
@@ -177,8 +177,9 @@ def test_the_watermark_waits_for_a_follower_about_to_come_in() -> None:
 
 def test_the_watermark_does_not_wait_long_for_one_that_never_comes() -> None:
     machine = leader("1", end=10, high_watermark=10, replicas="12")
-    fetch(machine, 2, 10, now=0)
-    machine.rejected(now=0)
+    proposal = fetch(machine, 2, 10, now=0)
+    assert proposal is not None
+    machine.rejected(proposal, now=0)
     machine.appended(20, now=1)
     assert machine.high_watermark == 20, "the controller does not want it"
     fetch(machine, 2, 20, now=REJECTED_WAIT_MS)
@@ -192,19 +193,33 @@ def test_the_watermark_does_not_wait_long_for_one_that_never_comes() -> None:
 
 def test_one_that_was_rejected_is_proposed_again_after_a_while() -> None:
     machine = leader("1", end=5, high_watermark=5)
-    assert fetch(machine, 2, 5, now=0) is not None
-    machine.rejected(now=10)
+    proposal = fetch(machine, 2, 5, now=0)
+    assert proposal is not None
+    machine.rejected(proposal, now=10)
     assert fetch(machine, 2, 5, now=11) is None
     assert isr_of(fetch(machine, 2, 5, now=10 + REJECTED_WAIT_MS)) == [1, 2]
 
 
 def test_an_answer_older_than_what_is_known_changes_nothing() -> None:
     machine = leader("1", end=5, high_watermark=5)
-    fetch(machine, 2, 5)
+    proposal = fetch(machine, 2, 5)
+    assert proposal is not None
     assert machine.update(state("1", 9), now=0)
-    assert not machine.answered(5, 1, (BrokerId(1), BrokerId(2)), 0)
+    assert not machine.answered(proposal, 5, 1, (BrokerId(1), BrokerId(2)), 0)
     assert machine.isr == (1,)
-    assert not machine.answered(4, 10, (BrokerId(1), BrokerId(2)), 0)
+    assert not machine.answered(proposal, 4, 10, (BrokerId(1), BrokerId(2)), 0)
+
+
+def test_an_answer_that_comes_twice_does_not_end_the_next_proposal() -> None:
+    machine = leader("1", end=5, high_watermark=5)
+    first = fetch(machine, 2, 5)
+    assert first is not None
+    accept(machine)
+    second = fetch(machine, 3, 5)
+    assert not machine.answered(first, 5, 1, first.isr, 0)
+    assert machine.pending is second
+    machine.rejected(first, now=0)
+    assert machine.pending is second
 
 
 def test_the_controllers_word_ends_a_proposal() -> None:
