@@ -59,7 +59,7 @@ def begin(
             yield Say(
                 "replicas to be moved",
                 {
-                    "partition": partition.name,
+                    "partition": str(partition.name),
                     "replicas": partition.assignment.target,
                     "adding": partition.assignment.adding,
                     "removing": partition.assignment.removing,
@@ -87,7 +87,7 @@ def finish(term: Term, partitions: Sequence[PartitionView]) -> Steps[None]:
             _stop(term, partition, brokers)
             yield Say(
                 "replicas moved",
-                {"partition": partition.name, "replicas": partition.assignment.replicas},
+                {"partition": str(partition.name), "replicas": partition.assignment.replicas},
             )
 
 

@@ -5,10 +5,19 @@ everything told to everybody.
 Always: nothing is taken over from the last controller but what it wrote.
 """
 
+from collections.abc import Mapping
+
 from barnabas.controller import brokers, moves, topics
 from barnabas.controller.election import after_loss, first_state
 from barnabas.controller.state import NO_LEADER, PartitionView, State, TopicView
-from barnabas.controller.steps import Everything, ReadAll, Say, Steps, TopicFound
+from barnabas.controller.steps import (
+    Everything,
+    ReadAll,
+    Say,
+    SetAssignments,
+    Steps,
+    TopicFound,
+)
 from barnabas.controller.term import Next, Term
 
 ADOPTED_EPOCH = 1 << 16
@@ -40,8 +49,7 @@ def take_over(term: Term) -> Steps[None]:
     )
     for deletion in found.deletions:
         yield from topics.resume(term, deletion)
-    adopted = {topic.name for topic in found.topics if topic.adopted}
-    yield from _first(term, adopted)
+    yield from _first(term, {topic.name: topic for topic in found.topics if _is_adopted(topic)})
     yield from _after_absence(term)
     yield from moves.finish(term, list(term.cluster.moving))
     yield from term.flush()
@@ -56,7 +64,14 @@ def _view(found: TopicFound) -> TopicView:
     return topic
 
 
-def _first(term: Term, adopted: set[str]) -> Steps[None]:
+def _is_adopted(found: TopicFound) -> bool:
+    """Or was on the way to it when that was cut off."""
+    return found.adopted or any(
+        state.leader_epoch >= ADOPTED_EPOCH for state in found.states.values()
+    )
+
+
+def _first(term: Term, adopted: Mapping[str, TopicFound]) -> Steps[None]:
     """Of partitions whose creation was cut off, and of those that no controller has seen."""
     nexts = []
     for partition in term.cluster.leaderless:
@@ -67,7 +82,12 @@ def _first(term: Term, adopted: set[str]) -> Steps[None]:
             nexts.append(Next(partition, state, "its broker stood alone before"))
         elif first := first_state(term.cluster, partition, term.epoch):
             nexts.append(Next(partition, first, "its creation was cut off"))
-    yield from term.write(nexts)
+    own = [
+        SetAssignments(each.name, each.id, each.assignments)
+        for each in adopted.values()
+        if each.adopted and each.name in term.cluster.topics
+    ]
+    yield from term.write(nexts, *own)
 
 
 def _adopted(term: Term, partition: PartitionView) -> State:

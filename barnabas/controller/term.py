@@ -132,7 +132,7 @@ class Term:
             yield Say(
                 "unclean election: committed records may be lost",
                 {
-                    "partition": partition.name,
+                    "partition": str(partition.name),
                     "leader": new.leader,
                     "leader_epoch": new.leader_epoch,
                     "isr_before": () if old is None else old.isr,
@@ -143,7 +143,7 @@ class Term:
         elif what == "leader lost":
             yield Say(
                 "partition offline",
-                {"partition": partition.name, "isr": new.isr, "cause": each.cause},
+                {"partition": str(partition.name), "isr": new.isr, "cause": each.cause},
                 loud=True,
             )
 

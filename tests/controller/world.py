@@ -1,0 +1,288 @@
+"""A keeper in memory, brokers that register in it, and controllers on it, step by step.
+
+Writes are watched: each carries the check of its controller's epoch, and leaves partitions that
+keep the rules (`check`).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, TypeVar
+from uuid import UUID
+
+from barnabas.broker.controller_store import ControllerStore, Deposed, stand
+from barnabas.controller.controller import Controller
+from barnabas.controller.state import NO_LEADER, Assignment, PartitionView, State
+from barnabas.controller.steps import Conflict, Say, Send, Steps, Write
+from barnabas.controller.term import UNCLEAN, Options
+from barnabas.keeper import controller_paths as nodes
+from barnabas.keeper import paths
+from barnabas.keeper.keeper import Check, Create, Delete, Operation, Result, Set, ensure
+from barnabas.keeper.memory import MemoryKeeper, MemoryStore
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.wire.codec import Message
+
+T = TypeVar("T")
+SESSION_MS = 1_000_000
+_PARENTS = (
+    paths.BROKERS,
+    paths.TOPICS,
+    paths.TOPIC_CONFIGS,
+    paths.BROKER_CONFIGS,
+    paths.CONFIG_CHANGES,
+    paths.DELETED_TOPICS,
+)
+
+
+class World:
+    """`sent`: what brokers were told, by whichever controller."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.random = Random(seed)
+        self.store = MemoryStore()
+        self.sessions: dict[int, MemoryKeeper] = {}
+        self.looker = MemoryKeeper(self.store)
+        for path in _PARENTS:
+            ensure(self.looker, path)
+        self.sent: list[tuple[BrokerId, Message]] = []
+        self.said: list[Say] = []
+        self.leaders: dict[tuple[UUID, int, int], int] = {}
+        self.before: dict[tuple[UUID, int], State] = {}
+        self.unclean_allowed = False
+
+    # Brokers
+
+    def up(self, *ids: int, rack: str | None = None) -> None:
+        for id_ in ids:
+            assert id_ not in self.sessions
+            session = self.sessions[id_] = WatchedKeeper(self)
+            endpoint = paths.Endpoint("PLAINTEXT", f"host{id_}", 9092)
+            data = paths.broker_data(paths.Registration((endpoint,), rack), 0)
+            session.create(paths.broker(id_), data, ephemeral=True)
+
+    def down(self, *ids: int) -> None:
+        for id_ in ids:
+            self.store.expire(self.sessions.pop(id_).session)
+
+    def bounce(self, id_: int) -> None:
+        """Away and back before anybody has looked."""
+        self.down(id_)
+        self.up(id_)
+
+    def epoch(self, id_: int) -> int:
+        return self.looker.get(paths.broker(id_)).created
+
+    def elect(self, id_: int, **options: Any) -> "Office":
+        """A controller that has taken over."""
+        office = self.elected(id_, **options)
+        office.do(lambda machine, now: machine.take_over(now))
+        return office
+
+    def elected(self, id_: int, **options: Any) -> "Office":
+        session = self.sessions[id_]
+        if self.looker.exists(nodes.CONTROLLER):
+            self.looker.delete(nodes.CONTROLLER)  # whoever was it has not heard of it yet
+        found = stand(session, BrokerId(id_), 0, holding=False)
+        assert found is not None
+        assert found.store is not None
+        return Office(self, BrokerId(id_), found.epoch, found.store, Options(**options))
+
+    # What the keeper has
+
+    def state(self, topic: str, index: int = 0) -> State:
+        node = self.looker.get(nodes.state(topic, index))
+        found = nodes.read_state("", node.data)
+        return State(
+            BrokerId(found.leader),
+            found.leader_epoch,
+            tuple(map(BrokerId, found.isr)),
+            found.controller_epoch,
+            node.version,
+            found.recovering,
+            tuple(found.isr_epochs),
+        )
+
+    def topic(self, name: str) -> nodes.TopicNode:
+        return nodes.read_topic("", self.looker.get(paths.topic(name)).data)
+
+    def topics(self) -> list[str]:
+        return self.looker.children(paths.TOPICS)
+
+    def marks(self) -> list[str]:
+        return self.looker.children(paths.DELETED_TOPICS)
+
+    # The rules
+
+    def check(self, operations: Sequence[Operation]) -> None:
+        """After every write, what it has changed."""
+        for name, asked in _touched(operations).items():
+            if not self.looker.exists(paths.topic(name)):
+                continue
+            topic = self.topic(name)
+            unclean = self.unclean_allowed or self._allows_unclean(name)
+            for index in topic.replicas if asked is None else asked:
+                if self.looker.exists(nodes.state(name, index)):
+                    state = self.state(name, index)
+                    self._check_state((topic.id, index), state, topic.replicas[index], unclean)
+
+    def _check_state(
+        self, key: tuple[UUID, int], state: State, replicas: Sequence[int], unclean: bool
+    ) -> None:
+        before = self.before.get(key)
+        assert state.isr, "somebody is in sync, even if nobody is there"
+        assert set(state.isr) <= set(replicas), "the ISR is within the replicas"
+        assert len(set(replicas)) == len(replicas)
+        assert state.leader == NO_LEADER or state.leader in state.isr, "the leader is in sync"
+        if state.leader != NO_LEADER:
+            leader = self.leaders.setdefault((*key, state.leader_epoch), state.leader)
+            assert leader == state.leader, "one leader per epoch"
+        if before is not None and before != state:
+            assert state.version > before.version
+            assert state.leader_epoch >= before.leader_epoch, "epochs only grow"
+            assert state.controller_epoch >= before.controller_epoch
+            if state.leader not in (before.leader, NO_LEADER):
+                assert state.leader_epoch > before.leader_epoch
+                assert unclean or state.leader in before.isr, "who is not in sync does not lead"
+        self.before[key] = state
+
+    def _allows_unclean(self, topic: str) -> bool:
+        path = paths.topic_config(topic)
+        if not self.looker.exists(path):
+            return False
+        return paths.read_config(path, self.looker.get(path).data).get(UNCLEAN) == "true"
+
+
+class WatchedKeeper(MemoryKeeper):
+    """A broker's session."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.store, SESSION_MS, lambda news: None)
+        self._world = world
+
+    def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        """A controller's writes carry the check; a broker registers, or stands, without."""
+        for operation in operations:
+            if isinstance(operation, Set | Delete) or (
+                isinstance(operation, Create) and not operation.ephemeral
+            ):
+                own = operation.path in (nodes.CONTROLLER_EPOCH, nodes.CONTROLLER)
+                checked = operations[0]
+                assert own or (
+                    isinstance(checked, Check) and checked.path == nodes.CONTROLLER_EPOCH
+                ), f"{operation.path} is written without a check of the epoch"
+        results = super().multi(operations)
+        self._world.check(operations)
+        return results
+
+
+def _touched(operations: Sequence[Operation]) -> dict[str, list[int] | None]:
+    """Topics, and which of their partitions; None: all."""
+    touched: dict[str, list[int] | None] = {}
+    for operation in operations:
+        match operation.path.split("/")[1:]:
+            case ["brokers", "topics", name]:
+                touched[name] = None
+            case ["brokers", "topics", name, "partitions", index, "state"]:
+                some = touched.setdefault(name, [])
+                if some is not None:
+                    some.append(int(index))
+    return touched
+
+
+class Office:
+    """A controller, and whoever carries out what it says."""
+
+    def __init__(
+        self, world: World, id_: BrokerId, epoch: int, store: ControllerStore, options: Options
+    ) -> None:
+        self.world = world
+        self.id = id_
+        self.store = store
+        self.options = options
+        random = world.random
+        self.machine = Controller(
+            id_, epoch, options, random.randrange, lambda: UUID(int=random.getrandbits(128))
+        )
+        self.now = 0
+
+    def do(self, verb: Callable[[Controller, int], Steps[T]]) -> T:
+        """To its end."""
+        work = Work(self, verb(self.machine, self.now))
+        work.finish()
+        answer: T = work.answer
+        return answer
+
+    def brokers_changed(self) -> None:
+        self.do(lambda machine, now: machine.brokers_changed(now))
+
+    def create(
+        self,
+        name: str,
+        partitions: int = 1,
+        factor: int = 3,
+        placed: list[list[int]] | None = None,
+        **settings: str,
+    ) -> None:
+        at = None if placed is None else [[BrokerId(b) for b in each] for each in placed]
+        said = {key.replace("_", "."): value for key, value in settings.items()}
+        self.do(lambda machine, now: machine.create_topic(name, partitions, factor, said, at, now))
+
+    def partition(self, topic: str, index: int = 0) -> PartitionView:
+        found = self.machine.cluster.find(TopicPartition(topic, index))
+        assert found is not None
+        return found
+
+    def assignment(self, topic: str, index: int = 0) -> Assignment:
+        return self.partition(topic, index).assignment
+
+    def told(self) -> dict[int, list[Message]]:
+        """What each broker was told since last asked."""
+        sent, self.world.sent = self.world.sent, []
+        by_broker: defaultdict[int, list[Message]] = defaultdict(list)
+        for broker, message in sent:
+            by_broker[broker].append(message)
+        return by_broker
+
+
+class Work:
+    """One event, which others may interrupt between its steps."""
+
+    def __init__(self, office: Office, steps: Steps[Any]) -> None:
+        self._office = office
+        self._steps = steps
+        self._answer: Any = None
+        self._conflict: Conflict | None = None
+        self.over = False
+        self.answer: Any = None
+
+    def finish(self) -> None:
+        while not self.over:
+            self.step()
+
+    def step(self) -> None:
+        """Deposed, when its controller is one no longer."""
+        world, store = self._office.world, self._office.store
+        try:
+            if self._conflict is not None:
+                conflict, self._conflict = self._conflict, None
+                step = self._steps.throw(conflict)
+            else:
+                step = self._steps.send(self._answer)
+        except StopIteration as end:
+            self.over, self.answer = True, end.value
+            return
+        self._answer = None
+        if isinstance(step, Send):
+            world.sent.append((step.broker, step.message))
+        elif isinstance(step, Say):
+            world.said.append(step)
+        elif isinstance(step, Write):
+            try:
+                self._answer = store.write(step.changes)
+            except Conflict as found:
+                self._conflict = found
+        else:
+            self._answer = store.read(step)
+
+
+__all__ = ["Deposed", "Office", "Work", "World"]
