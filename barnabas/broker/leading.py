@@ -111,8 +111,10 @@ class Leading:
             self._court.propose(self, proposal)
         self.partition.commit_to(machine.high_watermark)
         end = self.partition.log.end_offset
-        return machine.high_watermark < end or any(
-            progress.end < end for progress in machine.followers.values()
+        return (
+            machine.high_watermark < end
+            or machine.waits_for_level
+            or any(progress.end < end for progress in machine.followers.values())
         )
 
     def update(self, state: PartitionState) -> None:

@@ -158,7 +158,10 @@ class Leader:
             progress.asked_ms = now
 
     def tick(self, now: int) -> Proposal | None:
-        """Followers may have fallen behind; call it a few times per `lag_ms_max`."""
+        """Followers may have fallen behind, or may come in now that they could not before.
+
+        Call it a few times per `lag_ms_max`.
+        """
         self._advance(now)
         if self.pending is not None:
             return None
@@ -168,7 +171,7 @@ class Leader:
             if each != self._broker and not self._in_time(self._followers.get(each), now)
         ]
         if not late:
-            return None
+            return self._expand_level(now)
         left = tuple(each for each in self._isr if each not in late)
         return self._propose(left, f"{_names(late)} behind for {self._lag_ms_max} ms")
 
@@ -226,8 +229,10 @@ class Leader:
                 self._followers[each] = Progress(now if each in state.isr else NEVER)
         for each in self._isr:
             if each not in state.isr and each in self._followers:
-                # The controller knows better than the clock: nobody waits for it any more.
+                # The controller knows better than the clock: nobody waits for it any more, and
+                # what it had does not count until it asks again.
                 self._followers[each].caught_up_ms = NEVER
+                self._followers[each].end = UNKNOWN
         self._adopt(state, now)
         return True
 
@@ -275,6 +280,23 @@ class Leader:
             return None
         return self._propose(
             (*self._isr, follower), f"{follower} has everything below {progress.end}"
+        )
+
+    def _expand_level(self, now: int) -> Proposal | None:
+        """Who had drawn level while another proposal was out has nothing more to fetch."""
+        for follower, progress in self._followers.items():
+            if progress.end >= self._end and follower not in self._isr:
+                proposal = self._expand(follower, progress, now)
+                if proposal is not None:
+                    return proposal
+        return None
+
+    @property
+    def waits_for_level(self) -> bool:
+        """Somebody who has everything is not in sync yet."""
+        return any(
+            progress.end >= self._end and follower not in self._isr
+            for follower, progress in self._followers.items()
         )
 
     def _propose(self, isr: tuple[BrokerId, ...], cause: str) -> Proposal:

@@ -275,3 +275,31 @@ def test_a_proposal_names_the_epochs_that_replicas_fetched_with() -> None:
     proposal = fetch(machine, 2, 0, epoch=77)
     assert proposal is not None
     assert proposal.broker_epochs == (-1, 77)
+
+
+def test_one_that_drew_level_while_a_proposal_was_out_comes_in_without_fetching_again() -> None:
+    """An idle follower has nothing to say; and with too few in sync nothing is appended."""
+    machine = leader(isr="1", end=5, high_watermark=5)
+    assert isr_of(fetch(machine, 2, 5)) == [1, 2]
+    assert fetch(machine, 3, 5) is None
+    assert machine.waits_for_level
+    accept(machine)
+    assert isr_of(machine.tick(now=1)) == [1, 2, 3]
+    pending = machine.pending
+    assert pending is not None
+    machine.rejected(pending, now=1)
+    assert machine.tick(now=2) is None
+    assert machine.waits_for_level
+    assert isr_of(machine.tick(now=1 + REJECTED_WAIT_MS)) == [1, 2, 3]
+    accept(machine)
+    assert not machine.waits_for_level
+
+
+def test_one_that_the_controller_took_out_comes_in_only_when_it_asks_again() -> None:
+    machine = leader(end=5, high_watermark=5)
+    fetch(machine, 2, 5)
+    fetch(machine, 3, 5)
+    machine.update(state("12", partition_epoch=1), now=1)
+    assert not machine.waits_for_level
+    assert machine.tick(now=2) is None
+    assert isr_of(fetch(machine, 3, 5, now=3, epoch=2)) == [1, 2, 3]
