@@ -22,6 +22,16 @@ def say(line: str) -> None:
 class BuildWhatCanBeBuilt(build_ext):
     """A loop that does not compile is left to the interpreter; the install goes on."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+        self.compiled = 0
+
+    def run(self) -> None:
+        super().run()
+        if self.compiled:
+            say(f"{self.compiled} loops compiled")
+
     def build_extension(self, ext: Extension) -> None:
         try:
             super().build_extension(ext)
@@ -29,7 +39,7 @@ class BuildWhatCanBeBuilt(build_ext):
             # Optional extensions: setuptools goes on without the file.
             say(f"{ext.name} not compiled, its slower Python loop is used ({problem})")
         else:
-            say(f"{ext.name} compiled")
+            self.compiled += 1
 
     def copy_extensions_to_source(self) -> None:
         built = [
@@ -60,13 +70,15 @@ def extensions() -> list[Extension]:
             ".".join(module.relative_to(ROOT).with_suffix("").parts),
             [str(module.relative_to(ROOT))],
             optional=True,
-            extra_compile_args=["-O3"],
+            # No warnings: they are about code that Cython made. Errors are shown.
+            extra_compile_args=["-O3", "-w"],
         )
         for module in modules
     ]
     compiled: list[Extension] = cythonize(
         wanted,
         build_dir="build/cython",
+        quiet=True,
         language_level=3,
         compiler_directives={"boundscheck": True, "wraparound": True},
     )
