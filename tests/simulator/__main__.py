@@ -1,0 +1,108 @@
+"""Runs worlds: `python -m tests.simulator --seeds 2000`. A failure names its seed and its story.
+
+`--bugs` instead plants each bug of tests/simulator/bugs in turn, and wants it found.
+"""
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from time import perf_counter
+
+from tests.simulator.run import Result, find_bug, run_seed
+
+COVERAGE = (
+    "elections",
+    "controllers",
+    "isr shrinks",
+    "isr expands",
+    "truncations",
+    "unclean stops",
+    "power losses",
+    "sessions expired",
+    "coordinator moves",
+    "cuts",
+    "records",
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first one")
+    parser.add_argument("--brokers", type=int, help="in every world; else as the seed has it")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at the same time")
+    parser.add_argument("--story", action="store_true", help="tell the whole story of each")
+    parser.add_argument("--bugs", nargs="*", help="plant these (or all), and find them")
+    given = parser.parse_args()
+    if given.bugs is not None:
+        return bugs(given.bugs, given.seeds, given.jobs)
+    return seeds(range(given.first, given.first + given.seeds), given)
+
+
+def seeds(wanted: range, given: argparse.Namespace) -> int:
+    began = perf_counter()
+    counts: Counter[str] = Counter()
+    failures: list[Result] = []
+    cpu_s = 0.0
+    with ProcessPoolExecutor(given.jobs) as pool:
+        arguments = ((seed, given.brokers, given.story) for seed in wanted)
+        for result in shown(pool.map(_run, arguments, chunksize=4), len(wanted)):
+            counts.update(result.counts)
+            cpu_s += result.cpu_s
+            if given.story:
+                print(result.story)
+            if result.failure:
+                failures.append(result)
+                print(f"\n{result.failure}\n")
+    print(
+        f"{len(wanted)} seeds in {perf_counter() - began:.0f} s"
+        f" ({cpu_s / max(1, len(wanted)):.2f} s of CPU each), {len(failures)} failed"
+    )
+    each = (f"{counts[what] / len(wanted):.1f} {what}" for what in COVERAGE)
+    print("per seed: " + ", ".join(each))
+    if failures:
+        print("failed: " + " ".join(str(result.seed) for result in failures))
+    return 1 if failures else 0
+
+
+def _run(arguments: tuple[int, int | None, bool]) -> Result:
+    seed, brokers, story = arguments
+    return run_seed(seed, brokers, whole_story=story)
+
+
+def bugs(names: list[str], seeds_max: int, jobs: int) -> int:
+    from tests.simulator.bugs import BUGS
+
+    wanted = names or list(BUGS)
+    missed = []
+    with ProcessPoolExecutor(jobs) as pool:
+        arguments = [(name, seeds_max) for name in wanted]
+        for name, found in zip(wanted, pool.map(_find, arguments), strict=True):
+            if found is None:
+                missed.append(name)
+                print(f"NOT FOUND in {seeds_max} seeds  {name}")
+            else:
+                print(f"seed {found.seed:<4} {name}: {found.problem[:160]}")
+    print(f"{len(wanted) - len(missed)} of {len(wanted)} bugs found")
+    return 1 if missed else 0
+
+
+def _find(arguments: tuple[str, int]) -> Result | None:
+    return find_bug(*arguments)
+
+
+def shown(results: Iterable[Result], total: int) -> Iterator[Result]:
+    """With a bar that grows, where somebody is looking."""
+    if not sys.stderr.isatty():
+        yield from results
+        return
+    from rich.progress import track
+
+    yield from track(results, "worlds", total=total)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

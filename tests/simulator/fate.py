@@ -1,0 +1,253 @@
+"""Decides what goes wrong, and when.
+
+In: a seed, a world. Out: kills, power losses, pauses, cuts, resets, clocks that jump.
+Always: each world has its own mix of few or many kinds; and no more at once than the guarantees
+allow (docs/DURABILITY.md): what a machine had not synced may be lost only while another in-sync
+replica has it.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from barnabas.keeper.keeper import Delete
+from barnabas.model.ids import TopicPartition
+from tests.simulator.keeper import HOST, State
+from tests.simulator.truth import Excused
+
+if TYPE_CHECKING:
+    from tests.simulator.machine import Machine
+    from tests.simulator.world import World
+
+SECOND = 1_000_000
+
+
+class Fate:
+    """One trouble after another until `end`."""
+
+    def __init__(self, world: "World", rng: Random) -> None:
+        self._world = world
+        self._rng = rng
+        self._over = False
+        kinds: list[tuple[Callable[[], None], int]] = [
+            (self._kill, 10),
+            (self._lose_power, 8),
+            (self._lose_disk, 3),
+            (self._stop, 4),
+            (self._pause, 6),
+            (self._cut, 8),
+            (self._isolate, 6),
+            (self._reset, 6),
+            (self._slow, 3),
+            (self._jump, 3),
+            (self._disconnect, 4),
+            (self._expire, 4),
+            (self._depose, 3),
+            (self._kill_client, 2),
+            (self._new_reader, 2),
+        ]
+        self._kinds = [kind for kind in kinds if rng.random() < 0.6] or kinds
+        self._mean_ms = rng.choice((400, 1500, 4000))
+        self._poorer: dict[tuple[TopicPartition, int], None] = {}  # lost what they had, and count
+        self._excused: dict[tuple[TopicPartition, int], int] = {}  # by epoch: elected nonetheless
+
+    def begin(self) -> None:
+        if self._world.plan.brokers > 1 and self._rng.random() < 0.4:
+            self._world.ensemble.lossy = self._rng.choice((0.01, 0.05))
+        self._wait()
+
+    def end(self) -> None:
+        self._over = True
+
+    def _wait(self) -> None:
+        wait_us = int(self._rng.expovariate(1 / self._mean_ms) * 1000)
+        self._world.schedule.after(wait_us, self._strike)
+
+    def _strike(self) -> None:
+        if self._over:
+            return
+        kinds = [kind for kind, _ in self._kinds]
+        self._rng.choices(kinds, [weight for _, weight in self._kinds])[0]()
+        self._wait()
+
+    def _later(self, seconds: float, then: Callable[[], None]) -> None:
+        def unless_over() -> None:
+            if not self._over:
+                then()
+
+        self._world.schedule.after(int(self._rng.expovariate(1 / seconds) * SECOND), unless_over)
+
+    def _count(self, what: str) -> None:
+        self._world.story.counts[what] += 1
+
+    # --- machines ---
+
+    def _some_machine(self) -> "Machine | None":
+        up = [machine for machine in self._world.machines if machine.up]
+        return self._rng.choice(up) if up else None
+
+    def bring_back(self, machine: "Machine") -> None:
+        """Somebody starts it again, in a moment or much later."""
+        wait_s = 0.1 if self._over else self._rng.choice((0.05, 1.0, 5.0))
+
+        def back() -> None:
+            if not machine.up:
+                machine.start()
+
+        self._world.schedule.after(int(self._rng.expovariate(1 / wait_s) * SECOND), back)
+
+    def _kill(self) -> None:
+        machine = self._some_machine()
+        if machine is not None:
+            self._count("unclean stops")
+            machine.kill()
+
+    def _lose_power(self) -> None:
+        machine = self._some_machine()
+        if machine is None or (len(self._world.machines) == 1 and not self._world.plan.flush):
+            return
+        if not self._world.plan.flush:
+            self._impoverish(machine)
+        self._count("unclean stops")
+        self._count("power losses")
+        machine.lose_power()
+
+    def _lose_disk(self) -> None:
+        machine = self._some_machine()
+        if machine is not None and len(self._world.machines) > 1:
+            self._impoverish(machine)
+            self._count("unclean stops")
+            self._count("disks lost")
+            machine.lose_disk()
+
+    def _impoverish(self, machine: "Machine") -> None:
+        for at, state in self._world.ensemble.states.items():
+            if machine.number in state.isr:
+                self._poorer[at, machine.number] = None
+
+    def elected(self, at: TopicPartition, before: State | None, state: State) -> None:
+        """The controller has written a state: who has lost records may be out of the set now."""
+        for key in [key for key in self._poorer if key[0] == at]:
+            if key[1] not in state.isr:
+                del self._poorer[key]
+            elif key[1] == state.leader:
+                self._excused[at, state.epoch] = state.leader
+
+    def excuse(self, at: TopicPartition, epoch: int) -> None:
+        """Raises Excused if the leader of that epoch was elected though it had lost its records,
+        because nobody else was left: the last replica standing."""
+        broker = self._excused.get((at, epoch))
+        if broker is not None:
+            raise Excused(f"{at}: broker {broker} had lost records, and nobody else was left")
+
+    def _stop(self) -> None:
+        machine = self._some_machine()
+        if machine is None or machine.broker is None:
+            return
+        self._count("clean stops")
+        machine.stop()
+
+    def _pause(self) -> None:
+        machine = self._some_machine()
+        if machine is not None:
+            self._count("pauses")
+            machine.pause(int(self._rng.choice((200, 2000, 8000)) * self._rng.random()) + 50)
+
+    def _jump(self) -> None:
+        machine = self._rng.choice(self._world.machines)
+        machine.clock.skew_ms += self._rng.choice((-1, 1)) * self._rng.choice(
+            (100, 5_000, 3_600_000, 10 * 365 * 86_400_000)
+        )
+        self._world.story.tell(machine.name, f"has a clock that is {machine.clock.skew_ms} ms off")
+
+    # --- the keeper ---
+
+    def _disconnect(self) -> None:
+        """A session loses its connection, and with it its watches."""
+        live = self._world.ensemble.live()
+        if live:
+            session = self._rng.choice(live)
+            self._count("disconnects")
+            self._world.story.tell(session.name, "loses its connection to the keeper")
+            session.cut_off()
+
+    def _expire(self) -> None:
+        live = self._world.ensemble.live()
+        if live:
+            session = self._rng.choice(live)
+            self._count("sessions expired")
+            self._world.story.tell(session.name, "has its session expired")
+            self._world.ensemble.store.expire(session.session)
+
+    def _depose(self) -> None:
+        """An operator deletes /controller, as one does to have another one elected."""
+        store = self._world.ensemble.store
+        if store.holds("/controller"):
+            self._count("depositions")
+            self._world.story.tell("operator", "deletes /controller")
+            store.write([Delete("/controller")], 0)
+
+    # --- cables ---
+
+    def _hosts(self) -> list[str]:
+        clients = [each.name for each in self._world.clients if not each.ended]
+        brokers = [machine.name for machine in self._world.machines]
+        return brokers + clients + ([HOST] if len(brokers) > 1 else [])
+
+    def _cut(self) -> None:
+        hosts = self._hosts()
+        if len(hosts) < 2:
+            return
+        one, other = self._rng.sample(hosts, 2)
+        pairs = [(one, other)] if self._rng.random() < 0.5 else [(one, other), (other, one)]
+        self._cut_all(pairs)
+
+    def _isolate(self) -> None:
+        """One machine hears nobody, or is heard by nobody, or both."""
+        machine = self._rng.choice(self._world.machines).name
+        others = [host for host in self._hosts() if host != machine]
+        if self._rng.random() < 0.5:
+            others = [host for host in others if host.startswith("b")]  # not from clients
+        deaf = [(other, machine) for other in others]
+        mute = [(machine, other) for other in others]
+        self._cut_all(self._rng.choice((deaf, mute, deaf + mute)))
+
+    def _cut_all(self, pairs: list[tuple[str, str]]) -> None:
+        self._count("cuts")
+        for source, target in pairs:
+            self._world.cables.cut(source, target)
+        text = ", ".join(f"{source} to {target}" for source, target in pairs)
+        self._world.story.tell("network", f"cut: {text}")
+
+        def mend() -> None:
+            self._world.story.tell("network", f"mended: {text}")
+            for source, target in pairs:
+                self._world.cables.mend(source, target)
+
+        self._later(self._rng.choice((0.5, 3.0, 10.0)), mend)
+
+    def _reset(self) -> None:
+        self._count("resets")
+        links = self._world.cables.reset_some(self._rng.choice((1, 2, 5)))
+        text = ", ".join(f"{source} to {target}" for source, target in links)
+        self._world.story.tell("network", f"reset: {text}")
+
+    def _slow(self) -> None:
+        hosts = self._hosts()
+        if len(hosts) < 2:
+            return
+        source, target = self._rng.sample(hosts, 2)
+        self._world.cables.slow(source, target, self._rng.choice((10, 100, 1000)))
+        self._world.story.tell("network", f"slow: {source} to {target}")
+        self._later(5.0, lambda: self._world.cables.slow(source, target, 1.0))
+
+    # --- clients ---
+
+    def _kill_client(self) -> None:
+        alive = [each for each in self._world.clients if not each.ended]
+        if len(alive) > 2:
+            self._rng.choice(alive).kill()
+
+    def _new_reader(self) -> None:
+        if sum(not each.ended for each in self._world.clients) < 8:
+            self._world.add_reader()

@@ -1,0 +1,130 @@
+"""Looks at a broker after each of its turns, and holds it against what all brokers did before.
+
+In: live brokers. Out: nothing, or a Violation.
+Always checked: the high watermark of a leader never goes back within its epoch; one leader per
+partition and epoch; whoever begins to lead has all that was committed; every replica agrees with
+what was committed, below its own high watermark.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from barnabas.broker.partition import Partition
+from barnabas.model.ids import TopicPartition
+from tests.simulator.truth import Committed, Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.machine import Machine
+    from tests.simulator.world import World
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+@dataclass(slots=True)
+class Seen:
+    """How a replica was when it was last looked at."""
+
+    log: object
+    end: int
+    watermark: int
+    epoch: int
+    leads: bool
+    agreed: int = 0  # below this it is known to agree with what was committed
+
+
+class Guards:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._seen: dict[str, dict[TopicPartition, Seen]] = {}
+        self._leaders: dict[tuple[TopicPartition, int], str] = {}
+
+    def forget(self, machine: str) -> None:
+        """It died: it may come back with less, and must find out by itself."""
+        self._seen.pop(machine, None)
+
+    def look(self, machine: "Machine") -> None:
+        broker = machine.broker
+        if machine.logger.faults:
+            raise Violation(f"{machine.name} failed: {machine.logger.faults[0]}")
+        if broker is None:
+            return
+        seen = self._seen.setdefault(machine.name, {})
+        alone = broker.cluster is None
+        for topic in broker.topics._by_name.values():
+            for partition in topic.partitions:
+                log = partition.log
+                if not partition.online or partition.volume is None:
+                    continue
+                before = seen.get(partition.name)
+                leads = alone or partition.leading is not None
+                if (
+                    before is not None
+                    and before.log is log
+                    and before.end == log.end_offset
+                    and before.watermark == log.high_watermark
+                    and before.epoch == partition.leader_epoch
+                    and before.leads == leads
+                ):
+                    continue
+                self._look_closely(machine.name, partition, leads, before, seen)
+
+    def _look_closely(
+        self,
+        who: str,
+        partition: Partition,
+        leads: bool,
+        before: Seen | None,
+        seen: dict[TopicPartition, Seen],
+    ) -> None:
+        log, name, epoch = partition.log, partition.name, partition.leader_epoch
+        committed = self._world.committed(name)
+        if before is None or before.log is not log:
+            before = Seen(log, 0, 0, -1, False)
+        now = Seen(log, log.end_offset, log.high_watermark, epoch, leads, before.agreed)
+        seen[name] = now
+        if now.end < before.end:
+            self._world.story.counts["truncations"] += 1
+            now.agreed = min(now.agreed, now.end)
+        if epoch < before.epoch:
+            raise Violation(f"{name}: {who} went back from epoch {before.epoch} to {epoch}")
+        if leads:
+            self._lead(who, partition, before, now, committed)
+        if now.watermark > now.agreed:
+            committed.compare(log, now.agreed, now.watermark, who)
+            now.agreed = min(now.watermark, committed.end)
+
+    def _lead(
+        self, who: str, partition: Partition, before: Seen, now: Seen, committed: Committed
+    ) -> None:
+        name, epoch = partition.name, partition.leader_epoch
+        if not (before.leads and before.epoch == epoch):
+            leader = self._leaders.setdefault((name, epoch), who)
+            if leader != who:
+                raise Violation(f"{name}: both {leader} and {who} lead in epoch {epoch}")
+            self._complete(who, partition, committed)
+        elif now.watermark < before.watermark:
+            raise Violation(
+                f"{name}: the high watermark of {who} went back from {before.watermark} to"
+                f" {now.watermark} in epoch {epoch}"
+            )
+        if now.watermark > committed.end:
+            fresh = committed.extend(partition.log, now.watermark, who, epoch)
+            if name.topic == OFFSETS_TOPIC:
+                for key, value in fresh:
+                    self._world.groups.logged(key, value, who)
+
+    def _complete(self, who: str, partition: Partition, committed: Committed) -> None:
+        """A leader has what those before it committed. One that hears late that it was elected
+        may lack what was committed after it: nobody listens to it any more."""
+        log, epoch = partition.log, partition.leader_epoch
+        end = committed.end_before(epoch)
+        if log.end_offset < end:
+            self._world.fate.excuse(partition.name, epoch)
+            lost = range(log.end_offset, end)
+            acked = [committed.acks[each] for each in lost if each in committed.acks]
+            raise Violation(
+                f"{partition.name}: {who} leads in epoch {epoch} with a log that ends at"
+                f" {log.end_offset}; {end} was committed before. Acknowledged and lost:"
+                f" {[ack.value for ack in acked[:5]]}"
+            )
+        committed.compare(log, log.start_offset, end, who)

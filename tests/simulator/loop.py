@@ -1,0 +1,254 @@
+"""Virtual time: one schedule for the world, and an event loop for each process in it.
+
+In: callbacks, timers, blocking calls. Out: the same callbacks, each at a moment of virtual time
+that the seed chooses.
+Always: within a process, what was called soon runs in that order, as on a real loop; between
+processes only virtual time and the seed decide. Nothing waits for real time and no thread is made:
+a call for an executor runs on the spot, at a later moment.
+"""
+
+import asyncio
+import contextvars
+from asyncio import events
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.simulator.network import Socket
+
+TURN_US = 20  # the least that a turn of a loop takes
+DISK_US = 300
+
+
+class Schedule:
+    """All that will happen, by the time at which it does."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.now_us = 0
+        self.events = 0
+        self._chance = rng.random
+        self._heap: list[tuple[int, float, int, Callable[[], None]]] = []
+        self._pushed = 0
+
+    def at(self, time_us: int, happen: Callable[[], None]) -> None:
+        self._pushed += 1
+        heappush(self._heap, (max(time_us, self.now_us), self._chance(), self._pushed, happen))
+
+    def after(self, wait_us: int, happen: Callable[[], None]) -> None:
+        self.at(self.now_us + wait_us, happen)
+
+    def run_until(self, end_us: int, done: Callable[[], bool] | None = None) -> bool:
+        """Let things happen until then, or until `done`: whether that was the reason."""
+        heap = self._heap
+        while heap and heap[0][0] <= end_us:
+            time_us, _, _, happen = heappop(heap)
+            self.now_us = time_us
+            self.events += 1
+            happen()
+            if done is not None and done():
+                return True
+        self.now_us = max(self.now_us, end_us)
+        return False
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """The event loop of one process, until it dies."""
+
+    def __init__(self, name: str, schedule: Schedule, slowness: float = 1.0) -> None:
+        self.name = name
+        self.alive = True
+        super().__init__()
+        self.after_turn: Callable[[], None] | None = None
+        self.before_turn: Callable[[], None] | None = None
+        self.complained: Callable[[dict[str, Any]], None] | None = None
+        self.sockets: dict[int, Socket] = {}
+        self.disk_us = DISK_US  # how long a call for an executor takes, about
+        self._schedule = schedule
+        self._rng = schedule.rng
+        self._slowness = slowness
+        self._ready: deque[asyncio.Handle] = deque()
+        self._turn_is_due = False
+        self._paused_until = 0
+        self._busy_until: dict[Executor | None, int] = {}  # one call at a time in each
+
+    # --- what processes use ---
+
+    def time(self) -> float:
+        return self._schedule.now_us / 1_000_000
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return events._get_running_loop() is self
+
+    def is_closed(self) -> bool:
+        return not self.alive
+
+    def call_soon(  # type: ignore[override]
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        handle = events.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        if not self._turn_is_due:
+            self._make_turn_due()
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = events.TimerHandle(when, callback, args, self, context)
+
+        def due() -> None:
+            if self.alive and not timer.cancelled():
+                self._ready.append(timer)
+                if not self._turn_is_due:
+                    self._make_turn_due()
+
+        self._schedule.at(int(when * 1_000_000) + 1, due)
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It stays in the schedule, and does nothing."""
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> Any:
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it dies with its process
+        return task
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> "asyncio.Future[Any]":
+        """On the spot, at a later moment; calls for one thread one after the other."""
+        future = self.create_future()
+        start_us = max(self._schedule.now_us, self._busy_until.get(executor, 0))
+        due_us = start_us + 1 + int(self._rng.expovariate(1 / self.disk_us))
+        self._busy_until[executor] = due_us
+
+        def work() -> None:
+            if not self.alive:
+                return
+            if self._paused_until > self._schedule.now_us:  # its threads stand still too
+                self._schedule.at(self._paused_until, work)
+                return
+            if self.before_turn is not None:
+                self.before_turn()
+            events._set_running_loop(None)
+            try:
+                result = func(*args)
+            except Exception as problem:
+                self.call_soon(_settle, future, None, problem)
+            else:
+                self.call_soon(_settle, future, result, None)
+            if self.after_turn is not None:
+                self.after_turn()
+
+        self._schedule.at(due_us, work)
+        return future
+
+    def add_reader(self, fd: Any, callback: Callable[..., None], *args: Any) -> None:  # type: ignore[override]
+        self.sockets[fd].end.watch_readable(partial(callback, *args))
+
+    def remove_reader(self, fd: Any) -> bool:
+        if fd in self.sockets:
+            self.sockets[fd].end.watch_readable(None)
+        return True
+
+    def add_writer(self, fd: Any, callback: Callable[..., None], *args: Any) -> None:  # type: ignore[override]
+        self.sockets[fd].end.watch_writable(partial(callback, *args))
+
+    def remove_writer(self, fd: Any) -> bool:
+        if fd in self.sockets:
+            self.sockets[fd].end.watch_writable(None)
+        return True
+
+    def __del__(self) -> None:
+        """There is nothing to close."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if self.alive and self.complained is not None:
+            self.complained(context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    # --- what the world does to it ---
+
+    def die(self) -> None:
+        """Nothing of it runs any more."""
+        self.alive = False
+        self._ready.clear()
+
+    def pause(self, until_us: int) -> None:
+        """Stopped, as by SIGSTOP: what is due meanwhile runs late."""
+        self._paused_until = until_us
+
+    @property
+    def paused(self) -> bool:
+        return self._paused_until > self._schedule.now_us
+
+    def _make_turn_due(self) -> None:
+        self._turn_is_due = True
+        cost_us = TURN_US + int(self._rng.random() * 60 * self._slowness)
+        self._schedule.at(max(self._schedule.now_us + cost_us, self._paused_until), self._turn)
+
+    def _turn(self) -> None:
+        if not self.alive:
+            return
+        if self._paused_until > self._schedule.now_us:
+            self._schedule.at(self._paused_until, self._turn)
+            return
+        ready = self._ready
+        if self.before_turn is not None:
+            self.before_turn()
+        events._set_running_loop(self)
+        try:
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+                    if not self.alive:
+                        return
+        finally:
+            events._set_running_loop(None)
+        self._turn_is_due = False
+        if ready:
+            self._make_turn_due()
+        if self.after_turn is not None:
+            self.after_turn()
+
+
+def _settle(future: "asyncio.Future[Any]", result: object, problem: Exception | None) -> None:
+    if future.done():
+        return
+    if problem is not None:
+        future.set_exception(problem)
+    else:
+        future.set_result(result)

@@ -1,0 +1,58 @@
+"""Runs one world, with or without a bug planted in it, and says what came of it."""
+
+import gc
+from collections import Counter
+from dataclasses import dataclass
+from time import process_time
+
+from tests.simulator.world import Failure, World
+
+KEPT = 10  # worlds, until what is left of them is collected
+_run = 0
+
+
+@dataclass
+class Result:
+    seed: int
+    trace: str
+    counts: Counter[str]
+    cpu_s: float
+    failure: str = ""
+    problem: str = ""
+    story: str = ""
+
+
+def run_seed(seed: int, brokers: int | None = None, *, whole_story: bool = False) -> Result:
+    global _run  # noqa: PLW0603
+    _run += 1
+    if _run % KEPT == 0:
+        gc.collect()
+    began = process_time()
+    world = World(seed, brokers)
+    failure = problem = ""
+    try:
+        world.run()
+    except Failure as found:
+        failure, problem = str(found), found.problem
+    return Result(
+        seed,
+        world.story.trace(),
+        world.story.counts,
+        process_time() - began,
+        failure,
+        problem,
+        world.story.last(1 << 30) if whole_story else "",
+    )
+
+
+def find_bug(name: str, seeds_max: int) -> Result | None:
+    """The first seed whose world breaks with this bug in it, among those that suit it."""
+    from tests.simulator.bugs import BUGS
+
+    bug = BUGS[name]
+    with bug.planted():
+        for seed in range(bug.first_seed, bug.first_seed + seeds_max):
+            result = run_seed(seed, bug.brokers)
+            if result.failure:
+                return result
+    return None

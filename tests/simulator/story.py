@@ -1,0 +1,82 @@
+"""What happened in a world, for people to read, and as one number to compare two runs by."""
+
+from collections import Counter
+from hashlib import sha256
+from typing import NamedTuple
+
+from barnabas.system.logs import LEVELS, Logger
+from tests.simulator.loop import Schedule
+
+LINES_MAX = 20_000
+_DIGITS = str.maketrans("", "", "0123456789")
+_DULL = {"connection closed", "broker lost"}
+
+
+class Line(NamedTuple):
+    time_us: int
+    who: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.time_us / 1_000_000:11.6f}  {self.who:<9} {self.text}"
+
+
+class Story:
+    """Told line by line. `counts` says how often the things happened that a seed is run for."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.lines: list[Line] = []
+        self.counts: Counter[str] = Counter()
+        self._hash = sha256()
+
+    def tell(self, who: str, text: str) -> None:
+        line = Line(self._schedule.now_us, who, text)
+        self._hash.update(f"{line.time_us} {who} {text}\n".encode())
+        if len(self.lines) < LINES_MAX:
+            self.lines.append(line)
+
+    def trace(self) -> str:
+        """The same for two runs in which the same happened, at the same times."""
+        schedule = self._schedule
+        end = f"{schedule.events} {schedule.now_us} {sorted(self.counts.items())}"
+        return sha256(self._hash.digest() + end.encode()).hexdigest()
+
+    def last(self, count: int) -> str:
+        """The end of it; what somebody says again and again is said once, with a number."""
+        told: list[tuple[Line, int, Line]] = []
+        last_of: dict[str, tuple[str, int]] = {}
+        for line in self.lines:
+            gist = line.text.translate(_DIGITS)
+            before, at = last_of.get(line.who, ("", -1))
+            if gist == before:
+                told[at] = (told[at][0], told[at][1] + 1, line)
+                continue
+            last_of[line.who] = (gist, len(told))
+            told.append((line, 1, line))
+        left_out = len(told) - count
+        head = [f"  ... {left_out} lines before"] if left_out > 0 else []
+        return "\n".join(head + [_repeated(*each) for each in told[-count:]])
+
+
+def _repeated(first: Line, times: int, last: Line) -> str:
+    if times == 1:
+        return str(first)
+    return f"{first} ({times} times, until {last.time_us / 1_000_000:.6f})"
+
+
+class StoryLogger(Logger):
+    """What a process logs becomes part of the story; what must never be logged ends the run."""
+
+    def __init__(self, story: Story, who: str) -> None:
+        self._story = story
+        self._who = who
+        self.faults: list[str] = []  # errors of the program, with their traces
+
+    def _write(self, level: int, event: str, values: dict[str, object]) -> None:
+        if level < 1 or event in _DULL:
+            return
+        if "trace" in values:
+            self.faults.append(f"{event}\n{values['trace']}")
+        pairs = " ".join(f"{key}={value}" for key, value in values.items() if key != "trace")
+        self._story.tell(self._who, f"{LEVELS[level]}: {event} {pairs}"[:600])

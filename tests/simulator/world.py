@@ -1,0 +1,315 @@
+"""A cluster, its clients and all that goes wrong between them, from one seed.
+
+In: a seed, and how long. Out: a story; a Failure if a promise was broken.
+Always: the same seed gives the same story.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from random import Random
+from traceback import format_exception
+
+from barnabas.model.ids import TopicPartition
+from tests.simulator.clients import Client, Founder, Reader, Writer
+from tests.simulator.fate import Fate
+from tests.simulator.groups import Groups
+from tests.simulator.guards import Guards
+from tests.simulator.keeper import Ensemble
+from tests.simulator.loop import Schedule
+from tests.simulator.machine import PORT, Machine
+from tests.simulator.network import Cables
+from tests.simulator.outside import outside
+from tests.simulator.story import Story
+from tests.simulator.truth import Committed, Excused, Violation
+
+SECOND = 1_000_000
+PROGRESS_S_MAX = 60
+STORY_LINES = 60
+
+
+class Failure(AssertionError):
+    """Names the seed, and tells the story up to where it went wrong."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        super().__init__(text)
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a seed chooses before anything happens."""
+
+    brokers: int
+    partitions: int
+    replicas: int
+    insync_min: int
+    flush: bool
+    writers: int
+    readers: int
+    protocol: str
+    assignor: str
+    trouble_s: int
+    groups_partitions: int
+    session_ms: int
+    lag_ms: int
+
+    @classmethod
+    def of(cls, rng: Random, brokers: int | None) -> "Plan":
+        count = brokers or rng.choice((1, 3, 3, 3, 3, 4, 5))
+        replicas = 1 if count == 1 else 3
+        return cls(
+            brokers=count,
+            partitions=rng.choice((1, 2, 3)),
+            replicas=replicas,
+            insync_min=1 if count == 1 else rng.choice((2, 2, 2, 1)),
+            flush=rng.random() < 0.4,
+            writers=rng.choice((1, 2, 2)),
+            readers=rng.choice((1, 2, 3)),
+            protocol=rng.choice(("classic", "consumer")),
+            assignor=rng.choice(("range", "cooperative-sticky")),
+            trouble_s=rng.choice((10, 20, 30)),
+            groups_partitions=rng.choice((1, 2)),
+            session_ms=rng.choice((1_500, 3_000, 6_000)),
+            lag_ms=rng.choice((500, 1_500, 4_000)),
+        )
+
+
+class World:
+    """Made, run once, thrown away."""
+
+    def __init__(self, seed: int, brokers: int | None = None) -> None:
+        self.seed = seed
+        self.rng = Random(seed)
+        self.plan = Plan.of(Random(self.rng.random()), brokers)
+        self.schedule = Schedule(Random(self.rng.random()))
+        self.cables = Cables(self.schedule, Random(self.rng.random()))
+        self.story = Story(self.schedule)
+        self.problem: BaseException | None = None
+        self.ensemble = Ensemble(
+            self.schedule, self.cables, self.story, Random(self.rng.random()), self.failed
+        )
+        self.groups = Groups()
+        self.guards = Guards(self)
+        self._committed: dict[TopicPartition, Committed] = {}
+        self.machines = [self._machine(number) for number in range(1, self.plan.brokers + 1)]
+        self.clients: list[Client] = []
+        self.bootstrap = ",".join(f"{each.name}:{PORT}" for each in self.machines)
+        self.assignor = self.plan.assignor
+        self.fate = Fate(self, Random(self.rng.random()))
+        self.ensemble.elected = self.fate.elected
+        self._names = 0
+
+    def _machine(self, number: int) -> Machine:
+        plan = self.plan
+        settings = {
+            "offsets.topic.num.partitions": str(plan.groups_partitions),
+            "offsets.topic.replication.factor": str(plan.replicas),
+            "auto.create.topics.enable": "false",
+            "replica.lag.time.max.ms": str(plan.lag_ms),
+            "group.min.session.timeout.ms": "1000",
+            "group.consumer.session.timeout.ms": "5000",
+            "group.consumer.heartbeat.interval.ms": "1000",
+        }
+        if plan.flush:
+            settings["log.flush.interval.messages"] = "1"
+        return Machine(
+            number,
+            self.schedule,
+            self.cables,
+            self.ensemble,
+            self.story,
+            Random(self.rng.random()),
+            settings,
+            plan.session_ms if plan.brokers > 1 else 0,
+            self._turned,
+            self._died,
+        )
+
+    # --- what everybody asks for ---
+
+    def committed(self, at: TopicPartition) -> Committed:
+        found = self._committed.get(at)
+        if found is None:
+            found = self._committed[at] = Committed(at)
+        return found
+
+    def failed(self, problem: BaseException) -> None:
+        if self.problem is None:
+            self.problem = problem
+
+    def _turned(self, machine: Machine) -> None:
+        try:
+            self.guards.look(machine)
+        except (Violation, Excused) as problem:
+            self.failed(problem)
+
+    def _died(self, machine: Machine) -> None:
+        self.guards.forget(machine.name)
+        self.fate.bring_back(machine)
+
+    def check_clients(self) -> None:
+        """After a turn of a client: its checks are made where it hears things."""
+
+    def new_rng(self) -> Random:
+        return Random(self.rng.random())
+
+    def name(self, kind: str) -> str:
+        self._names += 1
+        return f"{kind}{self._names}"
+
+    # --- the run ---
+
+    def run(self) -> Story:
+        """Everything, from the first start to the last check."""
+        try:
+            with self._outside():
+                self._run()
+        except Excused as excuse:
+            self.story.counts["excused"] += 1
+            self.story.tell("world", f"ends early: {excuse}")
+        except BaseException as problem:
+            raise self._failure(problem) from problem
+        return self.story
+
+    def _outside(self) -> AbstractContextManager[None]:
+        skews = {machine.name: machine.clock for machine in self.machines}
+
+        def skew_ms(name: str) -> int:
+            return skews[name].skew_ms if name in skews else 0
+
+        return outside(self.schedule, self.cables, self.new_rng(), skew_ms)
+
+    def _run(self) -> None:
+        plan = self.plan
+        self.story.tell("world", f"seed {self.seed}: {plan}")
+        for machine in self.machines:
+            machine.start()
+        configs = {"min.insync.replicas": str(plan.insync_min)}
+        if plan.flush:
+            configs["flush.messages"] = "1"
+        topics = {"orders": (plan.partitions, plan.replicas, configs)}
+        founder = Founder(self, "founder", self.new_rng(), topics)
+        founder.start()
+        self._until(lambda: founder.done, 60, "the topics were not made")
+        for _ in range(plan.writers):
+            self.add(Writer(self, self.name("writer"), self.new_rng(), "orders", plan.partitions))
+        for _ in range(plan.readers):
+            self.add_reader()
+        self.fate.begin()
+        self._pass(plan.trouble_s)
+        self.heal()
+        self._make_progress()
+        self._finish()
+
+    def add(self, client: Client) -> None:
+        self.clients.append(client)
+        client.start()
+
+    def add_reader(self) -> None:
+        plan = self.plan
+        reader = Reader(
+            self, self.name("reader"), self.new_rng(), "orders", "billing", plan.protocol
+        )
+        self.add(reader)
+
+    def heal(self) -> None:
+        """From here on nothing goes wrong any more."""
+        self.story.tell("world", "heals")
+        self.fate.end()
+        self.cables.heal()
+        self.ensemble.lossy = 0.0
+        for machine in self.machines:
+            machine.disk.heal()
+            machine.clock.skew_ms = 0
+            self.fate.bring_back(machine)
+
+    # --- what must hold at the end ---
+
+    def _make_progress(self) -> None:
+        """Within a minute: every partition takes records, and the group has read all of them."""
+        writers = [each for each in self.clients if isinstance(each, Writer) and not each.ended]
+        if not writers:
+            writer = Writer(
+                self, self.name("writer"), self.new_rng(), "orders", self.plan.partitions
+            )
+            self.add(writer)
+            writers.append(writer)
+        if not any(isinstance(each, Reader) and not each.ended for each in self.clients):
+            self.add_reader()
+        healed_us = self.schedule.now_us
+        end_us = healed_us + PROGRESS_S_MAX * SECOND
+
+        def all_written() -> bool:
+            return all(
+                any(w.last_ack_us.get(p, 0) > healed_us for w in writers)
+                for p in range(self.plan.partitions)
+            )
+
+        def all_read() -> bool:
+            return all(
+                len(self.groups.read["billing", at]) >= self._committed[at].end
+                for at in self._committed
+                if at.topic == "orders"
+            )
+
+        self._until_us(all_written, end_us, "a partition takes no records after a minute of peace")
+        for each in writers:
+            each.stopped = True
+        self._until_us(
+            lambda: all(each.ended for each in writers), end_us, "a producer does not end"
+        )
+        self._until_us(self._all_in_sync, end_us, "a replica is not in sync after a minute")
+        self._until_us(
+            all_read, end_us + 20 * SECOND, "the group has not read everything after a minute"
+        )
+        self.story.counts["healed in ms"] = (self.schedule.now_us - healed_us) // 1000
+
+    def _all_in_sync(self) -> bool:
+        states, replicas = self.ensemble.states, self.ensemble.replicas
+        return all(sorted(state.isr) == sorted(replicas[at]) for at, state in states.items())
+
+    def _finish(self) -> None:
+        for client in self.clients:
+            client.stopped = True
+        self._until(lambda: all(c.ended for c in self.clients), 60, "a client does not end")
+        for at, committed in self._committed.items():
+            if at.topic == "orders":
+                for ack in committed.acks.values():
+                    committed.acknowledged(ack)
+        self.story.counts["records"] = sum(
+            committed.end for at, committed in self._committed.items() if at.topic == "orders"
+        )
+
+    # --- time ---
+
+    def _pass(self, seconds: int) -> None:
+        self.schedule.run_until(
+            self.schedule.now_us + seconds * SECOND, lambda: self.problem is not None
+        )
+        self._raise()
+
+    def _until(self, done: Callable[[], bool], seconds: int, otherwise: str) -> None:
+        self._until_us(done, self.schedule.now_us + seconds * SECOND, otherwise)
+
+    def _until_us(self, done: Callable[[], bool], end_us: int, otherwise: str) -> None:
+        if not done() and not self.schedule.run_until(
+            end_us, lambda: self.problem is not None or done()
+        ):
+            raise Violation(otherwise)
+        self._raise()
+
+    def _raise(self) -> None:
+        if self.problem is not None:
+            raise self.problem
+
+    def _failure(self, problem: BaseException) -> Failure:
+        trace = ""
+        if not isinstance(problem, Violation):
+            trace = "\n" + "".join(format_exception(problem))
+        return Failure(
+            f"seed {self.seed}: {problem}{trace}\n\n{self.story.last(STORY_LINES)}\n\n"
+            f"seed {self.seed} at {self.schedule.now_us / SECOND:.6f} s: {problem}\n"
+            f"again: python -m tests.simulator --first {self.seed} --seeds 1",
+            str(problem) or repr(problem),
+        )
