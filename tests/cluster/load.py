@@ -185,8 +185,6 @@ class OwnLoad(LoadProducer):
                 "linger.ms": str(self.random.choice((0, 5))),
                 "delivery.timeout.ms": str(PATIENCE_MS),
                 "request.timeout.ms": "3000",
-                "reconnect.backoff.ms": "10",
-                "reconnect.backoff.max.ms": "100",
                 "retry.backoff.ms": "20",
                 "retry.backoff.max.ms": "100",
             }
@@ -294,8 +292,6 @@ class OwnReader(LoadConsumer):
                 "session.timeout.ms": "6000",
                 "heartbeat.interval.ms": "500",
                 "request.timeout.ms": "3000",
-                "reconnect.backoff.ms": "10",
-                "reconnect.backoff.max.ms": "100",
                 "fetch.max.wait.ms": "100",
             },
             on_assigned=self._assigned,

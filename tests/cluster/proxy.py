@@ -58,7 +58,7 @@ class Door:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             there, host = await asyncio.open_connection("127.0.0.1", self._target)
-        except OSError:
+        except (OSError, asyncio.CancelledError):  # nobody there, or the network is closed
             writer.transport.abort()
             return
         link = Link(self, writer, host)
@@ -66,7 +66,8 @@ class Door:
         ways = [self._carry(reader, host, link, True), self._carry(there, writer, link, False)]
         tasks = [asyncio.ensure_future(way) for way in ways]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()

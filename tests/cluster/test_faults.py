@@ -1,0 +1,38 @@
+"""A share of the faults of each kind; `make faults ROUNDS=100` for all of them."""
+
+import os
+from random import SystemRandom
+
+import pytest
+
+from tests.cluster.faults import KINDS, NEEDS_ZOOKEEPER, kinds_for
+from tests.cluster.members import ZOOKEEPER
+from tests.cluster.rounds import run_all
+from tests.peers.cache import Missing
+from tests.peers.spark import check_spark
+
+ROUNDS = int(os.environ.get("ROUNDS", "1"))
+
+
+def _run(kinds: list[str], keeper: str) -> None:
+    done = run_all(ROUNDS, kinds, keeper, SystemRandom().randrange(1 << 32), say=print)
+    assert sum(done.faults.values()) == ROUNDS * len(kinds)
+    assert done.acknowledged > 0
+
+
+def test_nothing_acknowledged_is_lost_by_any_fault_on_a_file() -> None:
+    _run(kinds_for("file"), "file")
+
+
+def test_nothing_acknowledged_is_lost_by_any_fault_on_a_real_zookeeper() -> None:
+    pytest.importorskip("kazoo", reason="kazoo is not installed: pip install -e '.[zookeeper]'")
+    try:
+        check_spark()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    _run(kinds_for(ZOOKEEPER), ZOOKEEPER)
+
+
+def test_every_kind_of_fault_is_run_somewhere() -> None:
+    assert set(kinds_for(ZOOKEEPER)) == set(KINDS)
+    assert set(kinds_for("file")) == set(KINDS) - set(NEEDS_ZOOKEEPER)

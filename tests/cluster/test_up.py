@@ -1,0 +1,269 @@
+"""`barnabas up --brokers N`, with real brokers, as a user meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Ended, barnabas
+from tests.process import BrokerProcess, ClusterProcess, children, free_ports_from
+
+WAIT_S = 30.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.02)
+
+
+def status(cluster: ClusterProcess) -> dict[str, Any]:
+    ended = barnabas("status", "-J", servers=cluster.bootstrap_servers)
+    assert ended.code == 0, ended
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def whole(cluster: ClusterProcess) -> bool:
+    found = status(cluster)
+    states = [broker["state"] for broker in found["brokers"]]
+    return (
+        sorted(states) == ["controller", "up", "up"]
+        and not found["offline"]
+        and not found["under_replicated"]
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    home = tmp_path_factory.mktemp("cluster")
+    running = ClusterProcess(3, home / "data", log=home / "log")
+    running.start()
+    yield running
+    assert running.stop() == 0
+    running.check_log()
+
+
+def command(cluster: ClusterProcess, *words: str, stdin: str = "") -> Ended:
+    ended = barnabas(*words, stdin=stdin, servers=cluster.bootstrap_servers)
+    assert ended.code == 0, ended
+    return ended
+
+
+def rows(cluster: ClusterProcess, *words: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in command(cluster, *words, "-J").out.splitlines()]
+
+
+def test_status_shows_brokers_their_processes_and_the_controller(cluster: ClusterProcess) -> None:
+    found = status(cluster)
+    assert [broker["broker"] for broker in found["brokers"]] == [1, 2, 3]
+    addresses = [broker["address"] for broker in found["brokers"]]
+    assert ",".join(addresses) == cluster.bootstrap_servers
+    assert {broker["process"] for broker in found["brokers"]} == set(children(cluster.pid))
+    assert len({broker["epoch"] for broker in found["brokers"]}) == 3
+    [controller] = [broker for broker in found["brokers"] if broker["controller"]]
+    assert controller["broker"] == found["controller"]
+    assert controller["state"] == "controller"
+
+
+def test_a_topic_is_described_with_leaders_in_sync_sets_and_lag(cluster: ClusterProcess) -> None:
+    command(cluster, "topic", "create", "told", "-p", "3", "-r", "3")
+    command(cluster, "produce", "told", "-X", "acks=all", stdin="one\ntwo\n")
+    found = rows(cluster, "topic", "describe", "told")
+    assert sorted(row["leader"] for row in found) == [1, 2, 3]
+    for row in found:
+        assert row["epoch"] == 0
+        assert row["leader"] == row["replicas"][0]
+        assert sorted(row["in_sync"]) == sorted(row["replicas"]) == [1, 2, 3]
+        assert row["replica_lags"][0]["broker"] == row["leader"]
+        assert {each["lag"] for each in row["replica_lags"]} == {0}
+    assert "LAG" in command(cluster, "topic", "describe", "told").out
+
+
+def test_a_killed_broker_is_started_again_and_events_say_why_others_led(
+    cluster: ClusterProcess,
+) -> None:
+    command(cluster, "topic", "create", "moved", "-p", "3", "-r", "3")
+    [led] = [row for row in rows(cluster, "topic", "describe", "moved") if row["leader"] == 2]
+    process = status(cluster)["brokers"][1]["process"]
+    os.kill(process, signal.SIGKILL)
+    until(lambda: f"broker 2, process {process}, was killed by SIGKILL" in cluster.log)
+    command(cluster, "produce", "moved", "-X", "acks=all", stdin="still here\n")
+    until(lambda: ", is back" in cluster.log and whole(cluster))
+    assert status(cluster)["brokers"][1]["process"] != process
+    found = rows(cluster, "cluster", "events", "-t", "moved")
+    elections = [event for event in found if event["what"] == "election"]
+    if elections:  # unless broker 2 was controller: then another begins its story anew
+        assert elections[0]["partition"] == led["partition"]
+        assert elections[0]["leader_before"] == 2
+        assert "broker 2" in elections[0]["cause"]
+    until(lambda: "still here\n" in command(cluster, "consume", "moved", "-e").out)
+
+
+def test_leadership_goes_back_on_request(cluster: ClusterProcess) -> None:
+    command(cluster, "topic", "create", "back", "-p", "3", "-r", "3")
+    process = status(cluster)["brokers"][2]["process"]
+    os.kill(process, signal.SIGKILL)
+    until(lambda: f"broker 3, process {process}, was killed by SIGKILL" in cluster.log)
+    until(lambda: whole(cluster))
+    command(cluster, "cluster", "elect", "back")
+    assert sorted(row["leader"] for row in rows(cluster, "topic", "describe", "back")) == [1, 2, 3]
+    again = command(cluster, "cluster", "elect", "back")
+    assert "preferred one already" in again.err
+
+
+def test_replicas_are_moved_and_the_topic_stays_whole(cluster: ClusterProcess) -> None:
+    command(cluster, "topic", "create", "moving", "-p", "2", "-r", "2")
+    command(cluster, "produce", "moving", stdin="a\nb\nc\n")
+    command(cluster, "cluster", "reassign", "moving:0=3,1", "moving:1=1,2", "--wait")
+    found = rows(cluster, "topic", "describe", "moving")
+    assert [row["replicas"] for row in found] == [[3, 1], [1, 2]]
+    assert all(sorted(row["in_sync"]) == sorted(row["replicas"]) for row in found)
+    assert sorted(command(cluster, "consume", "moving", "-e").out.split()) == ["a", "b", "c"]
+    planned = rows(
+        cluster, "cluster", "reassign", "moving", "--to", "1,2,3", "-r", "3", "--dry-run"
+    )
+    assert all(len(row["to"]) == 3 for row in planned)
+    assert rows(cluster, "cluster", "reassign") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cluster", "reassign", "told"), "where to?"),
+        (("cluster", "reassign", "told", "--to", "9"), "broker 9 is not there"),
+        (("cluster", "reassign", "told:0=1,1"), "named twice"),
+        (("cluster", "reassign", "told:x"), "expected TOPIC"),
+        (("cluster", "reassign", "told=1"), "named for a partition"),
+        (("cluster", "reassign", "--to", "1"), "name the topics"),
+        (("cluster", "elect", "--unclean"), "name the partitions"),
+        (("topic", "create", "more", "-r", "9"), "3"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(
+    cluster: ClusterProcess, words: tuple[str, ...], said: str
+) -> None:
+    barnabas("topic", "create", "told", "-r", "3", servers=cluster.bootstrap_servers)
+    ended = barnabas(*words, servers=cluster.bootstrap_servers)
+    assert ended.code in (1, 2)
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_two_clusters_do_not_share_a_directory(cluster: ClusterProcess) -> None:
+    assert cluster.data is not None
+    listen = f"127.0.0.1:{free_ports_from(3)}"
+    ended = barnabas("up", "--brokers", "3", "--data", str(cluster.data), "--listen", listen)
+    assert ended.code == 1
+    assert "in use" in ended.err
+
+
+def test_directories_of_one_broker_and_of_several_are_told_apart(
+    cluster: ClusterProcess, tmp_path: Path
+) -> None:
+    alone = BrokerProcess(tmp_path / "alone", log=tmp_path / "log")
+    alone.start()
+    assert alone.stop() == 0
+    several = barnabas("up", "--brokers", "3", "--data", str(tmp_path / "alone"))
+    assert several.code == 2
+    assert "holds the data of one broker" in several.err
+    assert cluster.data is not None
+    one = barnabas("up", "--data", str(cluster.data), "--listen", "127.0.0.1:0")
+    assert one.code == 2
+    assert "use --brokers 3" in one.err
+
+
+def test_all_comes_back_after_a_clean_stop_and_after_a_crash_of_all(tmp_path: Path) -> None:
+    cluster = ClusterProcess(3, tmp_path / "data", log=tmp_path / "log")
+    cluster.start()
+    try:
+        command(cluster, "topic", "create", "kept", "-p", "3", "-r", "3")
+        command(cluster, "produce", "kept", "-X", "acks=all", stdin="one\n")
+        assert cluster.stop() == 0
+        cluster.start()
+        assert command(cluster, "consume", "kept", "-e").out == "one\n"
+        command(cluster, "produce", "kept", "-X", "acks=all", stdin="two\n")
+        cluster.kill()
+        cluster.start()
+        until(lambda: whole(cluster))
+        assert sorted(command(cluster, "consume", "kept", "-e").out.split()) == ["one", "two"]
+    finally:
+        assert cluster.stop() == 0
+    cluster.check_log()
+
+
+def test_an_ephemeral_cluster_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "barnabas", "up", "--ephemeral", "-n", "2"),
+            *("--listen", "127.0.0.1:0"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert lines[2].startswith("barnabas ready on 127.0.0.1:")
+    child = Path(f"/proc/{children(process.pid)[0]}/cmdline").read_bytes().decode().split("\0")
+    directory = Path(child[child.index("--data") + 1]).parent
+    assert directory.is_dir()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(WAIT_S) == 0
+    process.stdout.close()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-n", "3", "-X", "node.id=4"), "use --id"),
+        (("-n", "3", "-X", "listeners=PLAINTEXT://:1"), "use --listen"),
+        (("-n", "3", "--listen", "127.0.0.1:65534"), "too many"),
+        (("-n", "0"), "0"),
+        (("--zookeeper", "nowhere"), "nowhere"),
+        (("--zookeeper", "a:1,b:2/"), "missing"),
+    ],
+)
+def test_options_that_make_no_sense_are_usage_errors(
+    words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    ended = barnabas("up", "--data", str(tmp_path / "data"), *words)
+    assert ended.code == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_zookeeper_without_its_extra_is_one_clear_line(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Hide:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.partition('.')[0] == 'kazoo':\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name='kazoo')\n"
+        "sys.meta_path.insert(0, Hide())\n"
+    )
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "barnabas", "up", "--zookeeper", "127.0.0.1:1"),
+            *("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"),
+        ],
+        env={**os.environ, "PYTHONPATH": f"{hidden}:{os.getcwd()}"},
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "pip install 'barnabas[zookeeper]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
