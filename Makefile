@@ -8,6 +8,7 @@ SEEDS ?= 20
 LIVES ?= 100000
 REQUESTS ?= 20000
 RUNS ?= 20
+ROUNDS ?= 20
 BENCH ?=
 
 VENV := .venv
@@ -29,10 +30,10 @@ SLOW := tests/clients tests/client_suite tests/peers tests/kill tests/fuzz \
 SLOW_HERE = $(wildcard $(SLOW))
 PYTEST = $(PY) -m pytest -q
 
-.PHONY: help demo test check lint fast slow spark bench sim lives fuzz kills compile clean
+.PHONY: help demo test check lint fast slow spark bench sim lives fuzz kills pipeline-kills compile clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -45,7 +46,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 # Half a gigabyte, and not needed to check an edit.
 $(SPARK): $(INSTALLED)
 	@echo "installing Spark into $(VENV)"
-	@BARNABAS_PURE=1 PYTHONWARNINGS=ignore $(EDITABLE) -e '.[spark]'
+	@BARNABAS_PURE=1 PYTHONWARNINGS=ignore $(EDITABLE) -e '.[spark,delta]'
 	@touch $@
 
 $(COMPILED): $(INSTALLED) setup.py $(TYPED) $(TYPED:.pxd=.py)
@@ -90,6 +91,9 @@ fuzz: $(COMPILED) ## REQUESTS mutated requests against a broker
 
 kills: $(COMPILED) ## RUNS of kill -9 under load
 	$(PY) -m tests.kill --runs $(RUNS)
+
+pipeline-kills: $(COMPILED) $(SPARK) ## ROUNDS of kill -9 at drivers and executors, local and cluster
+	$(PY) -m tests.spark.kills --rounds $(ROUNDS)
 
 bench: $(COMPILED) $(SPARK) ## beside Apache Kafka; BENCH='--suite groups', BENCH='--quick'
 	$(PY) -m bench $(BENCH)

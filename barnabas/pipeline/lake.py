@@ -1,22 +1,38 @@
-"""A topic as a table of Parquet files, every record in it exactly once.
+"""A topic as a table of files: every record in it exactly once, or the latest of each key.
 
-In: the batches of a query. Out: PATH/batch=QUERY-NUMBER/date=.../*.parquet.
-Always: a batch is written whole to a hidden place, then made visible by one rename, under a name
-made of the query and the number of the batch; Spark repeats a batch with the same records, so that
-one that is visible is never written again.
+In: the batches of a query. Out: PATH/batch=QUERY-NUMBER/date=.../*.parquet, or a Delta table.
+Always: an attempt to write a batch has a directory of its own. Parquet: it is hidden, and made
+visible by one rename, under a name made of the query and the number of the batch. Delta: its files
+are added by one commit, which has the query and the number too. Spark repeats a batch with the same
+records, so that one that is in the table is never written again.
+Not here: Delta's log (delta.py).
 """
 
+import os
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+from barnabas.pipeline.delta import DeltaLog
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.spec import Spec
+from barnabas.pipeline.spec import LATEST, Spec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 ROWS_PER_FILE_MAX = 1_000_000
+DELETED = "_deleted"  # of a row whose record has no value; not in the table
 _QUERY = "sql.streaming.queryId"
 _HIDDEN = "_unfinished"  # readers of Parquet leave out what begins with an underscore
+_SESSION = {
+    # Streams turn it off for the sake of their state, which these batches have none of. With it,
+    # Spark joins small shares and divides large ones before it writes files.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128MB",
+    # What everyone reads, in place of a type of Hive's that is going out of use.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
 
 
 def lake_writer(spec: Spec, rows: "DataFrame") -> Any:
@@ -31,33 +47,144 @@ def lake_writer(spec: Spec, rows: "DataFrame") -> Any:
                 f"sink.partition_by: there is no column {column!r}; there are"
                 f" {', '.join(rows.columns)}"
             )
-    path = str(spec.sink.path)
+    table: ParquetTable | DeltaTable | LatestTable
+    if spec.sink.format == "parquet":
+        table = ParquetTable(spec)
+    elif spec.sink.keep == LATEST:
+        table = LatestTable(spec, key_of(spec))
+    else:
+        table = DeltaTable(spec)
+    table.check(rows.drop(DELETED).schema)
 
     def write(batch: "DataFrame", number: int) -> None:
-        write_batch(batch, number, path, columns, spec.sink.options)
+        spark = batch.sparkSession
+        query = spark.sparkContext.getLocalProperty(_QUERY)
+        if query is None:
+            raise PipelineError("Spark does not say which query this is: rows could be repeated")
+        for name, value in _SESSION.items():
+            spark.conf.set(name, value)
+        table.write(batch, query, number)
 
     return rows.writeStream.foreachBatch(write)
 
 
-def write_batch(
-    batch: "DataFrame", number: int, path: str, columns: list[str], options: dict[str, str]
-) -> None:
-    spark = batch.sparkSession
-    query = spark.sparkContext.getLocalProperty(_QUERY)
-    if query is None:
-        raise PipelineError("Spark does not say which query this is: its files could be repeated")
-    name = f"{query}-{number:09d}"
-    files = _Files(spark, path)
-    if files.exists(f"batch={name}"):
-        return
-    # A file per value of the columns, not one per task and value.
-    rows = batch.repartition(*columns) if columns else batch.coalesce(1)
-    writer = rows.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE_MAX)
+def key_of(spec: Spec) -> str:
+    """The column that has the record's key."""
+    return "key" if spec.source.format == "bytes" else "_key"
+
+
+class ParquetTable:
+    """A directory per batch."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._path = str(spec.sink.path)
+        self._columns = list(spec.sink.partition_by)
+        self._options = spec.sink.options
+
+    def check(self, schema: Any) -> None:
+        """Files of any columns lie side by side."""
+
+    def write(self, batch: "DataFrame", query: str, number: int) -> None:
+        name = f"{query}-{number:09d}"
+        files = _Files(batch.sparkSession, self._path)
+        if files.exists(f"batch={name}"):
+            return
+        files.delete_all(f"{_HIDDEN}/{query}-*")  # of attempts that were killed
+        attempt = f"{_HIDDEN}/{name}-{uuid4().hex}"
+        write_files(batch, f"{self._path}/{attempt}", self._columns, self._options)
+        files.rename(attempt, f"batch={name}")
+
+
+class DeltaTable:
+    """A commit per batch. The data files lie in a directory per attempt until they are joined."""
+
+    def __init__(self, spec: Spec) -> None:
+        path = str(spec.sink.path).removeprefix("file://")
+        self._path = Path(os.path.abspath(path))
+        self._columns = list(spec.sink.partition_by)
+        self._options = spec.sink.options
+        self._log = DeltaLog(str(self._path), self._columns)
+
+    def check(self, schema: Any) -> None:
+        """One line for columns that do not fit the table that is there."""
+        self._log.check(schema)
+
+    def write(self, batch: "DataFrame", query: str, number: int) -> None:
+        self._log.open(batch.drop(DELETED).schema)
+        if self._log.has(query, number):
+            return
+        name = f"{query}-{number:09d}"
+        for killed in self._path.glob(f"{name}-*"):
+            shutil.rmtree(killed, ignore_errors=True)
+        attempt = f"{name}-{uuid4().hex}"
+        rows = self._rows(batch)
+        write_files(rows, f"file://{self._path}/{attempt}", self._columns, self._options)
+        self._commit(attempt, query, number)
+
+    def _rows(self, batch: "DataFrame") -> "DataFrame":
+        return batch
+
+    def _commit(self, attempt: str, query: str, number: int) -> None:
+        self._log.add(attempt, query, number)
+        self._log.join_small_files(number)
+
+
+class LatestTable(DeltaTable):
+    """A row per key: each batch puts a new table in place of the one before."""
+
+    def __init__(self, spec: Spec, key: str) -> None:
+        super().__init__(spec)
+        self._key = key
+
+    def _rows(self, batch: "DataFrame") -> "DataFrame":
+        from pyspark.sql import functions as f
+
+        said = f.format_string(
+            "%s-%d, offset %d has no key: a table of the latest row of each key needs one",
+            "_topic", "_partition", "_offset",
+        )  # fmt: skip
+        keyed = f.when(f.col(self._key).isNotNull(), True).otherwise(
+            f.raise_error(said).cast("boolean")
+        )
+        rows = batch.where(keyed)
+        before = self._log.rows(batch.sparkSession)
+        if before is not None:
+            rows = before.withColumn(DELETED, f.lit(False)).unionByName(
+                rows, allowMissingColumns=True
+            )
+        return latest_rows(rows, self._key).where(~f.col(DELETED)).drop(DELETED)
+
+    def _commit(self, attempt: str, query: str, number: int) -> None:
+        self._log.replace(attempt, query, number)
+        self._log.forget_old_files(number)
+
+
+def latest_rows(rows: "DataFrame", key: str) -> "DataFrame":
+    """Of each partition what was written last; of several, where a topic has grown, by time."""
+    from pyspark.sql import functions as f
+
+    order = list(rows.columns)
+    last = _last(rows, [key, "_topic", "_partition"], f.col("_offset"))
+    return _last(last, [key], f.struct("_ts", "_offset")).select(order)
+
+
+def _last(rows: "DataFrame", of: list[str], by: "Column") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    rest = f.struct(*(column for column in rows.columns if column not in of))
+    found = rows.groupBy(*of).agg(f.max_by(rest, by).alias("last"))
+    return found.select(*of, "last.*")
+
+
+def write_files(rows: "DataFrame", path: str, columns: list[str], options: dict[str, str]) -> None:
+    """A file per value of the columns, not one per task and value, unless it grows too large."""
+    writer = rows.hint("rebalance", *columns).write.mode("overwrite")
+    writer = writer.option("maxRecordsPerFile", ROWS_PER_FILE_MAX)
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     writer = writer.options(**options)
     if columns:
         writer = writer.partitionBy(*columns)
-    writer.parquet(f"{path}/{_HIDDEN}/{name}")
-    files.rename(f"{_HIDDEN}/{name}", f"batch={name}")
+    writer.parquet(path)
 
 
 class _Files:
@@ -77,3 +204,7 @@ class _Files:
         )
         if not moved and not self.exists(to):
             raise PipelineError(f"{self._root}/{name} cannot be renamed to {to}; is it writable?")
+
+    def delete_all(self, pattern: str) -> None:
+        for found in self._fs.globStatus(self._path(f"{self._root}/{pattern}")) or ():
+            self._fs.delete(found.getPath(), True)

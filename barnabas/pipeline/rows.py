@@ -10,7 +10,8 @@ topic has the origin and time of the record it began as.
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.workers import letters
-from barnabas.pipeline.spec import Spec
+from barnabas.pipeline.lake import DELETED
+from barnabas.pipeline.spec import LATEST, Spec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -44,6 +45,9 @@ def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
         _first_known(retry, header, column).try_cast(type_).alias(name)
         for name, (header, column, type_) in origin.items()
     ]
+    if spec.sink.keep == LATEST:
+        data += [] if spec.source.format == "bytes" else [f.col("key").alias("_key")]
+        known.append(f.col("value").isNull().alias(DELETED))
     return rows.select(*data, *known, f.col("timestamp").alias("_ts"))
 
 
