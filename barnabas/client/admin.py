@@ -12,8 +12,9 @@ from barnabas.client.admin_security import SecurityAdmin
 from barnabas.client.aio import open_cluster
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, check_partition
-from barnabas.client.groups.calls import offers
-from barnabas.client.groups.reporting import GroupReports
+from barnabas.client.groups.calls import GroupCalls, offers
+from barnabas.client.groups.report import GroupReport
+from barnabas.client.groups.reporting import GroupReports, GroupSummary
 from barnabas.client.metadata import Topic, View
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Retriable
@@ -57,7 +58,7 @@ class OffsetAt(NamedTuple):
     timestamp: int
 
 
-class Admin(ClusterAdmin, SecurityAdmin, GroupReports):
+class Admin(ClusterAdmin, SecurityAdmin, GroupCalls):
     """Administration of one cluster. `cluster`: one that is open already, and stays so."""
 
     def __init__(
@@ -80,6 +81,14 @@ class Admin(ClusterAdmin, SecurityAdmin, GroupReports):
     async def close(self) -> None:
         if self._owns:
             self._cluster.close()
+
+    async def group_report(self, group: str) -> GroupReport:
+        """All that can be learnt of a group; GROUP_ID_NOT_FOUND when there is none."""
+        return await GroupReports(self, self._cluster).report(group)
+
+    async def group_summaries(self) -> list[GroupSummary]:
+        """Every group, by name, with how many read and how much waits."""
+        return await GroupReports(self, self._cluster).summaries()
 
     async def topics(self) -> View:
         """Every topic there is."""

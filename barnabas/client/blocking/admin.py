@@ -4,13 +4,12 @@ from typing import Self
 
 from barnabas.client.admin import Admin as Flows
 from barnabas.client.blocking import open_cluster
-from barnabas.client.blocking.groups import GroupReports
 from barnabas.client.blocking.net import mirrored
 from barnabas.client.cluster import Cluster
 from barnabas.config.client import Settings, Value
 
 
-class Admin(GroupReports):
+class Admin:
     """Administration of one cluster. `cluster`: one that is open already, and stays so."""
 
     def __init__(
@@ -60,3 +59,16 @@ class Admin(GroupReports):
     delete_acls = mirrored(Flows.delete_acls)
     quotas = mirrored(Flows.quotas)
     alter_quota = mirrored(Flows.alter_quota)
+
+    groups = mirrored(Flows.groups)
+    describe_group = mirrored(Flows.describe_group)
+    describe_groups = mirrored(Flows.describe_groups)
+    group_offsets = mirrored(Flows.group_offsets)
+    groups_offsets = mirrored(Flows.groups_offsets)
+    alter_group_offsets = mirrored(Flows.alter_group_offsets)
+    delete_group_offsets = mirrored(Flows.delete_group_offsets)
+    delete_group = mirrored(Flows.delete_group)
+    group_stories = mirrored(Flows.group_stories)
+    times_at = mirrored(Flows.times_at)
+    group_report = mirrored(Flows.group_report)
+    group_summaries = mirrored(Flows.group_summaries)

@@ -1,6 +1,6 @@
 """Gathers all that can be learnt of a group into one report, or a line about every group.
 
-Flows over `Net`, mixed into Admin.
+Flows over `Net`, by what an Admin can ask.
 Always: a topic that is gone takes nothing but its own partitions out of a report; how old unread
 records are is asked for the partitions with the most of them, up to a limit.
 """
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.client.cluster import Cluster
 from barnabas.client.groups.answers import Description
-from barnabas.client.groups.calls import GroupCalls
 from barnabas.client.groups.report import (
     Committed,
     GroupListing,
@@ -24,7 +24,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import OffsetAt
+    from barnabas.client.admin import Admin
 
 EARLIEST = -2
 LATEST = -1
@@ -44,19 +44,18 @@ class _Bounds(NamedTuple):
     end: int
 
 
-class GroupReports(GroupCalls):
-    """Mixed into Admin."""
+class GroupReports:
+    """What `admin` learns of groups, put together."""
 
-    async def offsets(
-        self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
-    ) -> "dict[TopicPartition, OffsetAt]":
-        raise NotImplementedError("Admin has it")
+    def __init__(self, admin: "Admin", cluster: Cluster) -> None:
+        self._admin = admin
+        self._cluster = cluster
 
-    async def group_report(self, group: str) -> GroupReport:
+    async def report(self, group: str) -> GroupReport:
         """GROUP_ID_NOT_FOUND when there is none."""
-        described = await self.describe_group(group)
-        committed = await self.group_offsets(group)
-        story = (await self.group_stories([group])).get(group)
+        described = await self._admin.describe_group(group)
+        committed = await self._admin.group_offsets(group)
+        story = (await self._admin.group_stories([group])).get(group)
         owners = {at: member.id for member in described.members for at in member.owned}
         topics = {at.topic for at in (*committed, *owners)}
         topics.update(topic for member in described.members for topic in member.topics)
@@ -71,7 +70,7 @@ class GroupReports(GroupCalls):
         told = _told_partitions(story)
         times = {at: each.unread_since_ms for at, each in told.items() if each.unread_since_ms >= 0}
         not_told = {at: offset for at, offset in first_unread.items() if at not in times}
-        times |= await self.times_at(_most_behind(not_told, bounds))
+        times |= await self._admin.times_at(_most_behind(not_told, bounds))
         now_ms = self._cluster.net.wall_ms() if story is None else story.now_ms
         return GroupReport(
             group=group,
@@ -99,12 +98,12 @@ class GroupReports(GroupCalls):
             },
         )
 
-    async def group_summaries(self) -> list[GroupSummary]:
+    async def summaries(self) -> list[GroupSummary]:
         """Every group, by name."""
-        listed = await self.groups()
+        listed = await self._admin.groups()
         asked = {listing.group: listing.coordinator for listing in listed if listing.group}
-        described = await self.describe_groups(asked, coordinators=asked)
-        offsets = await self.groups_offsets(asked, coordinators=asked)
+        described = await self._admin.describe_groups(asked, coordinators=asked)
+        offsets = await self._admin.groups_offsets(asked, coordinators=asked)
         topics = {at.topic for committed in offsets.values() for at in committed}
         members = [member for group in described.values() for member in group.members]
         topics.update(topic for member in members for topic in member.topics)
@@ -146,8 +145,8 @@ class GroupReports(GroupCalls):
         wanted = sorted(set(partitions) & there)
         if not wanted:
             return {}
-        starts = await self.offsets(dict.fromkeys(wanted, EARLIEST))
-        ends = await self.offsets(dict.fromkeys(wanted, LATEST))
+        starts = await self._admin.offsets(dict.fromkeys(wanted, EARLIEST))
+        ends = await self._admin.offsets(dict.fromkeys(wanted, LATEST))
         return {at: _Bounds(starts[at].offset, ends[at].offset) for at in wanted}
 
 
