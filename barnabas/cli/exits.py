@@ -34,10 +34,15 @@ _DENIED = frozenset(
 
 
 def exit_code_of(error: KafkaError) -> int:
-    if error.code in _NOT_FOUND:
+    return exit_code_by(error.code)
+
+
+def exit_code_by(code: Code | None) -> int:
+    """`code` None: whatever went wrong, it was no broker's answer."""
+    if code in _NOT_FOUND:
         return NOT_FOUND
-    if error.code is Code.REQUEST_TIMED_OUT:
+    if code is Code.REQUEST_TIMED_OUT:
         return TIMEOUT
-    if error.code in _DENIED:
+    if code in _DENIED:
         return DENIED
     return FAILURE

@@ -1,14 +1,24 @@
-"""`barnabas pipeline`: run what a spec says, or say what it would do."""
+"""`barnabas pipeline`: run what a spec says, or say what it would do; look after what runs."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
 from barnabas.cli import exits
 from barnabas.cli.groups import NamedCommands
+from barnabas.cli.pipeline_cluster import cluster
+from barnabas.cli.pipeline_roster import ls, status, stop_
+from barnabas.cli.up import HostAndPort
+from barnabas.config.kinds import Address
 
 if TYPE_CHECKING:
+    from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.roster import Enrolled
     from barnabas.pipeline.spec import Spec
 
 _SPEC = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -19,24 +29,84 @@ def command() -> None:
     """Run a pipeline on Spark: a stream, a lake or a mirror, as a spec in YAML says."""
 
 
+command.add_command(ls)
+command.add_command(status)
+command.add_command(stop_)
+command.add_command(cluster)
+
+
 @command.command("run")
 @click.argument("spec", type=_SPEC)
-def run_(spec: Path) -> int:
-    """Run a pipeline, until all there is now is done, or until it is stopped."""
-    from barnabas.pipeline.errors import PipelineError, shown
-    from barnabas.pipeline.running import run_spec
+@click.option("--metrics", type=HostAndPort(), help="Where Prometheus may read its progress.")
+def run_(spec: Path, metrics: Address | None) -> int:
+    """Run a pipeline, until all there is now is done, or until it is stopped.
+
+    Ctrl-C, SIGTERM or `barnabas pipeline stop` let it finish its batch; a second one cuts it off.
+    """
+    from barnabas.pipeline.errors import PipelineError, from_spark
+    from barnabas.pipeline.roster import enrolled
+    from barnabas.pipeline.spec import SpecError
 
     try:
-        run_spec(_loaded(spec), say=lambda line: click.echo(line, err=True))
+        loaded = _loaded(spec)
+        stop = Event()
+        with _told_to(stop), enrolled(loaded, spec) as entry:
+            try:
+                _run(loaded, metrics, entry, stop)
+            except Exception as problem:
+                short = problem if isinstance(problem, PipelineError) else from_spark(problem)
+                entry.ended(str(short or problem))
+                if short is None:
+                    raise
+                raise short from None
+            except BaseException as problem:
+                entry.ended(type(problem).__name__)
+                raise
+            entry.ended(None)
+    except SpecError as problem:
+        return _failed(problem, exits.USAGE)
     except PipelineError as problem:
         return _failed(problem)
-    except Exception as problem:  # Spark's errors are Java's, in many lines
-        line = shown(problem)
-        if line is None:
-            raise
-        click.echo(f"barnabas: {line}", err=True)
-        return exits.FAILURE
     return exits.OK
+
+
+def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: Event) -> None:
+    from contextlib import ExitStack
+
+    from barnabas.cli.pipeline_terminal import Terminal
+    from barnabas.pipeline.metrics import served
+    from barnabas.pipeline.progress import Progress
+    from barnabas.pipeline.running import run_spec, session_of
+
+    progress = Progress()
+    terminal = Terminal(spec.name, progress)
+    with ExitStack() as stack:
+        address = None
+        if metrics is not None:
+            address = stack.enter_context(
+                served(spec.name, progress, metrics.host or "127.0.0.1", metrics.port)
+            )
+        entry.follow(progress, address)
+        stack.enter_context(terminal)
+        spark = session_of(spec)
+        stack.callback(spark.stop)
+        with _told_to(stop):  # Spark has put a handler of its own in their place
+            run_spec(spec, say=terminal.note, spark=spark, progress=progress, stop=stop)
+        terminal.summary(stopped=stop.is_set())
+
+
+@contextmanager
+def _told_to(stop: Event) -> Iterator[None]:
+    """Set by the signals that ask for an end."""
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @command.command("dry-run")
@@ -45,10 +115,30 @@ def dry_run(spec: Path) -> int:
     """Check a spec and ask the brokers for its topics; change nothing."""
     from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.planning import planned
+    from barnabas.pipeline.spec import SpecError
 
     try:
         for line in planned(_loaded(spec)):
             click.echo(line)
+    except SpecError as problem:
+        return _failed(problem, exits.USAGE)
+    except PipelineError as problem:
+        return _failed(problem)
+    return exits.OK
+
+
+@command.command("package")
+@click.argument("path", metavar="FILE.tar", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--module", "modules", multiple=True, help="A module of yours; more than once for several."
+)
+def package_(path: Path, modules: tuple[str, ...]) -> int:
+    """Write what executors need of this package, for spark-submit's --archives."""
+    from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.package import write_package
+
+    try:
+        write_package(path, modules)
     except PipelineError as problem:
         return _failed(problem)
     return exits.OK
@@ -60,7 +150,7 @@ def _loaded(path: Path) -> "Spec":
     return load(path)
 
 
-def _failed(problem: Exception) -> int:
+def _failed(problem: "PipelineError", code: int | None = None) -> int:
     for line in str(problem).splitlines():
         click.echo(f"barnabas: {line}", err=True)
-    return exits.FAILURE
+    return exits.exit_code_by(problem.code) if code is None else code

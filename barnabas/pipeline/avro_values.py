@@ -1,4 +1,4 @@
-"""Avro values, bare or framed as a Confluent-style registry frames them: 0, a number, the value."""
+"""Avro values, bare or framed as a registry frames them."""
 
 import io
 import json
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.pipeline.errors import OptionError, PipelineError
-from barnabas.pipeline.registry import latest_schema, schema_by_id
+from barnabas.pipeline.registry import FRAME_SIZE, latest_schema, schema_by_id, unframed
 from barnabas.pipeline.typed import TypedOptions, schema_text
 
 _PLAIN = {
@@ -17,7 +17,6 @@ _LOGICAL = {
     "date": "date", "timestamp-millis": "timestamp", "timestamp-micros": "timestamp",
     "uuid": "string",
 }  # fmt: skip
-_FRAME_SIZE = 5
 
 
 def avro_schema(options: TypedOptions) -> dict[str, Any]:
@@ -25,14 +24,17 @@ def avro_schema(options: TypedOptions) -> dict[str, Any]:
     if options.schema is not None:
         text, where = schema_text(options), "valueSchema"
     else:
-        text, where = latest_schema(options.registry or "", options.subject or ""), "the registry"
+        found = latest_schema(options.registry or "", options.subject or "")
+        text, where = found.text, "the registry"
     try:
-        found = json.loads(text)
+        schema = json.loads(text)
     except ValueError:
-        raise OptionError(f"{where}: expected a schema of Avro in JSON, got {text[:200]}") from None
-    if not isinstance(found, dict) or found.get("type") != "record":
+        raise OptionError(
+            f"{where}: expected a schema of Avro in JSON, or the file it is in, got {text[:200]!r}"
+        ) from None
+    if not isinstance(schema, dict) or schema.get("type") != "record":
         raise OptionError(f"{where}: expected a record of Avro, got {text[:200]}")
-    return found
+    return schema
 
 
 def avro_fields(schema: dict[str, Any]) -> str:
@@ -79,18 +81,16 @@ def avro_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
         stream = io.BytesIO(value)
         writer = wanted
         if options.registry is not None:
-            if len(value) < _FRAME_SIZE or value[0] != 0:
-                raise ValueError("not framed as a registry frames values: no 0 and schema number")
-            number = int.from_bytes(value[1:_FRAME_SIZE])
-            stream.seek(_FRAME_SIZE)
+            number = unframed(value)
+            stream.seek(FRAME_SIZE)
             if number not in written:
-                text = schema_by_id(options.registry, number)
-                written[number] = fastavro.parse_schema(json.loads(text))
+                found = schema_by_id(options.registry, number)
+                written[number] = fastavro.parse_schema(json.loads(found.text))
             writer = written[number]
-        found = fastavro.schemaless_reader(stream, writer, wanted)
+        row = fastavro.schemaless_reader(stream, writer, wanted)
         if stream.tell() != len(value):
             raise ValueError(f"{len(value) - stream.tell()} bytes are left behind the record")
-        return found
+        return row
 
     return decode
 

@@ -1,22 +1,38 @@
 """One line for the user, whatever went wrong.
 
 Spark shows a Python error with the trace of the worker that raised it, and that worker ends. For
-an error of ours the trace says nothing a user could act on, so that it is left out.
+an error of ours the trace says nothing a user could act on, so that it is left out. What does come
+through Spark, in Java's many lines, is cut to the one that matters (`from_spark`).
 """
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import Code, KafkaError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_LINE_SIZE_MAX = 500
+_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")  # Spark's name of an error
+_JAVA = re.compile(r"(: |Caused by: )?([a-z]\w*\.)+[A-Z][\w$]*(Exception|Error): ")
+_ENDED = "terminated with exception: "
+_NOT_LOADED = "Failed to find the data source: barnabas"
+_MARKS = ("PipelineError: ", "OptionError: ", "DataLoss: ", "[USER_RAISED_EXCEPTION] ")
+
 
 class PipelineError(Exception):
-    """What is wrong, with which value, and what to do."""
+    """What is wrong, with which value, and what to do. `code` is a broker's, if it was one."""
+
+    def __init__(self, said: str, code: Code | None = None) -> None:
+        super().__init__(said)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type["PipelineError"], tuple[str, Code | None]]:
+        return type(self), (str(self), self.code)
 
 
 class OptionError(PipelineError, ValueError):
@@ -59,13 +75,41 @@ def _short(problem: Exception) -> PipelineError:
     return problem if isinstance(problem, PipelineError) else PipelineError(str(problem))
 
 
-def shown(problem: Exception) -> str | None:
+def from_spark(problem: Exception) -> PipelineError | None:
     """The one line that matters of an error that came through Spark; None if it did not."""
     if not type(problem).__module__.startswith(("pyspark.", "py4j.")):
         return None
     text = str(problem)
-    for mark in ("PipelineError: ", "OptionError: ", "DataLoss: ", "[USER_RAISED_EXCEPTION] "):
+    for mark in _MARKS:
         found = text.rfind(mark)
         if found >= 0:
-            return text[found + len(mark) :].splitlines()[0].split(" SQLSTATE:")[0]
-    return text.strip().splitlines()[0][:500] if text.strip() else type(problem).__name__
+            return _ours(text[found + len(mark) :].splitlines()[0].split(" SQLSTATE:")[0])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return PipelineError(type(problem).__name__)
+    # What Spark says in its own words, without its name for it, or what Java does.
+    said = next((line for line in lines if _CONDITION.search(line)), None)
+    if said is None:
+        said = next((line for line in lines if _JAVA.match(line)), lines[0])
+        said = _JAVA.sub("", said)
+    else:
+        named = list(_CONDITION.finditer(said))[-1]
+        said = said[named.end() :]
+    said = said.rpartition(_ENDED)[2].split(" SQLSTATE:")[0].strip()
+    if _NOT_LOADED in said:
+        said = (
+            f"{_python()} cannot load the format: ask it with"
+            f" {_python()} -c 'import pyspark_barnabas'"
+        )
+    return PipelineError((said or lines[0])[:_LINE_SIZE_MAX])
+
+
+def _python() -> str:
+    return os.environ.get("PYSPARK_PYTHON", "python3")
+
+
+def _ours(line: str) -> PipelineError:
+    """A broker's error begins with the name of its code."""
+    name, _, detail = line.partition(": ")
+    code = Code.__members__.get(name)
+    return PipelineError(line if code is None else detail, code)

@@ -9,13 +9,19 @@ Fit = Callable[[Any], Any]
 _WHOLE = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
-def json_decoder(data_type: Any) -> Callable[[bytes], Any]:
+def json_decoder(data_type: Any, *, framed: bool = False) -> Callable[[bytes], Any]:
+    """`framed`: as a registry frames values."""
     import msgspec
+
+    from barnabas.pipeline.registry import FRAME_SIZE, unframed
 
     fit = _fit(data_type)
     decode = msgspec.json.Decoder().decode
 
     def decoded(value: bytes) -> Any:
+        if framed:
+            unframed(value)
+            value = value[FRAME_SIZE:]
         found = decode(value)
         if not isinstance(found, dict):
             raise ValueError(f"expected an object, got {_kind(found)}")

@@ -1,18 +1,21 @@
 """Runs a pipeline on Spark.
 
-In: a spec. Out: rows where they belong, and a line of progress per round.
+In: a spec. Out: rows where they belong, and a Batch per batch or round (progress.py).
 A stream and a lake are one query of Spark; with `errors`, a second one reads the same topics and
 takes the bad rows away, so that any transform may follow the good ones.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import KafkaError
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.planning import client_options, ensure_topic, function, source_of
-from barnabas.pipeline.spec import Spec
+from barnabas.pipeline.progress import Batch, Progress
+from barnabas.pipeline.queries import look_after
+from barnabas.pipeline.spec import IDENTICAL, Spec
 from barnabas.pipeline.starting import session
 
 if TYPE_CHECKING:
@@ -24,22 +27,48 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
-def run_spec(spec: Spec, *, say: Say = print, spark: "SparkSession | None" = None) -> None:
-    """Until all there is now is done; with an interval, until it is stopped."""
-    spark = spark or session(spec.run.master, name=spec.name, options=spec.run.options)
+def run_spec(
+    spec: Spec,
+    *,
+    say: Say = print,
+    spark: "SparkSession | None" = None,
+    progress: Progress | None = None,
+    stop: Event | None = None,
+) -> None:
+    """Until all there is now is done; with an interval, until `stop` is set.
+
+    Without a `progress` to watch, `say` gets a line per batch.
+    """
+    if progress is None:
+        progress = Progress()
+        progress.watch(lambda batch: say(str(batch)) if batch.rows else None)
+    spark = spark or session_of(spec)
+    _activate(spark)
     try:
-        if spec.kind == "mirror":
-            _mirror(spec, spark, say)
-        else:
-            _queries(spec, spark, say)
+        run = _mirror if spec.kind == "mirror" else _queries
+        run(spec, spark, say, progress, stop or Event())
     except KafkaError as problem:
-        raise PipelineError(problem.detail) from None
+        raise PipelineError(problem.detail, problem.code) from None
+
+
+def session_of(spec: Spec) -> "SparkSession":
+    modules = [] if spec.transform is None else [spec.transform.partition(":")[0]]
+    if spec.transform is not None:
+        function(spec.transform)  # before Spark starts: it may be misspelt
+    run = spec.run
+    return session(run.master, name=spec.name, options=run.options, modules=modules)
+
+
+def _activate(spark: "SparkSession") -> None:
+    """In this thread. Spark looks for formats of Python in the active session, and in no other."""
+    sessions = spark._get_j_spark_session_class(spark._jvm)
+    sessions.setActiveSession(spark._jsparkSession)
 
 
 # --- mirror ---
 
 
-def _mirror(spec: Spec, spark: "SparkSession", say: Say) -> None:
+def _mirror(spec: Spec, spark: "SparkSession", say: Say, progress: Progress, stop: Event) -> None:
     from barnabas.pipeline.mirror import Mirroring
 
     mirroring = Mirroring(
@@ -48,27 +77,31 @@ def _mirror(spec: Spec, spark: "SparkSession", say: Say) -> None:
         name=spec.source.group,
         topics=spec.source.topics,
         pattern=spec.source.pattern,
+        identical=spec.sink.offsets == IDENTICAL,
     )
 
     def copy(tasks: Sequence["CopyTask"]) -> Iterable["Copied"]:
         found: list[Copied] = spark.sparkContext.parallelize(tasks, len(tasks)).map(_copy).collect()
         return found
 
-    while True:
+    number = 0
+    noted: list[str] = []
+    while not stop.is_set():
         begun = time.monotonic()
         done = mirroring.round(copy)
-        took_s = max(time.monotonic() - begun, 0.001)
-        say(
-            f"{spec.name}: {done.records} records, {done.size / took_s / 1e6:.1f} MB/s,"
-            f" {done.groups} groups moved, {done.behind} behind"
-        )
+        took_ms = int((time.monotonic() - begun) * 1000)
+        if done.records or number == 0:
+            progress.batch(Batch(spec.name, number, done.records, took_ms, done.behind))
+            number += 1
         for note in done.notes:
-            say(f"{spec.name}: {note}")
+            if note not in noted:  # what is odd stays odd, and is told once
+                say(f"{spec.name}: {note}")
+        noted = done.notes
         if done.behind:
             continue
         if spec.run.interval_ms is None:
             return
-        time.sleep(max(spec.run.interval_ms / 1000 - took_s, 0))
+        stop.wait(max(spec.run.interval_ms - took_ms, 0) / 1000)
 
 
 def _copy(task: "CopyTask") -> "Copied":
@@ -81,7 +114,7 @@ def _copy(task: "CopyTask") -> "Copied":
 # --- queries ---
 
 
-def _queries(spec: Spec, spark: "SparkSession", say: Say) -> None:
+def _queries(spec: Spec, spark: "SparkSession", say: Say, progress: Progress, stop: Event) -> None:
     from barnabas.pipeline.rows import bad_rows, good_rows
 
     errors = spec.errors
@@ -90,7 +123,7 @@ def _queries(spec: Spec, spark: "SparkSession", say: Say) -> None:
             ensure_topic(spec.source.servers, topic)
     good = good_rows(spec, _read(spec, spark, spec.source.group))
     if spec.transform is not None:
-        good = function(spec.transform)(good)
+        good = _transformed(spec.transform, good)
     queries = []
     try:
         if errors.dlq is not None:
@@ -99,10 +132,33 @@ def _queries(spec: Spec, spark: "SparkSession", say: Say) -> None:
             writer = writer.option("kafka.bootstrap.servers", spec.source.servers)
             queries.append(_started(spec, writer, "errors"))
         queries.append(_started(spec, _writer(spec, good), spec.kind))
-        _await(spec, spark, queries, say)
+        look_after(queries, progress, stop)
     finally:
         for query in queries:
             query.stop()
+
+
+def _transformed(name: str, rows: Any) -> Any:
+    """By the user's function, whose mistakes are told with the line they are in."""
+    from pyspark.errors import PySparkException
+
+    call = function(name)
+    try:
+        found = call(rows)
+    except (PipelineError, PySparkException):
+        raise
+    except Exception as problem:
+        where = problem.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        at = "" if where is None else f", {where.tb_frame.f_code.co_filename}:{where.tb_lineno}"
+        said = f"{type(problem).__name__}: {problem}"
+        raise PipelineError(f"transform: {name!r} failed: {said}{at}") from problem
+    if not hasattr(found, "writeStream"):
+        raise PipelineError(
+            f"transform: {name!r} returned {type(found).__name__}: return a DataFrame"
+        )
+    return found
 
 
 def _read(spec: Spec, spark: "SparkSession", group: str) -> Any:
@@ -126,16 +182,31 @@ def _writer(spec: Spec, rows: Any) -> Any:
         from barnabas.pipeline.lake import lake_writer
 
         return lake_writer(spec, rows)
+    if sink.format == "barnabas" and sink.mode != "append":
+        return _rewriter(spec, rows)
     writer = rows.writeStream.format(sink.format).outputMode(sink.mode).options(**sink.options)
     if sink.format == "barnabas":
-        writer = writer.option("kafka.bootstrap.servers", sink.servers)
-        if sink.topic is not None:
-            writer = writer.option("topic", sink.topic)
+        writer = writer.options(**_topic(spec))
     elif sink.format == "parquet":
         writer = writer.option("path", sink.path)
         if sink.partition_by:
             writer = writer.partitionBy(*sink.partition_by)
     return writer
+
+
+def _rewriter(spec: Spec, rows: Any) -> Any:
+    """Spark lets sinks of Python append only; a topic takes rows that replace others as well."""
+    options = {**spec.sink.options, **_topic(spec)}
+
+    def write(batch: Any, number: int) -> None:
+        batch.write.format("barnabas").options(**options).mode("append").save()
+
+    return rows.writeStream.outputMode(spec.sink.mode).foreachBatch(write)
+
+
+def _topic(spec: Spec) -> dict[str, str]:
+    found = {"kafka.bootstrap.servers": spec.sink.servers}
+    return found if spec.sink.topic is None else {**found, "topic": spec.sink.topic}
 
 
 def _started(spec: Spec, writer: Any, what: str) -> Any:
@@ -144,23 +215,3 @@ def _started(spec: Spec, writer: Any, what: str) -> Any:
     if spec.run.interval_ms is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{spec.run.interval_ms} milliseconds").start()
-
-
-def _await(spec: Spec, spark: "SparkSession", queries: list[Any], say: Say) -> None:
-    """Until all have ended, or one has failed."""
-    told = dict.fromkeys(range(len(queries)), -1)
-    while True:
-        running = [query for query in queries if query.isActive]
-        for number, query in enumerate(queries):
-            progress = query.lastProgress
-            if progress is not None and progress.batchId > told[number] and progress.numInputRows:
-                told[number] = progress.batchId
-                say(
-                    f"{query.name}: batch {progress.batchId}, {progress.numInputRows} rows,"
-                    f" {progress.processedRowsPerSecond or 0:.0f} rows/s"
-                )
-            if not query.isActive:
-                query.awaitTermination()  # raises what it failed of
-        if not running:
-            return
-        running[0].awaitTermination(0.5)

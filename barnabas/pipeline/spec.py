@@ -177,9 +177,9 @@ def _source(part: "_Section", name: str, kind: str) -> Source:
         for key, value in (("schema", schema), ("message", message), ("registry", registry)):
             if value:
                 part.wrong(key, value, "bytes have none: set format to json, avro or protobuf")
-    elif not schema and not (registry and format_ == "avro"):
-        part.wrong("schema", None, f"format {format_} needs one, or the file it is in")
-    if format_ == "protobuf" and not message:
+    elif not schema and not registry:
+        part.wrong("schema", None, f"format {format_} needs one, the file it is in, or a registry")
+    if format_ == "protobuf" and schema and not message:
         part.wrong("message", None, "format protobuf needs the message's name, e.g. shop.Order")
     found = Source(
         servers=servers,

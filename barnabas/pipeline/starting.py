@@ -1,36 +1,54 @@
 """A Spark session that starts quietly, finds this Python, and says in one line why it cannot.
 
 In: a master and Spark's own options. Out: a SparkSession.
+Executors elsewhere get this package by themselves (package.py).
 """
 
+import atexit
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.quiet import quietly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN = 17
+_STANDALONE = "spark://"
+_LOOPBACK = ("127.", "localhost")
+_CONNECT_S_MAX = 5
+_EXECUTOR_S_MAX = 60
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _JAVA_TIMEOUT_S = 20
 _LOGGING = Path(__file__).parent / "log4j2.properties"
 
 
 def session(
-    master: str = "local[*]", *, name: str = "barnabas", options: dict[str, str] | None = None
+    master: str = "local[*]",
+    *,
+    name: str = "barnabas",
+    options: dict[str, str] | None = None,
+    modules: Iterable[str] = (),
 ) -> "SparkSession":
-    """The session there is, else a new one. `options` are Spark's, and go before ours."""
+    """The session there is, else a new one. `options` are Spark's, and go before ours.
+
+    `modules`: those of the user's that executors need too.
+    """
     check_java()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise PipelineError("pyspark is not installed: pip install 'barnabas[spark]'") from None
+    spark_home()
+    from pyspark.sql import SparkSession
+
+    _check_master(master)
     # Tasks would otherwise run whatever python3 is first in the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ours = {
@@ -38,14 +56,76 @@ def session(
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_LOGGING}",
+        "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile=file:{_LOGGING}",
     }
-    if master.startswith("local"):
+    local = master == "local" or master.startswith("local[")
+    if local or master.removeprefix(_STANDALONE).startswith(_LOOPBACK):
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if not local:
+        ours |= _packaged(modules)
+    given = {**ours, **(options or {})}
     builder = SparkSession.builder.master(master).appName(name)
-    for option, value in {**ours, **(options or {})}.items():
+    for option, value in given.items():
         builder = builder.config(option, value)
-    return builder.getOrCreate()
+    with quietly():
+        spark = builder.getOrCreate()
+    if master.startswith(_STANDALONE) and "spark.dynamicAllocation.enabled" not in given:
+        _wait_for_executor(spark, master)
+    return spark
+
+
+def spark_home() -> str:
+    """Where pyspark is. PipelineError if it is not."""
+    from importlib.util import find_spec
+
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise PipelineError("pyspark is not installed: pip install 'barnabas[spark]'")
+    return os.environ.get("SPARK_HOME") or str(Path(found.origin).parent)
+
+
+def _packaged(modules: Iterable[str]) -> dict[str, str]:
+    """Options by which executors get this package."""
+    from barnabas.pipeline.package import FOLDER, write_package
+
+    directory = tempfile.mkdtemp(prefix="barnabas-package-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    path = Path(directory) / f"{FOLDER}.tar"
+    write_package(path, modules)
+    return {"spark.archives": f"{path}#{FOLDER}", "spark.executorEnv.PYTHONPATH": FOLDER}
+
+
+def _check_master(master: str) -> None:
+    """Spark tries for a minute, and then says something else."""
+    if not master.startswith(_STANDALONE):
+        return
+    reasons = []
+    for each in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = each.rpartition(":")
+        try:
+            with socket.create_connection((host, int(port)), timeout=_CONNECT_S_MAX):
+                return
+        except (OSError, ValueError) as problem:
+            reasons.append(f"{each}: {getattr(problem, 'strerror', None) or problem}")
+    raise PipelineError(
+        f"no Spark master answers at {master} ({'; '.join(reasons)[:200]}): start one"
+        " (barnabas pipeline cluster up), or correct run.master"
+    )
+
+
+def _wait_for_executor(spark: "SparkSession", master: str) -> None:
+    """A job without executors would wait for ever, and say nothing."""
+    context = spark.sparkContext._jsc.sc()
+    deadline = time.monotonic() + _EXECUTOR_S_MAX
+    while context.getExecutorMemoryStatus().size() < 2:  # the driver is one
+        if time.monotonic() > deadline:
+            spark.stop()
+            raise PipelineError(
+                f"{master} gave no executor in {_EXECUTOR_S_MAX} s: has it workers, and are their"
+                " cores and memory free? Each application takes all cores unless spark.cores.max"
+                " is set in run.options"
+            )
+        time.sleep(0.1)
 
 
 def check_java() -> None:

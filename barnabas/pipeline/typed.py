@@ -6,8 +6,9 @@ Always: every row stays; a bad one has `data` null and `error` set, a null value
 
 Options: `valueFormat` (json, avro, protobuf); `valueSchema`, a schema or the file it is in (json:
 as Spark writes columns, "id long, name string"; avro: its JSON; protobuf: a file of
-`protoc --descriptor_set_out`, with `valueMessage`); or, for avro, `schemaRegistry`, an address,
-with `valueSubject` (TOPIC-value unless told).
+`protoc --descriptor_set_out`, with `valueMessage`); with `schemaRegistry`, an address, values are
+framed, and without a `valueSchema` the columns are those of the latest schema of `valueSubject`
+(TOPIC-value unless told).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -52,11 +53,10 @@ def typed_options(given: Mapping[str, str]) -> TypedOptions | None:
     if name not in FORMATS:
         raise OptionError(f"valueFormat: expected {', '.join(FORMATS)}, got {name[:100]!r}")
     schema, registry = options.get("valueschema"), options.get("schemaregistry")
-    if schema is None and (registry is None or name != "avro"):
-        also = " or schemaRegistry" if name == "avro" else ""
-        raise OptionError(f"valueFormat {name} needs valueSchema{also}")
+    if schema is None and registry is None:
+        raise OptionError(f"valueFormat {name} needs valueSchema or schemaRegistry")
     message = options.get("valuemessage")
-    if name == "protobuf" and not message:
+    if name == "protobuf" and schema is not None and not message:
         raise OptionError("valueFormat protobuf needs valueMessage, e.g. shop.Order")
     subject = options.get("valuesubject")
     if registry is not None and subject is None:
@@ -70,7 +70,7 @@ def typed_options(given: Mapping[str, str]) -> TypedOptions | None:
 def columns_of(options: TypedOptions) -> str:
     """The two columns, as Spark writes them."""
     if options.format == "json":
-        fields = _text(options.schema or "").strip()
+        fields = _json_fields(options)
     elif options.format == "avro":
         from barnabas.pipeline.avro_values import avro_fields, avro_schema
 
@@ -80,6 +80,20 @@ def columns_of(options: TypedOptions) -> str:
 
         fields = message_fields(message_type(options))
     return f"data struct<{fields}>, error string"
+
+
+def _json_fields(options: TypedOptions) -> str:
+    if options.schema is None:
+        from barnabas.pipeline.json_schema import json_schema_fields
+        from barnabas.pipeline.registry import latest_schema
+
+        found = latest_schema(options.registry or "", options.subject or "")
+        return json_schema_fields(found.text)
+    from barnabas.pipeline.ddl import check_columns_text
+
+    fields = _text(options.schema).strip()
+    check_columns_text(fields, "valueSchema")
+    return fields
 
 
 def schema_text(options: TypedOptions) -> str:
@@ -151,7 +165,7 @@ def _decoder(options: TypedOptions, data_type: Any) -> Decode:
     if options.format == "json":
         from barnabas.pipeline.json_values import json_decoder
 
-        return json_decoder(data_type)
+        return json_decoder(data_type, framed=options.registry is not None)
     if options.format == "avro":
         from barnabas.pipeline.avro_values import avro_decoder
 

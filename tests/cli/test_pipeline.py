@@ -19,7 +19,7 @@ def test_mistakes_are_lines_and_nothing_else(tmp_path: Path) -> None:
     path.write_text("name: x\nkind: laek\nsource: {servers: 'h:1', topics: [t]}\nsinc: {}\n")
     for command in ("run", "dry-run"):
         done = barnabas(command, str(path))
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stdout == ""
         assert done.stderr.splitlines() == [
             "barnabas: kind: 'laek': use stream or lake or mirror; did you mean lake?",
