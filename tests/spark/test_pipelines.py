@@ -1,61 +1,17 @@
 """Pipelines as a user runs them: a spec, and what is in topics and files afterwards."""
 
 import json
-import time
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from barnabas.pipeline.errors import shown
-from barnabas.pipeline.spec import parse
+from barnabas.pipeline.errors import from_spark
 from tests.process import running_broker
+from tests.spark.specs import FIRST_MS, SCHEMA, order, run, spec, write
 from tests.spark.topics import committed, create, grow, produce
-
-_DAY_MS = 86_400_000
-FIRST_MS = (int(time.time() * 1000) // _DAY_MS - 5) * _DAY_MS  # older records would be deleted
-SCHEMA = "id long, customer long, amount long"
-
-
-def spec(kind: str, servers: str, topic: str, out: Path, **changed: Any) -> Any:
-    given: dict[str, Any] = {
-        "name": f"{kind}-{topic}",
-        "kind": kind,
-        "source": {"servers": servers, "topics": [topic]},
-        "sink": {},
-        "run": {"master": "local[2]"},
-    }
-    if kind != "mirror":
-        given["run"]["checkpoint"] = str(out / "checkpoint")
-        given["source"] |= {"format": "json", "schema": SCHEMA}
-    for section, values in changed.items():
-        given[section] = {**given[section], **values} if section in given and isinstance(
-            values, dict
-        ) else values  # fmt: skip
-    return parse(given)
-
-
-def run(found: Any, spark: Any) -> list[str]:
-    from barnabas.pipeline.running import run_spec
-
-    lines: list[str] = []
-    run_spec(found, spark=spark, say=lines.append)
-    return lines
-
-
-def write(servers: str, topic: str, values: Iterable[tuple[int, bytes]]) -> None:
-    """Of times in seconds, and values; all to partition 0, so that they stay in order."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
-    for second, value in values:
-        producer.produce(topic, value, partition=0, timestamp=FIRST_MS + second * 1000)
-    assert producer.flush(30) == 0
-
-
-def order(number: int, customer: int = 0, amount: int = 1) -> bytes:
-    return json.dumps({"id": number, "customer": customer, "amount": amount}).encode()
 
 
 def read(servers: str, topic: str) -> list[tuple[bytes, dict[str, str]]]:
@@ -123,11 +79,12 @@ def test_a_batch_that_spark_repeats_is_in_the_lake_once(
     run(found, spark)
     assert spark.read.parquet(str(lake)).count() == 60
     (batch,) = [path for path in lake.iterdir() if path.name.endswith("-000000001")]
-    batch.rename(lake / "_unfinished" / batch.name.removeprefix("batch="))
+    batch.rename(lake / "_unfinished" / f"{batch.name.removeprefix('batch=')}-killed")
     (tmp_path / "checkpoint" / "lake" / "commits" / "1").unlink()
     (tmp_path / "checkpoint" / "lake" / "commits" / ".1.crc").unlink(missing_ok=True)
     run(found, spark)
     assert spark.read.parquet(str(lake)).count() == 60
+    assert not any((lake / "_unfinished").iterdir())
 
 
 def test_columns_that_come_later_are_merged(
@@ -192,7 +149,7 @@ def test_a_bad_row_without_a_place_to_go_ends_the_pipeline_with_one_line(
     write(servers, topic, [(0, order(0)), (1, b"poison")])
     with pytest.raises(Exception, match=r"offset 1: ") as caught:
         run(spec("lake", servers, topic, tmp_path, sink={"path": str(tmp_path / "lake")}), spark)
-    line = shown(caught.value)
+    line = str(from_spark(caught.value))
     assert line is not None
     assert line.startswith(f"{topic}-0, offset 1: ")
     assert line.endswith("set errors.dlq to go on without such rows")
@@ -249,7 +206,7 @@ def test_a_mirror_on_spark_copies_all_and_goes_on(
     with running_broker(tmp_path / "target") as target:
         sink = {"servers": target.bootstrap_servers}
         found = spec("mirror", servers, topic, tmp_path, sink=sink)
-        assert run(found, spark)[0].startswith(f"mirror-{topic}: 200 records, ")
+        assert run(found, spark)[0].startswith(f"mirror-{topic}: batch 0, 200 rows, ")
         grow(servers, topic, 3)
         produce(servers, topic, range(300, 600), first_ms=FIRST_MS)
         run(found, spark)
