@@ -6,6 +6,7 @@ keep the rules (`check`).
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
@@ -17,7 +18,16 @@ from barnabas.controller.steps import Conflict, Say, Send, Steps, Write
 from barnabas.controller.term import UNCLEAN, Options
 from barnabas.keeper import controller_paths as nodes
 from barnabas.keeper import paths
-from barnabas.keeper.keeper import Check, Create, Delete, Operation, Result, Set, ensure
+from barnabas.keeper.keeper import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    Result,
+    Set,
+    Unavailable,
+    ensure,
+)
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import Message
@@ -82,8 +92,11 @@ class World:
         session = self.sessions[id_]
         if self.looker.exists(nodes.CONTROLLER):
             self.looker.delete(nodes.CONTROLLER)  # whoever was it has not heard of it yet
-        found = stand(session, BrokerId(id_), 0, holding=False)
-        assert found is not None
+        found = None
+        while found is None:
+            session.reconnect()
+            with suppress(Unavailable):  # its outcome may be unknown: it looks again
+                found = stand(session, BrokerId(id_), 0, holding=False)
         assert found.store is not None
         return Office(self, BrokerId(id_), found.epoch, found.store, Options(**options))
 
@@ -170,9 +183,10 @@ class WatchedKeeper(MemoryKeeper):
                 assert own or (
                     isinstance(checked, Check) and checked.path == nodes.CONTROLLER_EPOCH
                 ), f"{operation.path} is written without a check of the epoch"
-        results = super().multi(operations)
-        self._world.check(operations)
-        return results
+        try:
+            return super().multi(operations)
+        finally:  # it may be done, whatever is said
+            self._world.check(operations)
 
 
 def _touched(operations: Sequence[Operation]) -> dict[str, list[int] | None]:
