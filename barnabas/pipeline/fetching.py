@@ -77,19 +77,22 @@ class Fetching:
     def _wanted(self, header: BatchHeader, batch: memoryview, aborted: Aborted | None) -> bool:
         if aborted is not None and aborted.covers(header, batch):
             return False
-        return not header.attributes & CONTROL and header.base_offset < self._stop
+        return not header.attributes & CONTROL
 
     def _whole_batches(
         self, answer: PartitionData
     ) -> tuple[list[tuple[BatchHeader, memoryview]], int]:
         records = answer.records or b""
         assert not isinstance(records, FileSlice)  # those are only ever sent
-        found = list(iter_batches(records))
-        if not found:
+        whole = list(iter_batches(records))
+        if not whole:
             raise Corrupt(
                 f"{self._at}, offset {self.position}: {len(records)} bytes and no whole batch"
             )
-        return found, max(found[-1][0].last_offset + 1, self.position)
+        # A leader sends what it has: what lies behind the range is not given, and does not count.
+        found = [each for each in whole if each[0].base_offset < self._stop]
+        after = found[-1][0].last_offset + 1 if found else self._stop
+        return found, max(after, self.position)
 
     def _ask(self, position: int) -> Any:
         """A request on its way; None if it could not be sent, which the next wait finds out."""

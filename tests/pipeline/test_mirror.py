@@ -161,6 +161,25 @@ def test_groups_go_on_in_the_target_where_they_stopped(
         assert {at.partition: each.offset for at, each in lag.items()} == {0: 50, 1: 50}
 
 
+@pytest.mark.parametrize("identical", [False, True])
+def test_what_is_written_while_a_round_copies_is_left_to_the_next(
+    broker: BrokerProcess, other: BrokerProcess, topic: str, identical: bool
+) -> None:
+    """A leader's answer has more than the round was planned for."""
+    with Admin(client(broker)) as admin:
+        admin.create_topic(topic, partitions=2)
+    produce(broker, topic, range(100))
+
+    def late(tasks: Sequence[CopyTask]) -> Iterable[Copied]:
+        produce(broker, topic, range(100, 150))
+        return [copy_range(task) for task in tasks]
+
+    one = Mirroring(client(broker), client(other), name=topic, topics=[topic], identical=identical)
+    assert one.round(late).records == 100
+    assert one.round().records == 50
+    assert rows(other, topic) == rows(broker, topic)
+
+
 def test_small_shares_are_copied_round_by_round(
     broker: BrokerProcess, other: BrokerProcess, topic: str
 ) -> None:
