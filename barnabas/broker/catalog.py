@@ -505,6 +505,7 @@ def log_config(config: TopicConfig, broker: "Broker") -> LogConfig:
         retention_bytes=config.retention_bytes,
         file_delete_delay_ms=config.file_delete_delay_ms,
         compacted="compact" in config.cleanup_policy,
+        copied=broker.cluster is not None,
         delete_retention_ms=config.delete_retention_ms,
         min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
         min_compaction_lag_ms=config.min_compaction_lag_ms,

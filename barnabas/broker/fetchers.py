@@ -52,13 +52,14 @@ Key = tuple[UUID, int]
 class Followed:
     """One partition, while one leadership of it is followed."""
 
-    __slots__ = ("asked", "key", "machine", "partition")
+    __slots__ = ("asked", "key", "machine", "partition", "since")
 
     def __init__(self, key: Key, partition: "Partition", machine: Follower) -> None:
         self.key = key
         self.partition = partition
         self.machine = machine
         self.asked = -1  # the offset that the leader was last told
+        self.since = 0  # in which request: replies to earlier ones are about another place
 
     @property
     def holds(self) -> bool:
@@ -77,6 +78,7 @@ class Fetcher:
         self._changed: dict[Followed, None] = {}  # what the leader is still to be told
         self._forgotten: dict[Key, None] = {}
         self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
+        self._requests = 0
         self._polling = False  # a request is out that may wait for records
         self._nudging = False
         self._task = self._loop.create_task(self._run())
@@ -98,6 +100,12 @@ class Fetcher:
         if followed is not None:
             self._changed.pop(followed, None)
             self._forgotten[key] = None
+
+    def touch(self, key: Key) -> None:
+        """Say again where it is: the leader may have been told to doubt it."""
+        followed = self._followed.get(key)
+        if followed is not None and followed.machine.is_ready(self._broker.clock.monotonic_ms()):
+            self._change(followed)
 
     def sweep(self) -> None:
         """Those that have come to an end elsewhere: deleted, or on a lost disk."""
@@ -128,12 +136,13 @@ class Fetcher:
         if self._session_id == NO_SESSION or not self._changed:
             return
         session = self._session_id
+        request, number = self._request(0), self._requests
         try:
-            response = await self._call(self._request(0))
+            response = await self._call(request)
         except KafkaError:
             return  # the one that waits has failed too
         if session == self._session_id:
-            self._take(response)
+            self._take(response, number)
 
     async def _run(self) -> None:
         backoff_s = BACKOFF_S_MIN
@@ -143,10 +152,11 @@ class Fetcher:
                 new = self._session_id == NO_SESSION
                 if new:
                     self._begin_session()
+                request, number = self._request(0 if new else wait_ms), self._requests
                 self._polling = True
-                response = await self._call(self._request(0 if new else wait_ms))
+                response = await self._call(request)
                 self._polling = False
-                self._take(response)
+                self._take(response, number)
                 backoff_s = BACKOFF_S_MIN
                 continue
             except KafkaError as error:
@@ -185,6 +195,8 @@ class Fetcher:
         self._changed = dict.fromkeys(self._followed.values())
 
     def _request(self, wait_ms: int) -> FetchRequest:
+        """Its number is in `_requests` then."""
+        self._requests += 1
         now = self._broker.clock.monotonic_ms()
         bytes_max = self._broker.config.replica_fetch_max_bytes
         topics: dict[UUID, list[FetchPartition]] = {}
@@ -195,7 +207,7 @@ class Fetcher:
                 continue
             if not machine.is_ready(now):
                 continue  # whoever paused it says when it goes on
-            followed.asked = log.end_offset
+            followed.asked, followed.since = log.end_offset, self._requests
             topics.setdefault(followed.key[0], []).append(
                 FetchPartition(
                     partition=followed.key[1],
@@ -229,13 +241,13 @@ class Fetcher:
 
     # Taking
 
-    def _take(self, response: FetchResponse) -> None:
+    def _take(self, response: FetchResponse, number: int) -> None:
         self._session_id = response.session_id
         wall_ms = self._broker.clock.wall_ms()
         for topic in response.responses:
             for data in topic.partitions:
                 followed = self._followed.get((topic.topic_id, data.partition_index))
-                if followed is None or followed.machine.paused:
+                if followed is None or followed.machine.paused or followed.since > number:
                     continue
                 if not followed.holds:
                     self.remove(followed.key)
@@ -286,6 +298,7 @@ class Fetcher:
 
     def _failed(self, followed: Followed, code: Code, reason: str) -> None:
         """Once more after a pause, by itself: the others go on."""
+        self._leave_out(followed)
         now = self._broker.clock.monotonic_ms()
         first = not followed.machine.backoff_ms
         wait_ms = followed.machine.failed(now) - now
@@ -301,15 +314,23 @@ class Fetcher:
         )
         self._loop.call_later(wait_ms / 1000, self._again, followed)
 
+    def _leave_out(self, followed: Followed) -> None:
+        """The leader need not send, again and again, what is not taken now."""
+        self._changed.pop(followed, None)
+        if self._followed.get(followed.key) is followed:
+            self._forgotten[followed.key] = None
+
     def _again(self, followed: Followed) -> None:
         if followed.holds and self._followed.get(followed.key) is followed:
             followed.machine.not_before_ms = 0
+            self._forgotten.pop(followed.key, None)
             self._change(followed)
 
     # What takes a while
 
     def _pause(self, followed: Followed, work: Coroutine[Any, Any, None]) -> None:
         followed.machine.paused = True
+        self._leave_out(followed)
         self._owner.spawn(self._paused(followed, work))
 
     async def _paused(self, followed: Followed, work: Coroutine[Any, Any, None]) -> None:
@@ -448,6 +469,11 @@ class Fetchers:
         leader = self._leaders.pop(key, None)
         if leader is not None and leader in self._fetchers:
             self._fetchers[leader].remove(key)
+
+    def touch(self, key: Key) -> None:
+        leader = self._leaders.get(key)
+        if leader is not None and leader in self._fetchers:
+            self._fetchers[leader].touch(key)
 
     def sweep(self) -> None:
         for fetcher in self._fetchers.values():

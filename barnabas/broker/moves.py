@@ -65,7 +65,7 @@ class Moves:
             async with self._one_at_a_time:
                 log.info("log moving", partition=name, to=move.to.path)
                 while not await self._copied(move):
-                    log.info("log moving anew: its start has passed the copy", partition=name)
+                    log.info("log moving anew: it was cut meanwhile", partition=name)
                     self._drop_copy(move)
         except (OSError, KafkaError) as error:
             log.error("log not moved", partition=name, to=move.to.path, reason=str(error))
@@ -83,10 +83,10 @@ class Moves:
                 move.to.logs.drop_copy(copy)
 
     async def _copied(self, move: Move) -> bool:
-        """Copy, then switch; False if what comes next was deleted meanwhile."""
+        """Copy, then switch; False if what comes next was deleted meanwhile, or what was copied."""
         partition, to = move.partition, move.to
         source = partition.log
-        start = source.start_offset
+        start, cuts = source.start_offset, source.cuts
         config = source.config
         copy = move.copy = await to.in_thread(
             lambda: to.logs.create_copy(partition.name, source.topic_id, config, start)
@@ -94,12 +94,12 @@ class Moves:
         while True:
             if not partition.online or partition.log is not source:
                 raise KafkaError(Code.KAFKA_STORAGE_ERROR, "the log was deleted or went offline")
-            if copy.end_offset < source.start_offset:
+            if copy.end_offset < source.start_offset or source.cuts != cuts:
                 return False
             left = await self._copy_some(source, copy, to)
             if left <= SWITCH_BYTES_MAX:
                 await to.in_thread(copy.flush)
-                if await self._switch(move, source, copy):
+                if await self._switch(move, source, copy, cuts):
                     return True
 
     async def _copy_some(self, source: Log, copy: Log, to: Volume) -> int:
@@ -120,13 +120,15 @@ class Moves:
         records = max(1, source.end_offset - source.start_offset)
         return source.size * behind // records
 
-    async def _switch(self, move: Move, source: Log, copy: Log) -> bool:
+    async def _switch(self, move: Move, source: Log, copy: Log, cuts: int) -> bool:
         """Without a pause: the last records, the new name, the new log in the old one's place."""
         partition, to, home = move.partition, move.to, move.partition.volume
         assert home is not None
         storage, wall_ms = self._broker.logs, self._broker.clock.wall_ms()
         async with to.renaming, home.renaming:
             if partition.log is not source or not (to.online and home.online):
+                return False
+            if source.cuts != cuts:
                 return False
             while copy.end_offset < source.end_offset:
                 piece = source.read(copy.end_offset, COPY_BYTES, source.end_offset)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 TICK_MS_MAX = 500
 MADE_PER_SLICE = 50  # logs, before others get their turn
+SAID_MAX = 20  # lines per request and event
 NO_EPOCH = -1
 EPOCH_OF_DELETION = -2
 
@@ -97,6 +98,7 @@ class Replicas:
         self._watchers: dict[str, list[tuple[Told, Told]]] = {}
         self._restless: dict[Leading, None] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._said: dict[str, int] = {}  # lines of the request at hand
         self._timer: asyncio.TimerHandle | None = broker.loop.call_later(self._tick_s(), self._tick)
 
     def watch(self, topic: str, lead: Told, lost: Told) -> None:
@@ -172,6 +174,7 @@ class Replicas:
                 answers.append(
                     LeaderAndIsrTopicError(topic_id=told.topic_id, partition_errors=errors)
                 )
+            self._sum_up()
         return LeaderAndIsrResponse(error_code=0, topics=answers)
 
     def _admit(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
@@ -256,7 +259,7 @@ class Replicas:
                 return
             self.fetchers.leave(key)
             partition.lead(state, Leading(partition, BrokerId(broker.id), state, self))
-            broker.log.info(
+            self._say(
                 "leading",
                 partition=partition.name,
                 leader_epoch=state.leader_epoch,
@@ -272,6 +275,7 @@ class Replicas:
         if following is not None and following.leader_epoch == state.leader_epoch:
             following.update(state)
             partition.restate(state)
+            self.fetchers.touch(key)
             return
         following = Follower(state) if state.leader >= 0 else None
         partition.follow(state, following)
@@ -281,7 +285,7 @@ class Replicas:
             self.fetchers.leave(key)
         else:
             self.fetchers.follow(topic.id, partition, following)
-        broker.log.info(
+        self._say(
             "following",
             partition=partition.name,
             leader=state.leader,
@@ -289,6 +293,17 @@ class Replicas:
             end=partition.log.end_offset,
             high_watermark=partition.log.high_watermark,
         )
+
+    def _say(self, event: str, **values: object) -> None:
+        """A line each for a few; thousands would hide everything else."""
+        self._said[event] = self._said.get(event, 0) + 1
+        say = self._broker.log.info if self._said[event] <= SAID_MAX else self._broker.log.debug
+        say(event, **values)
+
+    def _sum_up(self) -> None:
+        if any(count > SAID_MAX for count in self._said.values()):
+            self._broker.log.info("roles taken", **self._said)
+        self._said.clear()
 
     def _tell(self, partition: Partition, *, led: bool) -> None:
         for lead, lost in self._watchers.get(partition.name.topic, ()):

@@ -32,6 +32,7 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     # A compacted log has holes between its batches, so recovery must not take one for damage.
     compacted: bool = False
+    copied: bool = False  # from another one, perhaps, which may have been compacted
     delete_retention_ms: int = DAY_MS
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0

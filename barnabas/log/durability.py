@@ -19,7 +19,6 @@ class Durability:
     """One log's syncs, due and done."""
 
     __slots__ = (
-        "_cuts",
         "_directory_synced",
         "_directory_version",
         "_disk",
@@ -27,6 +26,7 @@ class Durability:
         "_new",
         "_path",
         "_snapshots",
+        "cuts",
         "durable_offset",
         "recovery_point",
     )
@@ -47,7 +47,7 @@ class Durability:
         self._new = new  # the directory's own name and the topic id are not synced yet
         self._directory_version = 1 if new else 0
         self._directory_synced = 0
-        self._cuts = 0
+        self.cuts = 0
         self.recovery_point = recovery_point
         self.durable_offset = recovery_point
 
@@ -66,7 +66,7 @@ class Durability:
 
     def cut(self, end: int, active: Segment) -> None:
         """The log was truncated, and the cut synced; flushes under way count for nothing."""
-        self._cuts += 1
+        self.cuts += 1
         self.durable_offset = min(self.durable_offset, end)
         self.recovery_point = min(self.recovery_point, _inside(end, active.base_offset))
 
@@ -74,7 +74,7 @@ class Durability:
         """What to sync; None if nothing is due."""
         active = segments[-1]
         flush = Flush(self._disk, active.base_offset if sealed_only else end, active.base_offset)
-        flush.cuts = self._cuts
+        flush.cuts = self.cuts
         nothing = True
         for segment in reversed(segments):
             if segment is active:
@@ -110,14 +110,14 @@ class Durability:
         flush = self.pending(segments, end, sealed_only=False)
         if flush is None:
             flush = Flush(self._disk, end, end)
-            flush.cuts = self._cuts
+            flush.cuts = self.cuts
         flush.add_segment(segments[-1], sealed=True)
         flush.active_base = end
         return flush
 
     def flushed(self, flush: Flush) -> int:
         """The work is done; the durable offset now."""
-        if flush.cuts != self._cuts:
+        if flush.cuts != self.cuts:
             return self.durable_offset  # what it synced may have been cut and written anew
         for segment in flush.sealed:
             segment.durable = True

@@ -120,6 +120,8 @@ class _Opening:
         if checkpoints.recovery_point == UNKNOWN:
             self._holes_to = INT64_MAX if config.compacted else checkpoints.cleaned_to
             self._checkpoints = checkpoints._replace(recovery_point=0)
+        if config.copied:  # its holes came with the records, wherever the leader had some
+            self._holes_to = INT64_MAX
         self.topic_id = NO_TOPIC_ID
 
     def run(self) -> LogParts:

@@ -105,6 +105,11 @@ class LogState:
         return self._durability.recovery_point
 
     @property
+    def cuts(self) -> int:
+        """How often its end was cut off."""
+        return self._durability.cuts
+
+    @property
     def durable_offset(self) -> int:
         """Everything below survives a power loss."""
         return self._durability.durable_offset

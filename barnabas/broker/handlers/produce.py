@@ -87,8 +87,9 @@ def append_all(
             raise KafkaError(error.code, error.detail)
     if request.acks == 0:
         return None
-    endpoints = _endpoints(broker, responses) if refused and broker.cluster is not None else []
-    response = ProduceResponse(responses=responses, node_endpoints=endpoints)
+    response = ProduceResponse(responses=responses)
+    if refused and broker.cluster is not None:
+        response = _with_endpoints(broker, responses)
     return _Waiting(broker, response, waits, request.timeout_ms).later if waits else response
 
 
@@ -142,8 +143,7 @@ class _Waiting:
                 )
                 for topic in response.responses
             ]
-            endpoints = _endpoints(self._broker, responses) if self._broker.cluster else []
-            response = ProduceResponse(responses=responses, node_endpoints=endpoints)
+            response = _with_endpoints(self._broker, responses)
         self.later.set(response)
 
     def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
@@ -165,7 +165,6 @@ def _append(
     waits: list[Wait],
 ) -> PartitionProduceResponse:
     records = data.records
-    partition: Partition | None = None
     try:
         if refusals and id(data) in refusals:
             raise refusals[id(data)]
@@ -188,9 +187,10 @@ def _append(
     except KafkaError as error:
         error.__traceback__ = None  # it holds the request's bytes, and this list
         refused.append((topic.name if topic else None, data.index, error))
-        if topic is not None and 0 <= data.index < len(topic.partitions):
-            partition = topic.partitions[data.index]
-        return _refusal(data.index, error, partition)
+        known = topic is not None and 0 <= data.index < len(topic.partitions)
+        return _refusal(
+            data.index, error, topic.partitions[data.index] if topic and known else None
+        )
     broker.counts.produced(len(records))
     log = partition.log
     response = PartitionProduceResponse(
@@ -224,16 +224,18 @@ def _refusal(
     )
 
 
-def _endpoints(broker: "Broker", responses: list[TopicProduceResponse]) -> list[NodeEndpoint]:
-    """Where the leaders are that the response names."""
-    assert broker.cluster is not None
+def _with_endpoints(broker: "Broker", responses: list[TopicProduceResponse]) -> ProduceResponse:
+    """With the addresses of the leaders that it names."""
+    if broker.cluster is None:
+        return ProduceResponse(responses=responses)
     leaders = {
         partition.current_leader.leader_id
         for topic in responses
         for partition in topic.partition_responses
     }
-    return [
+    endpoints = [
         NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
         for member in broker.cluster.members.values()
         if member.id in leaders
     ]
+    return ProduceResponse(responses=responses, node_endpoints=endpoints)
