@@ -75,7 +75,7 @@ class Connection:
     __slots__ = (
         "_busy", "_door", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept", "_out",
         "_pending", "_reading", "_slots", "_stream", "_turning", "_unsent", "_wants_room",
-        "_writing", "active_ms", "client", "client_id", "lane", "open", "peer", "queued",
+        "_writing", "active_ms", "client", "client_id", "lane", "light", "open", "peer", "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, door: Door) -> None:
@@ -99,6 +99,7 @@ class Connection:
         self.client = ""  # software name and version, from ApiVersions
         self.lane = Lane.CONTROL
         self.queued = False
+        self.light = True
         self.open = True
         self.active_ms = door.now_ms  # when bytes last came or left, or a reply was ready to
         self._turning = False
@@ -112,6 +113,7 @@ class Connection:
             return
         self.active_ms = self._door.now_ms
         self._turning = True
+        self.light = self._frame is None
         try:
             if self._frame is not None:
                 self._continue_frame()
@@ -207,6 +209,7 @@ class Connection:
         self._filled = len(beginning)
         buffer[: self._filled] = beginning
         self._frame = buffer
+        self.light = False
         self._frame_size = size
         self._frame_started_ms = self._door.now_ms
 
@@ -300,6 +303,7 @@ class Connection:
             while done < len(out):
                 part = out[done]
                 if type(part) is FileSlice and part.length > SMALL_SLICE:
+                    self.light = False
                     count = stream.send_file(part, more=done + 1 < len(out))
                     if count == part.length:
                         done += 1

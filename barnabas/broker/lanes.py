@@ -28,6 +28,7 @@ class Turn(Protocol):
 
     lane: Lane
     queued: bool
+    light: bool  # its last turn moved few bytes, as those of one who waits for each answer do
 
     def turn(self) -> None: ...
 
@@ -36,8 +37,8 @@ class Lanes:
     """Control takes its turn at once. So does data until its slice of time is used up; then it
     queues, and the loop looks for control connections before the next slice.
 
-    While short data turns follow each other briskly, the loop lingers for a moment after each
-    instead of going to sleep: whoever waits for every answer gets it that much sooner
+    While short and light data turns follow each other briskly, the loop lingers for a moment after
+    each instead of going to sleep: whoever waits for every answer gets it that much sooner
     (docs/adr/0009)."""
 
     def __init__(
@@ -62,7 +63,7 @@ class Lanes:
             self.again(waiting)
             return
         waiting.turn()
-        self._linger(now)
+        self._linger(waiting, now)
 
     def again(self, waiting: Turn) -> None:
         """A turn behind everybody who waits now, whatever the lane."""
@@ -90,14 +91,14 @@ class Lanes:
             else:
                 self._draining = False
         if not data:
-            self._linger(began)
+            self._linger(waiting, began)
 
-    def _linger(self, began: float) -> None:
+    def _linger(self, waiting: Turn, began: float) -> None:
         """After a data turn that began then."""
         ended = self._now()
         brisk = began - self._turn_ended < BRISK_S and ended - began < BRISK_S
         self._turn_ended = ended
-        if brisk:
+        if brisk and waiting.light:
             self._linger_end = ended + LINGER_S
             if not self._lingering:
                 self._lingering = True

@@ -36,6 +36,7 @@ class Busy:
         self.cost = cost
         self.did = did
         self.queued = False
+        self.light = True
 
     def turn(self) -> None:
         self.loop.now += self.cost
@@ -110,6 +111,19 @@ def test_the_loop_lingers_after_turns_that_follow_each_other_briskly() -> None:
     loop.now += LINGER_S
     loop.turn()
     assert not loop.soon
+
+
+def test_the_loop_does_not_linger_where_many_bytes_move() -> None:
+    loop, did = HandLoop(), list[str]()
+    lanes = Lanes(cast(asyncio.AbstractEventLoop, loop), loop.time)
+    one = Busy(loop, "one", Lane.DATA, BRISK_S / 10, did)
+    one.light = False
+    loop.now = 1.0
+    for _ in range(3):
+        lanes.ready(one)
+        loop.turn()
+        assert not loop.soon
+        loop.now += BRISK_S / 2
 
 
 def test_the_loop_sleeps_after_long_turns_and_after_pauses() -> None:
