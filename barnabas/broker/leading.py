@@ -135,6 +135,8 @@ class Leading:
         isr: tuple[BrokerId, ...],
     ) -> bool:
         """The controller's answer to a proposal; False if it is not news."""
+        if self.partition.leading is not self:  # it no longer leads, and the log may be gone
+            return False
         now = self._court.now_ms()
         news = self.machine.answered(proposal, leader_epoch, partition_epoch, isr, now)
         if news:
@@ -145,5 +147,7 @@ class Leading:
         return news
 
     def rejected(self, proposal: Proposal) -> None:
+        if self.partition.leading is not self:
+            return
         self.machine.rejected(proposal, self._court.now_ms())
         self.partition.commit_to(self.machine.high_watermark)
