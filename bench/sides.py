@@ -53,7 +53,10 @@ class Side:
         try:
             yield name
         finally:
-            self._admin.delete_topics([name])[name].result(60)
+            self.delete_topic(name)
+
+    def delete_topic(self, name: str) -> None:
+        self._admin.delete_topics([name])[name].result(60)
 
 
 @contextmanager

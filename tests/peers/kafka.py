@@ -1,6 +1,6 @@
-"""Starts an Apache Kafka broker of one KRaft node, with Kafka's own JVM flags.
+"""Starts an Apache Kafka broker of one KRaft node, or a cluster of such, with Kafka's JVM flags.
 
-In: an empty directory. Out: a process that answers, and its address.
+In: an empty directory. Out: a process that answers, and its address; or one for each node.
 """
 
 import base64
@@ -8,6 +8,7 @@ import socket
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,15 +91,61 @@ def prepare(directory: Path, options: Mapping[str, str] | None = None) -> tuple[
     port, controller_port = free_ports(2)
     properties = directory / "server.properties"
     properties.write_text(_properties(port, controller_port, directory / "data", options or {}))
+    _format(properties, _cluster_id())
+    return properties, port
+
+
+def _cluster_id() -> str:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-    if cluster.startswith("-"):  # the tool would take it for an option
-        cluster = "A" + cluster[1:]
+    # The tool would take one that begins with a dash for an option.
+    return "A" + cluster[1:] if cluster.startswith("-") else cluster
+
+
+def _format(properties: Path, cluster: str) -> None:
     done = kafka_tools().run(
         "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)
     )
     if done.returncode:
         raise RuntimeError(f"Kafka's StorageTool failed: {done.stdout}{done.stderr}")
-    return properties, port
+
+
+def prepare_cluster(
+    directory: Path, count: int, options: Mapping[str, str] | None = None
+) -> list[tuple[Path, int]]:
+    """The same for `count` combined nodes, all voters."""
+    free = free_ports(2 * count)
+    ports, controllers = free[:count], free[count:]
+    voters = ",".join(f"{n}@127.0.0.1:{port}" for n, port in enumerate(controllers, 1))
+    cluster = _cluster_id()
+    prepared = []
+    for number, (port, controller) in enumerate(zip(ports, controllers, strict=True), 1):
+        home = directory / f"node-{number}"
+        home.mkdir(parents=True, exist_ok=True)
+        more = {
+            "node.id": str(number),
+            "controller.quorum.voters": voters,
+            "offsets.topic.replication.factor": str(min(3, count)),
+            "transaction.state.log.replication.factor": str(min(3, count)),
+            **(options or {}),
+        }
+        properties = home / "server.properties"
+        properties.write_text(_properties(port, controller, home / "data", more))
+        _format(properties, cluster)
+        prepared.append((properties, port))
+    return prepared
+
+
+@contextmanager
+def running_kafka_cluster(
+    directory: Path, count: int, options: Mapping[str, str] | None = None
+) -> Iterator[list[KafkaBroker]]:
+    """None of them answers before most of them run: they are started at once."""
+    prepared = prepare_cluster(directory, count, options)
+    with ExitStack() as running, ThreadPoolExecutor(count) as starting:
+        brokers = list(starting.map(lambda each: start(*each), prepared))
+        for broker in brokers:
+            running.callback(broker.stop)
+        yield brokers
 
 
 def start(properties: Path, port: int) -> KafkaBroker:
