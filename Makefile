@@ -23,14 +23,16 @@ TYPED := $(shell find barnabas -name '*.pxd')
 
 # Real clients, other languages, kills, fuzzing, and all that starts many processes or floods a broker
 # take minutes: they run in `test`, not in `check`. So do random histories in full: `check` has a share.
-SLOW := tests/clients tests/client_suite tests/peers tests/kill tests/fuzz \
+SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill tests/fuzz \
 	$(addprefix tests/cli/test_,groups.py log.py logs_told.py pipeline.py topics.py up.py usage.py) \
 	$(addprefix tests/broker/test_,hostile.py hostile_groups.py log_life.py) \
 	$(addprefix tests/pipeline/test_,mirror.py stream_reader.py writing.py) tests/client/test_driver.py
 SLOW_HERE = $(wildcard $(SLOW))
+# What real clients do, once more on three brokers with three replicas of everything.
+CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py groups_new.py offsets.py)
 PYTEST = $(PY) -m pytest -q
 
-.PHONY: help demo test check lint fast slow spark bench sim lives fuzz kills pipeline-kills compile clean
+.PHONY: help demo test check lint fast slow spark bench sim lives fuzz kills faults pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -72,11 +74,13 @@ fast: $(COMPILED)
 slow: $(COMPILED)
 	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
 	HISTORIES=2000 $(PYTEST) -n 2 tests/coordinators/test_histories.py
+	BROKERS=3 $(PYTEST) -n 2 --dist loadfile $(CLUSTERED)
 
 spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two brokers
 	$(PYTEST) tests/spark
 # ZooKeeper's server comes with Spark's wheel.
 	$(PYTEST) tests/zookeeper
+	$(PYTEST) tests/cluster/test_faults.py -k zookeeper
 
 test: check slow spark ## everything; what this machine cannot run is listed at the end
 
@@ -94,6 +98,9 @@ kills: $(COMPILED) ## RUNS of kill -9 under load
 
 pipeline-kills: $(COMPILED) $(SPARK) ## ROUNDS of kill -9 at drivers and executors, local and cluster
 	$(PY) -m tests.spark.kills --rounds $(ROUNDS)
+
+faults: $(COMPILED) $(SPARK) ## ROUNDS of each fault on clusters of processes, on a file and on ZooKeeper
+	$(PY) -m tests.cluster --rounds $(ROUNDS)
 
 bench: $(COMPILED) $(SPARK) ## beside Apache Kafka; BENCH='--suite groups', BENCH='--quick'
 	$(PY) -m bench $(BENCH)

@@ -14,14 +14,19 @@ from tests.peers.spark import check_spark
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
 
 
-def _run(kinds: list[str], keeper: str) -> None:
-    done = run_all(ROUNDS, kinds, keeper, SystemRandom().randrange(1 << 32), say=print)
+def _run(kinds: list[str], keeper: str, brokers: int = 3) -> None:
+    seed = SystemRandom().randrange(1 << 32)
+    done = run_all(ROUNDS, kinds, keeper, seed, say=print, brokers=brokers)
     assert sum(done.faults.values()) == ROUNDS * len(kinds)
     assert done.acknowledged > 0
 
 
 def test_nothing_acknowledged_is_lost_by_any_fault_on_a_file() -> None:
     _run(kinds_for("file"), "file")
+
+
+def test_nothing_acknowledged_is_lost_with_five_brokers() -> None:
+    _run(["kill", "isolate", "rolling-restart"], "file", brokers=5)
 
 
 def test_nothing_acknowledged_is_lost_by_any_fault_on_a_real_zookeeper() -> None:
