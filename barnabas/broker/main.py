@@ -65,6 +65,8 @@ async def _serve(
 ) -> None:
     open_files_max = _raise_file_limit()
     config = BrokerConfig(settings)
+    if config.clustered and "node.id" in settings:
+        log.node = config.node_id
     broker = Broker(
         settings,
         SystemClock(),
@@ -107,6 +109,7 @@ async def _joined(broker: Broker) -> bool:
     stopping.cancel()
     if joining.done():
         joining.result()
+        broker.log.node = broker.id
         return True
     joining.cancel()
     await asyncio.wait((joining,))

@@ -1,7 +1,8 @@
 """Structured log lines on standard error: `level event key=value ...`, or JSON.
 
 One line per event, the event first, then what it is about. A terminal gets
-text; a pipe or file gets JSON lines unless BARNABAS_LOG=text.
+text; a pipe or file gets JSON lines unless BARNABAS_LOG=text. Brokers of a cluster may share one
+standard error: then each line says whose it is.
 Always: logging never fails; a broker whose log is full or closed goes on without it. A line is
 one line whatever is in the values, and no value is long, but for a traceback.
 """
@@ -23,6 +24,7 @@ class Logger:
 
     def __init__(self, stream: IO[str] | None = None, level: str | None = None) -> None:
         self._stream = stream or sys.stderr
+        self.node: int | None = None  # the broker that writes, where there are several
         wanted = level or os.environ.get("BARNABAS_LOG_LEVEL") or _DEFAULT_LEVEL
         known = wanted.lower() in LEVELS
         self._threshold = LEVELS.index(wanted.lower() if known else _DEFAULT_LEVEL)
@@ -56,11 +58,13 @@ class Logger:
         stamp = f"{second}.{int(now * 1000) % 1000:03d}Z"
         values = {key: _bounded(key, value) for key, value in values.items()}
         if self._json:
-            entry = {"time": stamp, "level": LEVELS[level], "event": event} | values
+            whose = {} if self.node is None else {"node": self.node}
+            entry = {"time": stamp, "level": LEVELS[level], **whose, "event": event} | values
             line = json.dumps(entry, default=str)
         else:
             pairs = " ".join(f"{key}={_quoted(value)}" for key, value in values.items())
-            line = f"{stamp} {LEVELS[level]:<7} {event}{' ' if pairs else ''}{pairs}"
+            whose_text = "" if self.node is None else f"[{self.node}] "
+            line = f"{stamp} {LEVELS[level]:<7} {whose_text}{event}{' ' if pairs else ''}{pairs}"
         try:
             self._stream.write(line + "\n")
             self._stream.flush()

@@ -120,3 +120,13 @@ def test_an_unknown_level_means_info_and_is_said(monkeypatch: pytest.MonkeyPatch
     warning, shown = map(json.loads, stream.getvalue().splitlines())
     assert warning["level_given"] == "loud"
     assert shown["event"] == "shown"
+
+
+def test_brokers_that_share_a_stream_say_whose_line_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for form, expected in (("json", '"node": 2, "event": "it happened"'), ("text", "[2] it happ")):
+        monkeypatch.setenv("BARNABAS_LOG", form)
+        stream = io.StringIO()
+        log = Logger(stream)
+        log.node = 2
+        log.info("it happened")
+        assert expected in stream.getvalue()
