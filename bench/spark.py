@@ -20,10 +20,18 @@ from barnabas.pipeline.sending import BatchSender
 from barnabas.wire.record_loops import RecordWriter
 from bench import proc
 from bench.figures import Goal, Row, Sample, Table
-from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
+from bench.sides import BARNABAS, DELETE_SOON, KAFKA, Side, directory, running_sides
+from bench.spark_mirror import (
+    MB_PER_S,
+    MIRROR_MAKER,
+    SPARK,
+    copy_with_mirror_maker,
+    copy_with_spark,
+)
 from bench.suite import Settings, Suite, say
 from tests.peers.cache import Missing
 from tests.peers.spark import check_spark, connector_jars
+from tests.process import running_broker
 
 ROWS_PER_S = "rows/s"
 CPU = "Spark's CPU µs/row"
@@ -32,7 +40,10 @@ PARTITIONS = 6
 OURS, THEIRS = "barnabas", "kafka"
 ROWS = {100: 6_000_000, 1000: 1_200_000}
 WRITTEN = {100: 1_000_000, 1000: 300_000}
+MIRRORED = 600_000  # of 1 KB
 BATCHES = 20
+MIRROR, MIRROR_ROUNDS = "mirror", 3
+QUICK = 0.2
 _HEADER_ROOM = 61
 
 
@@ -206,6 +217,32 @@ OWN = tuple(
 )  # fmt: skip
 
 
+def _mirrors(settings: Settings, spark: Any, source: Side, base: Path) -> list[Row]:
+    """Between two brokers of ours; fewer rounds, as each starts MirrorMaker anew."""
+    size, rows = 1000, int(MIRRORED * (QUICK if settings.quick else 1))
+    topic = "spark-mirrored"
+    _fill(source, topic, PARTITIONS, size, rows, "none")
+    found: dict[str, list[float]] = {SPARK: [], MIRROR_MAKER: []}
+    with running_broker(base / "mirror-target", DELETE_SOON) as target:
+        there = target.bootstrap_servers
+        for number in range(MIRROR_ROUNDS + 1):
+            say(f"round {number} of {MIRROR_ROUNDS}" if number else "warm-up")
+            ours = copy_with_spark(spark, source, there, topic, size * rows)
+            say(f"  {SPARK:12} mirror, 1 KB  {ours:,.4g} {MB_PER_S}")
+            if not number:
+                continue
+            theirs = copy_with_mirror_maker(
+                base, source, there, topic, PARTITIONS, size * rows, rows
+            )
+            say(f"  {MIRROR_MAKER:12} mirror, 1 KB  {theirs:,.4g} {MB_PER_S}")
+            found[SPARK].append(ours)
+            found[MIRROR_MAKER].append(theirs)
+    mine, others = found.values()
+    ratios = [a / b for a, b in zip(mine, others, strict=True)]
+    ours, theirs, ratio = (statistics.median(values) for values in (mine, others, ratios))
+    return [Row("mirror, 1 KB", MB_PER_S, ours, theirs, ratio, Goal(least=3.0))]
+
+
 # --- rounds ---
 
 
@@ -245,7 +282,7 @@ def _run(settings: Settings) -> list[Table]:
     from barnabas.pipeline import session
 
     rounds = settings.rounds or (2 if settings.quick else 5)
-    scale = 0.2 if settings.quick else 1.0
+    scale = QUICK if settings.quick else 1.0
     tables = []
     with directory("disk") as base, running_sides(list(settings.sides), base) as sides:
         spark = session("local[2]", options={
@@ -265,6 +302,11 @@ def _run(settings: Settings) -> list[Table]:
                     say(title)
                     rows = _measure(spark, sides, wanted, rounds, scale)
                     tables.append(Table(title, rows, peer=peer))
+            if settings.wants(MIRROR):
+                title = "A mirror, between two brokers of ours"
+                say(title)
+                rows = _mirrors(settings, spark, sides[0], base)
+                tables.append(Table(title, rows, peer="MirrorMaker 4.3.0"))
         finally:
             spark.stop()
     return tables
@@ -277,9 +319,11 @@ SUITE = Suite(
         "pyspark 4.2.0, local[2], 6 partitions, one Spark and one broker for both formats, on the "
         "same two cores; 5 interleaved rounds after one to warm up. Reads end in Spark's noop "
         "sink, rows that are written are made by `range`. Spark's CPU is that of the JVM and its "
-        "Python workers. A batch of one row: what each of twenty triggers takes. A ratio is the "
+        "Python workers. A batch of one row: what each of twenty triggers takes. A mirror: three "
+        "rounds; ours is a whole run on a Spark that is up, MirrorMaker (two tasks, its own "
+        "defaults) is timed from when a quarter is copied, so that it is warm. A ratio is the "
         "median of the rounds' ratios."
     ),
-    parts=tuple(task.name for task in (*FORMATS, HOT, *OWN)),
+    parts=(*(task.name for task in (*FORMATS, HOT, *OWN)), MIRROR),
     run=_run,
 )  # fmt: skip
