@@ -9,7 +9,6 @@ from typing import NamedTuple, Self
 
 from barnabas.client.admin_cluster import ClusterAdmin
 from barnabas.client.admin_security import SecurityAdmin
-from barnabas.client.aio import open_cluster
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check, check_partition
 from barnabas.client.groups.calls import GroupCalls, offers
@@ -69,8 +68,13 @@ class Admin(ClusterAdmin, SecurityAdmin, GroupCalls):
         cluster: Cluster | None = None,
         **options: Value,
     ) -> None:
-        self._cluster = cluster or open_cluster(settings, options)
         self._owns = cluster is None
+        if cluster is None:
+            # asyncio takes a while to load, and whoever blocks has a cluster already.
+            from barnabas.client.aio import open_cluster
+
+            cluster = open_cluster(settings, options)
+        self._cluster = cluster
 
     async def __aenter__(self) -> Self:
         return self
