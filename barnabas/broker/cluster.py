@@ -228,6 +228,12 @@ class Cluster:
         if self._reading is None or self._reading.done():
             self._reading = self._broker.loop.create_task(self._read_changes())
 
+    async def refresh(self) -> None:
+        """Until what is in the keeper now is in force here."""
+        self._read_settings()
+        assert self._reading is not None
+        await asyncio.shield(self._reading)
+
     async def _read_changes(self) -> None:
         while self._unread:
             self._unread = False

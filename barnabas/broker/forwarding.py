@@ -24,6 +24,7 @@ TIMEOUT_MS = 30_000  # of requests that do not say
 TIMEOUT_MS_MAX = 120_000
 ANSWER_MS = 1_000  # for the way back of an answer that the controller gives in time
 AGAIN_MS = 50
+SETTINGS = (33, 44)  # AlterConfigs, IncrementalAlterConfigs
 
 Handle = Callable[["Broker", Any, Call], Any]
 
@@ -48,7 +49,10 @@ class Forwarding:
     async def _forward(self, handle: Handle, request: Message, call: Call) -> Message:
         timeout_ms = min(max(0, getattr(request, "timeout_ms", TIMEOUT_MS)), TIMEOUT_MS_MAX)
         try:
-            return await self.ask(request, timeout_ms, call.version)
+            answer = await self.ask(request, timeout_ms, call.version)
+            if request.api_key in SETTINGS:  # whoever has changed them here finds them changed here
+                await self._cluster.refresh()
+            return answer
         except KafkaError:
             # Here nobody is controller either: the handler knows how to say so of each part.
             response = await handle(self._broker, request, call)

@@ -71,4 +71,5 @@ def end_offset(topics: Topics, topic: str, partition: int) -> int | None:
     found = topics.get(topic)
     if found is None or not 0 <= partition < len(found.partitions):
         return None
-    return found.partitions[partition].log.high_watermark
+    there = found.partitions[partition]
+    return None if there.volume is None and not there.failure else there.log.high_watermark

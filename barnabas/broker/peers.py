@@ -10,6 +10,7 @@ Brokers of a cluster run the same code, so nobody asks which versions the other 
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
@@ -151,7 +152,7 @@ class _Link:
             stream = await self._peers.open(self.address)
         except OSError as why:
             self._back_off()
-            reason = why.strerror or str(why)
+            reason = os.strerror(why.errno) if why.errno else str(why)
             self._mourn(reason)
             raise self.problem(Code.NETWORK_EXCEPTION, reason) from None
         self._open = _Open(stream, self)

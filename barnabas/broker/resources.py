@@ -73,6 +73,16 @@ def which_broker(broker: "Broker", name: str) -> int | None:
     return broker.id
 
 
+def altered_broker(broker: "Broker", name: str) -> int | None:
+    """In a cluster settings are made by the controller, for whichever broker."""
+    if broker.cluster is None or not name:
+        return which_broker(broker, name)
+    known = [node.id for node in broker.nodes()]
+    if not name.isdecimal() or int(name) not in known:
+        raise _invalid(f"broker {name[:20]!r} is not there: {known} are")
+    return int(name)
+
+
 def not_configurable(kind: int) -> KafkaError:
     try:
         what = Kind(kind).name.lower().replace("_", " ")
@@ -101,7 +111,7 @@ async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> No
         else:
             await broker.catalog.configure_topic(topic, changed_topic)
     elif asked.kind == Kind.BROKER:
-        id_ = which_broker(broker, asked.name)
+        id_ = altered_broker(broker, asked.name)
         if validate_only:
             changed_broker(broker.catalog.dynamic.get(id_, {}))
         else:

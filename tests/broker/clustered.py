@@ -1,4 +1,4 @@
-"""Several real brokers in this process, on one loop, real sockets and one file to agree in.
+"""Several real brokers in this process, on one loop and real sockets, and a keeper to be hurt.
 
 What a test asks goes over the wire, to the broker it says.
 """
@@ -8,14 +8,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from io import StringIO
 from pathlib import Path
-from typing import TypeVar
+from threading import RLock
+from typing import TypeVar, cast
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.partition import Partition
 from barnabas.broker.peers import Peers
 from barnabas.config.kinds import Address
 from barnabas.keeper.keeper import Keeper, Listener
-from barnabas.keeper.sqlite import SqliteKeeper
+from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.model.ids import BrokerId
 from barnabas.system.clock import SystemClock
 from barnabas.system.disk import SystemDisk
@@ -31,6 +32,25 @@ NOBODY = BrokerId(-7)  # the id under which a test calls brokers
 R = TypeVar("R", bound=Message)
 
 
+class Shared:
+    """A session that brokers use from threads of their own: one call at a time in the store."""
+
+    def __init__(self, keeper: MemoryKeeper, lock: RLock) -> None:
+        self._keeper = keeper
+        self._lock = lock
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._keeper, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: object, **options: object) -> object:
+            with self._lock:
+                return found(*arguments, **options)
+
+        return call
+
+
 class Clustered:
     """Brokers by id; each can be stopped, killed and started again."""
 
@@ -39,33 +59,36 @@ class Clustered:
         self.settings = settings
         self.brokers: dict[int, Broker] = {}
         self.logs: dict[int, StringIO] = {}
-        self.sessions: dict[int, SqliteKeeper] = {}
+        self.store = MemoryStore()
+        self.lock = RLock()
+        self.sessions: dict[int, MemoryKeeper] = {}  # by broker, the last one
         self._peers: dict[int, Peers] = {}
 
     # Brokers
 
-    def make(self, id_: int, **settings: str) -> Broker:
+    def make(self, id_: int, settings: Mapping[str, str | None] | None = None) -> Broker:
+        """With other settings than the others, or without (None)."""
         said = self.logs.setdefault(id_, StringIO())
         log = Logger(said)
 
         def session(listener: Listener) -> Keeper:
-            timeout_ms = int(self.settings.get("zookeeper.session.timeout.ms", "2000"))
-            opened = SqliteKeeper(str(self.directory / "keeper.db"), timeout_ms, listener)
-            self.sessions[id_] = opened
-            return opened
+            with self.lock:
+                opened = self.sessions[id_] = MemoryKeeper(self.store, 2_000, listener)
+            return cast(Keeper, Shared(opened, self.lock))
 
+        wanted = {
+            "node.id": str(id_),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(self.directory / f"b{id_}"),
+            "log.cleaner.enable": "false",
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "4",
+            "zookeeper.session.timeout.ms": "300",
+            **self.settings,
+            **(settings or {}),
+        }
         broker = Broker(
-            {
-                "node.id": str(id_),
-                "listeners": "PLAINTEXT://127.0.0.1:0",
-                "log.dirs": str(self.directory / f"b{id_}"),
-                "log.cleaner.enable": "false",
-                "group.initial.rebalance.delay.ms": "0",
-                "offsets.topic.num.partitions": "4",
-                "zookeeper.session.timeout.ms": "2000",
-                **self.settings,
-                **settings,
-            },
+            {option: value for option, value in wanted.items() if value is not None},
             SystemClock(),
             SystemDisk(),
             SystemNetwork(log),
@@ -90,6 +113,19 @@ class Clustered:
         self._forget(id_)
         broker = self.brokers.pop(id_)
         await kill(broker)
+
+    def expire(self, id_: int) -> None:
+        """The broker lives, and the keeper takes it for dead."""
+        with self.lock:
+            self.store.expire(self.sessions[id_].session)
+
+    def disconnect(self, id_: int) -> None:
+        with self.lock:
+            self.store.disconnect(self.sessions[id_].session)
+
+    def reconnect(self, id_: int) -> None:
+        with self.lock:
+            self.sessions[id_].reconnect()
 
     def _forget(self, id_: int) -> None:
         peers = self._peers.pop(id_, None)

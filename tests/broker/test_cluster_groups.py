@@ -70,6 +70,7 @@ class Member:
         self.name = name
         self.id = ""
         self.generation = -1
+        self.settled = -1  # the generation it has its part of
         self.leads = False
         self.others: list[str] = []
 
@@ -160,6 +161,16 @@ class Member:
         request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.id)
         return (await self.ask(request, HeartbeatResponse)).error_code
 
+    async def live(self, done: asyncio.Event) -> None:
+        while not done.is_set():
+            self.settled = -1
+            await self.join()
+            if await self.sync():
+                continue
+            while not done.is_set() and not await self.heartbeat():
+                self.settled = self.generation
+                await asyncio.sleep(0.01)
+
     def committing(self, offset: int) -> OffsetCommitRequest:
         return OffsetCommitRequest(
             group_id=GROUP,
@@ -210,13 +221,18 @@ class Member:
 
 
 async def settle(*members: Member) -> None:
-    """All join and sync until all of them are in one generation, as consumers do."""
-    async with asyncio.timeout(30):
-        while True:
-            await asyncio.gather(*(each.join() for each in members))
-            codes = await asyncio.gather(*(each.sync() for each in members))
-            if not any(codes) and len({each.generation for each in members}) == 1:
-                return
+    """They join, sync and send heartbeats, as consumers do, until they are one generation."""
+    done = asyncio.Event()
+    for each in members:
+        each.settled = -1
+    lives = [asyncio.ensure_future(each.live(done)) for each in members]
+    try:
+        await until(
+            lambda: members[0].settled >= 0 and len({each.settled for each in members}) == 1
+        )
+    finally:
+        done.set()
+        await asyncio.gather(*lives)
 
 
 @asynccontextmanager
@@ -229,6 +245,18 @@ async def group_of_two(directory: Path) -> AsyncIterator[tuple[Clustered, Member
         finally:
             for each in members:
                 each.close()
+
+
+async def joined(a: Member, b: Member) -> None:
+    """Both in one generation that nobody has an assignment of."""
+    await settle(a, b)
+    leader, follower = (a, b) if a.leads else (b, a)
+    generation = a.generation
+    joining = asyncio.ensure_future(leader.join())
+    while follower.generation == generation:
+        await follower.join()
+    await joining
+    assert leader.generation == follower.generation
 
 
 async def kill_coordinator(clustered: Clustered, member: Member) -> None:
@@ -247,8 +275,9 @@ async def test_stage_1_members_that_wait_to_join_join_at_the_next_coordinator(
         joining = asyncio.ensure_future(b.join())  # waits for `a`, which does not come
         while await a.heartbeat() != Code.REBALANCE_IN_PROGRESS:
             await asyncio.sleep(0.005)
+        assert not joining.done()
         await kill_coordinator(clustered, a)
-        await asyncio.gather(a.join(), joining)
+        joining.cancel()
         await settle(a, b)
         assert await a.heartbeat() == await b.heartbeat() == Code.NONE
 
@@ -257,11 +286,10 @@ async def test_stage_2_a_generation_that_was_not_assigned_is_not_known_any_more(
     tmp_path: Path,
 ) -> None:
     async with group_of_two(tmp_path) as (clustered, a, b):
-        await asyncio.gather(a.join(), b.join())
+        await joined(a, b)
         await kill_coordinator(clustered, a)
         follower = b if a.leads else a
         assert await follower.sync() in (Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION)
-        a.id = b.id = ""
         await settle(a, b)
         assert {len(a.others), len(b.others)} == {0, 2}
 
@@ -270,9 +298,7 @@ async def test_stage_3_an_assignment_that_was_written_holds_though_nobody_was_to
     tmp_path: Path,
 ) -> None:
     async with group_of_two(tmp_path) as (clustered, a, b):
-        await asyncio.gather(a.join(), b.join())
-        while a.generation != b.generation:
-            await asyncio.gather(a.join(), b.join())
+        await joined(a, b)
         leader, follower = (a, b) if a.leads else (b, a)
         coordinator = await leader.coordinator()
         index = shard_index(clustered, coordinator)
