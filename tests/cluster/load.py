@@ -5,6 +5,7 @@ Always: acks=all and idempotent; every record is waited for, or the run fails. A
 only member of its group, and commits what it has noted.
 """
 
+import json
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -26,6 +27,7 @@ UNANSWERED_MAX = 200
 FINISH_S = 90.0
 PAUSE_S = 0.01
 COMMIT_EVERY_S = 0.2
+STATISTICS_MS = 2_000
 # A producer that gives up would make a hole in its numbers, which the checker takes for unknown.
 PATIENCE_MS = 120_000
 
@@ -71,6 +73,10 @@ class Worker(ABC):
         self.check()
         if self._thread.is_alive():
             raise Violation(f"{self.name} does not come to an end in {FINISH_S:.0f} s")
+
+    def story(self) -> str:
+        """What it says of itself, for whoever looks into a run that is stuck."""
+        return ""
 
     def _guarded(self) -> None:
         try:
@@ -231,9 +237,29 @@ class LoadConsumer(Worker):
 
 
 class RdkafkaReader(LoadConsumer):
+    _statistics = ""
+
+    def story(self) -> str:
+        """How each partition stands with librdkafka."""
+        if not self._statistics:
+            return ""
+        topics = json.loads(self._statistics)["topics"]
+        told = [
+            f"{topic}-{number} {p['fetch_state']} at {p['next_offset']}, leader {p['leader']}"
+            for topic, found in topics.items()
+            for number, p in found["partitions"].items()
+            if number != "-1"
+        ]
+        return f"{self.name}: {'; '.join(told)}"
+
+    def _took(self, statistics: str) -> None:
+        self._statistics = statistics
+
     def run(self) -> None:
         consumer = RdkafkaConsumer(
             {
+                "statistics.interval.ms": STATISTICS_MS,
+                "stats_cb": self._took,
                 "bootstrap.servers": self.servers,
                 "group.id": self.name,
                 "auto.offset.reset": "earliest",

@@ -120,7 +120,9 @@ class Arena:
             return all(now > before[what] for what, now in measure().items())
 
         def stuck() -> str:
-            return f"no progress: {[w for w, now in measure().items() if now <= before[w]]}"
+            left = [what for what, now in measure().items() if now <= before[what]]
+            stories = [story for worker in self.workers if (story := worker.story())]
+            return f"no progress: {left}; {'; '.join(stories)}"
 
         until(further, PROGRESS_S_MAX, stuck)
 
