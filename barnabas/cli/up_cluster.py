@@ -1,23 +1,24 @@
 """`barnabas up --brokers N`: which brokers there are, where each keeps its data and listens.
 
 Always: broker i has DIR/broker-i and, with a port given, the port of the first plus i - 1; its id
-and its directory stay together. A directory is of one broker or of several, never of both: what is
-there decides, and the other command is refused.
+and its directory stay together. A directory is of one broker or of several, never of both: that of
+one becomes that of several (growing.py), and the way back is refused.
 """
 
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import click
 
+from barnabas.cli.growing import KEEPER_FILE, grow, is_of_one, refuse_half_grown
 from barnabas.cli.supervisor import Supervisor
 from barnabas.config.kinds import Address
 from barnabas.log.checkpoints import META_PROPERTIES
-from barnabas.model.errors import KafkaError
+from barnabas.system.disk import DirectoryLock
 
-KEEPER_FILE = "keeper.db"
 BROKERS_MAX = 64
 _PORT_MAX = 65_535
 # What each broker has of its own, and what sets it.
@@ -50,40 +51,43 @@ def run(
         if address is not None and address.port and address.port + count - 1 > _PORT_MAX:
             raise click.UsageError(f"{count} brokers from port {address.port} on are too many")
     directories = [os.path.abspath(path) for path in data]
-    for path in directories:
-        os.makedirs(path, exist_ok=True)
-        refuse_lone(path)
     settings = dict(static)
     if "zookeeper.connect" not in settings:
         settings["keeper.file"] = os.path.join(directories[0], KEEPER_FILE)
-    from barnabas.system.disk import DirectoryLock
-
-    try:
-        lock = DirectoryLock(directories[0])
-    except KafkaError as problem:
-        click.echo(f"barnabas: {problem.detail}", err=True)
-        return 1
-    _tell_of_more(directories, count)
-    commands = [
-        (first_id + i, partial(_command, i, first_id + i, directories, listen, metrics, settings))
-        for i in range(count)
-    ]
-    try:
+    with ExitStack() as held:
+        for path in directories:
+            os.makedirs(path, exist_ok=True)
+            held.callback(DirectoryLock(path).release)
+        for path in directories:
+            if is_of_one(path):
+                _may_grow(path, settings)
+                grow(path, first_id, count)
+        _tell_of_more(directories, count)
+        commands = [
+            (
+                first_id + i,
+                partial(_command, i, first_id + i, directories, listen, metrics, settings),
+            )
+            for i in range(count)
+        ]
         return Supervisor(commands, ready).run()
-    finally:
-        lock.release()
 
 
-def refuse_lone(directory: str) -> None:
-    """Its logs lie where those of several brokers would have their directories."""
-    if os.path.exists(os.path.join(directory, META_PROPERTIES)):
+def _may_grow(directory: str, settings: Mapping[str, str]) -> None:
+    if "zookeeper.connect" in settings:
         raise click.UsageError(
-            f"{directory} holds the data of one broker: leave --brokers out, or give another --data"
+            f"{directory} holds the data of a broker that stood alone, which ZooKeeper does not "
+            "know of: give another --data"
+        )
+    if _numbers(directory):
+        raise click.UsageError(
+            f"{directory} holds the data of one broker and of several: give another --data"
         )
 
 
 def refuse_several(directory: str) -> None:
     """A lone broker would find their topics in the keeper, and none of the records."""
+    refuse_half_grown(directory)
     numbers = _numbers(directory)
     if numbers:
         raise click.UsageError(

@@ -172,19 +172,38 @@ def test_two_clusters_do_not_share_a_directory(cluster: ClusterProcess) -> None:
     assert "in use" in ended.err
 
 
-def test_directories_of_one_broker_and_of_several_are_told_apart(
-    cluster: ClusterProcess, tmp_path: Path
-) -> None:
-    alone = BrokerProcess(tmp_path / "alone", log=tmp_path / "log")
-    alone.start()
-    assert alone.stop() == 0
-    several = barnabas("up", "--brokers", "3", "--data", str(tmp_path / "alone"))
-    assert several.code == 2
-    assert "holds the data of one broker" in several.err
+def test_the_directory_of_several_brokers_is_not_for_one(cluster: ClusterProcess) -> None:
     assert cluster.data is not None
     one = barnabas("up", "--data", str(cluster.data), "--listen", "127.0.0.1:0")
     assert one.code == 2
     assert "use --brokers 3" in one.err
+
+
+def test_a_broker_that_stood_alone_becomes_one_of_several(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    alone = BrokerProcess(data, log=tmp_path / "log")
+    alone.start()
+    servers = alone.bootstrap_servers
+    assert barnabas("topic", "create", "broker", "-p", "2", servers=servers).code == 0
+    assert barnabas("produce", "broker", stdin="old\n", servers=servers).code == 0
+    assert alone.stop() == 0
+    cluster = ClusterProcess(3, data, log=tmp_path / "log")
+    cluster.start()
+    try:
+        assert "it is broker 1 of 3 now" in cluster.log
+        assert sorted(path.name for path in data.glob("broker-?")) == [
+            "broker-1",
+            "broker-2",
+            "broker-3",
+        ]
+        assert command(cluster, "consume", "broker", "-e").out == "old\n"
+        command(cluster, "cluster", "reassign", "broker", "--to", "1,2,3", "-r", "3", "--wait")
+        command(cluster, "produce", "broker", "-X", "acks=all", stdin="new\n")
+        assert sorted(command(cluster, "consume", "broker", "-e").out.split()) == ["new", "old"]
+        assert all(len(row["in_sync"]) == 3 for row in rows(cluster, "topic", "describe", "broker"))
+    finally:
+        assert cluster.stop() == 0
+    cluster.check_log()
 
 
 def test_all_comes_back_after_a_clean_stop_and_after_a_crash_of_all(tmp_path: Path) -> None:
