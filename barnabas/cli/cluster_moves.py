@@ -79,13 +79,10 @@ def plan_moves(
     targets: Sequence[int] | None,
     factor: int | None,
 ) -> dict[TopicPartition, list[int]]:
-    """Where each is to be; those that are there already are left out."""
-    from barnabas.controller.placement import place
-
+    """Where each is to be, spread as a new topic would be; those that are there are left out."""
     allowed = list(view.brokers) if targets is None else list(targets)
     if unknown := [broker for broker in allowed if broker not in view.brokers]:
         raise click.UsageError(f"broker {unknown[0]} is not there: {_ids(view.brokers)} are")
-    racks = {BrokerId(broker): view.brokers[broker].rack for broker in allowed}
     plan: dict[TopicPartition, list[int]] = {}
     for at, brokers in named:
         now = view.partition(at).replicas
@@ -95,16 +92,20 @@ def plan_moves(
                 raise click.UsageError(
                     f"{at}: where to? Use --to, or {at.topic}:{at.partition}=1,2"
                 )
-            count = factor or len(now)
-            start = sorted(allowed).index(now[0]) - at.partition if now[0] in allowed else 0
-            [placed] = place(
-                racks, 1, count, start=start % len(allowed), shift=0, first=at.partition
-            )
-            kept = [broker for broker in now if broker in placed]
-            wanted = kept + [broker for broker in placed if broker not in kept]
-        if list(wanted) != list(now):
-            plan[at] = list(wanted)
+            wanted = _spread(view, at, allowed, factor or len(now))
+        if wanted != list(now):
+            plan[at] = wanted
     return plan
+
+
+def _spread(view: "View", at: TopicPartition, allowed: Sequence[int], factor: int) -> list[int]:
+    from zlib import crc32
+
+    from barnabas.controller.placement import place
+
+    racks = {BrokerId(broker): view.brokers[broker].rack for broker in allowed}
+    start = crc32(at.topic.encode()) % len(allowed)  # the same whenever it is asked for
+    return list(place(racks, at.partition + 1, factor, start=start, shift=start)[at.partition])
 
 
 def _planned(view: "View", at: TopicPartition, brokers: list[int]) -> dict[str, Any]:

@@ -99,17 +99,18 @@ def test_what_is_offline_comes_before_what_is_under_replicated() -> None:
     assert health([], 4) == "4 partitions, all led and in sync"
 
 
-def test_a_plan_keeps_what_can_stay_and_leaves_out_what_is_there() -> None:
-    seen = view((1, [1, 2], [1, 2]), (2, [2, 3], [2, 3]), brokers=(1, 2, 3))
-    both = [(TopicPartition("t", 0), None), (TopicPartition("t", 1), None)]
-    plan = plan_moves(seen, both, [1, 3], None)
-    assert sorted(plan[TopicPartition("t", 0)]) == [1, 3]
-    assert plan[TopicPartition("t", 0)][0] == 1
-    assert sorted(plan[TopicPartition("t", 1)]) == [1, 3]
-    assert plan_moves(seen, [(TopicPartition("t", 0), [1, 2])], None, None) == {}
-    grown = plan_moves(seen, both, None, 3)
-    assert all(sorted(brokers) == [1, 2, 3] for brokers in grown.values())
-    assert grown[TopicPartition("t", 1)][:2] == [2, 3]
+def test_a_plan_spreads_leaders_and_leaves_out_what_is_there() -> None:
+    seen = view(*[(1, [1], [1])] * 6, brokers=(1, 2, 3))
+    named: list[tuple[TopicPartition, list[int] | None]] = [
+        (TopicPartition("t", number), None) for number in range(6)
+    ]
+    plan = plan_moves(seen, named, [1, 2, 3], 3)
+    assert all(sorted(brokers) == [1, 2, 3] for brokers in plan.values())
+    assert sorted(brokers[0] for brokers in plan.values()) == [1, 1, 2, 2, 3, 3]
+    two = plan_moves(seen, named, [1, 3], 2)
+    assert {tuple(sorted(brokers)) for brokers in two.values()} == {(1, 3)}
+    assert two == plan_moves(seen, named, [1, 3], 2)
+    assert plan_moves(seen, [(TopicPartition("t", 0), [1])], None, None) == {}
 
 
 def test_numbers_of_brokers_are_checked() -> None:
