@@ -66,6 +66,7 @@ class Cluster:
         self.registered = asyncio.Event()  # with `broker_epoch`
         self.ready = asyncio.Event()  # the controller has told of the cluster
         self.left = False
+        self._given_up = False  # before it was registered
         self._controller_epoch = 0
         self._rejoining: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -116,8 +117,12 @@ class Cluster:
     async def leave(self) -> None:
         """Before the broker stops: others take over what it leads, while it still answers."""
         self.left = True
+        if not self.registered.is_set():
+            self._given_up = True
+            self.registered.set()  # who waits for it is told
+        self.ready.set()
         others = [each for each in self.members if each != self._broker.id]
-        if not (self.registered.is_set() and others) or self._broker.failure:
+        if self._given_up or not others or self._broker.failure:
             return
         request = ControlledShutdownRequest(
             broker_id=self._broker.id, broker_epoch=self.broker_epoch
@@ -163,6 +168,8 @@ class Cluster:
 
         async def wait(broker: "Broker", request: Message, call: Call) -> Message:
             await self.ready.wait()
+            if self.left:
+                raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
             response = handle(broker, request, call)
             response = response if isinstance(response, Message) else await response
             assert isinstance(response, Message)
@@ -246,8 +253,10 @@ class Cluster:
             except (Unavailable, KeeperError) as error:  # the session comes back, or another one
                 self._broker.log.warning("settings not read", reason=str(error))
                 return
-            topics, brokers = self.settings.take(found)
-            self._put_in_force(topics, brokers)
+            try:
+                self._put_in_force(*self.settings.take(found))
+            except KafkaError as error:
+                self._broker.log.error("settings not in force", reason=error.detail)
 
     async def _take_everything(self) -> None:
         self.settings.take_all(await self._session.run(read_all))
@@ -280,8 +289,14 @@ class Cluster:
             )
         self._controller_epoch = controller_epoch
 
-    async def update(self, request: UpdateMetadataRequest) -> None:
+    async def known(self) -> None:
+        """Until this broker is registered: before that it cannot tell what is meant for it."""
         await self.registered.wait()
+        if self._given_up:
+            raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
+
+    async def update(self, request: UpdateMetadataRequest) -> None:
+        await self.known()
         self.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
         await self.learn((each.topic_name, each.topic_id) for each in request.topic_states)
         # Others may have had their turn meanwhile.
@@ -293,7 +308,10 @@ class Cluster:
             for each in request.live_brokers
             if each.endpoints
         }
-        self.peers.known({each.id: Address(each.host, each.port) for each in self.members.values()})
+        if not self.controlling.active:  # who knows sooner
+            self.peers.known(
+                {each.id: Address(each.host, each.port) for each in self.members.values()}
+            )
         self.view.update(request)
         self.ready.set()
 

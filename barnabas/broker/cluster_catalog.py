@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 30_000
 LOOK_MS = 10
 DEFAULT_FACTOR = -1
+OFFSETS_FACTOR = "offsets.topic.replication.factor"
+JOINING_MS = 2_000
 _NOBODY: Mapping[str, tuple[UUID, Mapping[int, int]]] = {}
 
 
@@ -67,10 +69,7 @@ class ClusterCatalog:
 
     async def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """On behalf of this broker: a topic that somebody asked for, or one it needs itself."""
-        factor = DEFAULT_FACTOR
-        if name == OFFSETS_TOPIC:
-            wanted = self._broker.config.offsets_topic_replication_factor
-            factor = max(1, min(wanted, len(self._cluster.members)))
+        factor = await self._offsets_factor() if name == OFFSETS_TOPIC else DEFAULT_FACTOR
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -93,6 +92,25 @@ class ClusterCatalog:
             code = code_of(result.error_code)
             raise InvalidRequest(code, result.error_message or code.text)
         return await self._appeared(name)
+
+    async def _offsets_factor(self) -> int:
+        """As many as were asked for; where nobody has said, as many brokers as there are.
+
+        A cluster that is just starting may have only the first of them yet.
+        """
+        wanted = self._broker.config.offsets_topic_replication_factor
+        members = self._cluster.members
+        if OFFSETS_FACTOR in self._broker.static and len(members) < wanted:
+            raise Retriable(
+                Code.COORDINATOR_NOT_AVAILABLE,
+                f"{OFFSETS_FACTOR} is {wanted}, and {len(members)} brokers are there: start more,"
+                " or set it lower",
+            )
+        for _ in range(JOINING_MS // LOOK_MS):
+            if len(self._cluster.members) >= wanted:
+                break
+            await asyncio.sleep(LOOK_MS / 1000)
+        return max(1, min(wanted, len(self._cluster.members)))
 
     async def _appeared(self, name: str) -> Topic:
         """The controller answers when brokers know of it; this one may have been slow."""

@@ -2,8 +2,9 @@
 
 In: a broker's id and a request. Out: its response, or a Retriable that says why there is none.
 Always: requests of one lane reach a broker in the order in which they were given and are
-answered in that order; one that is not answered in time ends its connection, because what
-follows can no longer be told apart; nobody is called twice for one request.
+answered in that order; one that is not answered in time ends its connection, for the other side
+may be gone without a word, but in the lane where answers may take long; nobody is called twice
+for one request.
 Not here: trying again (the caller knows whether it may), what the requests say.
 
 Brokers of a cluster run the same code, so nobody asks which versions the other speaks.
@@ -86,7 +87,7 @@ class Peers:
                 raise Retriable(
                     Code.BROKER_NOT_AVAILABLE, f"broker {broker} is not in the cluster now"
                 )
-            link = self._links[broker, lane] = _Link(broker, address, self)
+            link = self._links[broker, lane] = _Link(broker, address, self, lane)
         return await link.call(request, version, timeout_ms)
 
     def close(self) -> None:
@@ -107,8 +108,9 @@ class Peers:
 class _Link:
     """One connection to one broker, opened when needed and again when lost."""
 
-    def __init__(self, broker: BrokerId, address: Address, peers: Peers) -> None:
+    def __init__(self, broker: BrokerId, address: Address, peers: Peers, lane: Lane) -> None:
         self.address = address
+        self.patient = lane == "forward"
         self._broker = broker
         self._peers = peers
         self._loop = asyncio.get_running_loop()
@@ -244,7 +246,11 @@ class _Open:
             future.set_exception(problem)
 
     def _late(self, future: "asyncio.Future[Any]", reason: str) -> None:
-        if not future.done():
+        if future.done():
+            return
+        if self._link.patient:  # it may be behind one that may take longer, and should
+            future.set_exception(self._link.problem(Code.REQUEST_TIMED_OUT, reason))
+        else:
             self.end(Code.REQUEST_TIMED_OUT, reason)
 
     def _readable(self) -> None:

@@ -54,6 +54,8 @@ def run(
     settings = dict(static)
     if "zookeeper.connect" not in settings:
         settings["keeper.file"] = os.path.join(directories[0], KEEPER_FILE)
+        # All of them are wanted, though not all are there when the first client is.
+        settings.setdefault("offsets.topic.replication.factor", str(min(3, count)))
     with ExitStack() as held:
         for path in directories:
             os.makedirs(path, exist_ok=True)

@@ -3,7 +3,17 @@
 Kept apart because their work lives in other rooms: replication/, coordinators/, controller/.
 """
 
-from barnabas.config.kinds import INT_MAX, Bool, Bytes, Enum, Int, List, Long, Milliseconds
+from barnabas.config.kinds import (
+    INT_MAX,
+    LONG_MAX,
+    Bool,
+    Bytes,
+    Enum,
+    Int,
+    List,
+    Long,
+    Milliseconds,
+)
 from barnabas.config.option import Option, Scope
 from barnabas.config.resolve import Config
 
@@ -27,6 +37,17 @@ def _role(
         needs_restart=True,
         doc=doc,
         honoured=honoured,
+    )
+
+
+def _rate(name: str, doc: str) -> Option[int]:
+    return Option(
+        name=name,
+        kind=Long(min=0),
+        default=LONG_MAX,
+        scope=Scope.BROKER,
+        needs_restart=False,
+        doc=doc,
     )
 
 
@@ -75,6 +96,16 @@ class RoleOptions(Config):
         500,
         "How long a leader may wait for data before it answers a follower.",
         honoured=True,
+    )
+    leader_replication_throttled_rate = _rate(
+        "leader.replication.throttled.rate",
+        "Bytes a second that this broker sends to replicas that catch up, of those that topics"
+        " name in `leader.replication.throttled.replicas`.",
+    )
+    follower_replication_throttled_rate = _rate(
+        "follower.replication.throttled.rate",
+        "Bytes a second that it takes of such replicas, of those that topics name in"
+        " `follower.replication.throttled.replicas`.",
     )
     replica_selector_class = Option[str](
         name="replica.selector.class",
@@ -190,7 +221,11 @@ class RoleOptions(Config):
         honoured=True,
     )
     offsets_topic_replication_factor = _role(
-        "offsets.topic.replication.factor", Int(min=1), 3, "Replicas of __consumer_offsets."
+        "offsets.topic.replication.factor",
+        Int(min=1),
+        3,
+        "Replicas of __consumer_offsets. Unless it is set, fewer where there are fewer brokers.",
+        honoured=True,
     )
     offsets_topic_segment_bytes = _role(
         "offsets.topic.segment.bytes",

@@ -13,13 +13,23 @@ from uuid import UUID
 
 import pytest
 
+from barnabas.broker.coordination import Coordination
 from barnabas.broker.peers import Peers
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError
-from barnabas.model.ids import BrokerId
+from barnabas.model.ids import NO_TOPIC_ID, BrokerId
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
 from barnabas.wire.codec import Message
+from barnabas.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.messages.join_group import (
@@ -402,3 +412,71 @@ async def test_offsets_survive_every_coordinator_in_turn(tmp_path: Path, again: 
                     for id_ in clustered.brokers
                 )
             )
+
+
+async def test_a_member_of_the_new_protocol_goes_on_at_the_next_coordinator(tmp_path: Path) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, _):
+
+        def beat(epoch: int) -> ConsumerGroupHeartbeatRequest:
+            joining = epoch == 0
+            return ConsumerGroupHeartbeatRequest(
+                group_id=GROUP,
+                member_id="m",
+                member_epoch=epoch,
+                rebalance_timeout_ms=20_000 if joining else -1,
+                subscribed_topic_names=["t"] if joining else None,
+                topic_partitions=[] if joining else None,
+            )
+
+        answer = await a.ask(beat(0), ConsumerGroupHeartbeatResponse)
+        while answer.assignment is None or not answer.assignment.topic_partitions:
+            assert not answer.error_code, answer.error_message
+            answer = await a.ask(beat(answer.member_epoch), ConsumerGroupHeartbeatResponse)
+        epoch = answer.member_epoch
+        await kill_coordinator(clustered, a)
+        answer = await a.ask(beat(epoch), ConsumerGroupHeartbeatResponse)
+        assert (answer.error_code, answer.member_epoch) == (Code.NONE, epoch)
+
+
+async def test_offsets_of_a_deleted_topic_are_forgotten_whoever_coordinates(tmp_path: Path) -> None:
+    async with group_of_two(tmp_path) as (clustered, a, _):
+        await settle(a)
+        assert await a.commit(7) == Code.NONE
+        coordinator = await a.coordinator()
+        elsewhere = next(id_ for id_ in clustered.brokers if id_ != coordinator)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name="t", topic_id=NO_TOPIC_ID)], timeout_ms=20_000
+        )
+        answer = await clustered.ask(elsewhere, request, DeleteTopicsResponse)
+        assert not answer.responses[0].error_code
+        coordination = clustered.brokers[coordinator].coordination
+        assert coordination is not None
+        offsets = coordination.shard_of(GROUP).offsets
+        await until(lambda: offsets.find(GROUP, "t", 0) is None)
+        await clustered.create("t")
+        assert await a.committed() == -1
+        await kill_coordinator(clustered, a)
+        assert await a.committed() == -1
+
+
+async def test_offsets_of_a_topic_that_went_while_nobody_led_them_go_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barnabas.broker.coordination.SWEEP_S", 0.05)
+    async with group_of_two(tmp_path) as (clustered, a, _):
+        await settle(a)
+        assert await a.commit(7) == Code.NONE
+        coordinator = await a.coordinator()
+        index = shard_index(clustered, coordinator)
+        # As if the deletion had not been heard of: the topic goes from the view, not from the log.
+        monkeypatch.setattr(Coordination, "topic_gone", lambda self, name: None)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name="t", topic_id=NO_TOPIC_ID)], timeout_ms=20_000
+        )
+        await clustered.ask(coordinator, request, DeleteTopicsResponse)
+        await clustered.kill(coordinator)
+        await until(lambda: clustered.leader(OFFSETS_TOPIC, index) not in (-1, coordinator))
+        coordination = clustered.brokers[clustered.leader(OFFSETS_TOPIC, index)].coordination
+        assert coordination is not None
+        await until(lambda: coordination.runtime.is_active(index))
+        await until(lambda: coordination.shard_of(GROUP).offsets.find(GROUP, "t", 0) is None)

@@ -16,7 +16,7 @@ async def handle(
     assert broker.cluster is not None
     assert broker.replicas is not None
     try:
-        await broker.cluster.registered.wait()
+        await broker.cluster.known()
         return await broker.replicas.lead_and_follow(request)
     except KafkaError as error:
         broker.refused("leadership refused", call, error)

@@ -14,7 +14,7 @@ async def handle(broker: "Broker", request: StopReplicaRequest, call: Call) -> S
     assert broker.cluster is not None
     assert broker.replicas is not None
     try:
-        await broker.cluster.registered.wait()
+        await broker.cluster.known()
         return await broker.replicas.stop_replicas(request)
     except KafkaError as error:
         broker.refused("end of replicas refused", call, error)
