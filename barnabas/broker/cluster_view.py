@@ -11,10 +11,9 @@ from uuid import UUID
 
 from barnabas.broker.catalog import OFFSETS_TOPIC
 from barnabas.broker.cluster_settings import Settings
-from barnabas.broker.partition import Partition, absent_partition
 from barnabas.broker.topic import Topic
 from barnabas.config.topic import TopicConfig
-from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.model.ids import BrokerId, check_topic_name
 from barnabas.replication.state import PartitionState
 from barnabas.wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
@@ -62,7 +61,7 @@ class View:
         before = 0 if new else len(topic.partitions)
         self._whole.add(topic.id)
         for state in told.partition_states:
-            self.partition(topic, state.partition_index).told(_state_of(state))
+            topic.place(state.partition_index).told(_state_of(state))
         if new or len(topic.partitions) > before:
             self._broker.catalog.apply(topic)
             if topic.name == OFFSETS_TOPIC and new:
@@ -78,6 +77,7 @@ class View:
         topic = topics.by_id(id_)
         if topic is not None:
             return topic
+        check_topic_name(name)  # it becomes the name of directories
         before = topics.get(name)
         if before is not None:
             self.forget(before)
@@ -85,11 +85,6 @@ class View:
         topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
         topics.add(topic)
         return topic
-
-    def partition(self, topic: Topic, index: int) -> Partition:
-        for missing in range(len(topic.partitions), index + 1):
-            topic.partitions.append(absent_partition(TopicPartition(topic.name, missing)))
-        return topic.partitions[index]
 
     def forget(self, topic: Topic) -> None:
         """Its logs, where there are any, go when the controller says so of each (StopReplica)."""

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from barnabas.broker.partition import Partition
+from barnabas.broker.partition import Partition, absent_partition
 from barnabas.config.topic import TopicConfig
-from barnabas.model.errors import Code, Retriable
+from barnabas.model.errors import Code, InvalidRequest, Retriable
+from barnabas.model.ids import TopicPartition
 from barnabas.wire.compression import Codec
 
+PARTITIONS_MAX = 200_000  # of one topic: a number from outside makes no more
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
@@ -26,6 +28,17 @@ class Topic:
         self.codec: Codec | None = None  # of stored batches; None: as they were sent
         self.overrides = dict(overrides)  # as they were set, text
         self.partitions: list[Partition] = []
+
+    def place(self, index: int) -> Partition:
+        """The one of this number, wherever its replicas are, and all below it."""
+        if not 0 <= index < PARTITIONS_MAX:
+            raise InvalidRequest(
+                Code.INVALID_PARTITIONS,
+                f"partition {index} of topic {self.name}: expected 0 to {PARTITIONS_MAX - 1}",
+            )
+        for missing in range(len(self.partitions), index + 1):
+            self.partitions.append(absent_partition(TopicPartition(self.name, missing)))
+        return self.partitions[index]
 
     def partition(self, index: int) -> Partition:
         """One that is led here; NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR if it is not."""

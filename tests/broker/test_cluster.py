@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -36,6 +37,12 @@ from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
 from barnabas.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -392,3 +399,34 @@ async def test_who_is_not_there_is_not_called(tmp_path: Path) -> None:
         assert cluster is not None
         with pytest.raises(Retriable, match="not in the cluster"):
             await cluster.peers.call(2, CLUSTER, timeout_ms=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "index"), [("../../etc", 0), ("t", -1), ("t", 2**31 - 1)])
+async def test_no_word_of_a_controller_makes_what_cannot_be(
+    tmp_path: Path, name: str, index: int
+) -> None:
+    async with cluster_of(tmp_path, 1) as clustered:
+        cluster = clustered.brokers[1].cluster
+        assert cluster is not None
+        state = LeaderAndIsrPartitionState(
+            partition_index=index,
+            controller_epoch=cluster.controlling.epoch,
+            leader=1,
+            leader_epoch=0,
+            isr=[1],
+            partition_epoch=0,
+            replicas=[1],
+            is_new=True,
+        )
+        request = LeaderAndIsrRequest(
+            controller_id=1,
+            controller_epoch=cluster.controlling.epoch,
+            broker_epoch=cluster.broker_epoch,
+            topic_states=[
+                LeaderAndIsrTopicState(topic_name=name, topic_id=uuid4(), partition_states=[state])
+            ],
+            live_leaders=[],
+        )
+        answer = await clustered.ask(1, request, LeaderAndIsrResponse)
+        assert answer.error_code in (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_PARTITIONS)
+        assert not list((tmp_path / "b1").glob("*etc*"))
