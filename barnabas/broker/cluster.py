@@ -56,11 +56,12 @@ class Cluster:
 
     def __init__(self, broker: "Broker", sessions: Sessions, network: Network) -> None:
         self._broker = broker
-        self._network = network
         self._session = Session(sessions, self._heard)
         self.settings = Settings()
         self.view = View(broker, self.settings)
         self.forwarding = Forwarding(broker, self)
+        self.peers = Peers(BrokerId(broker.id), network, broker.log, broker.dispatcher.answer)
+        self.controlling = Controlling(broker, self.peers, self._session.in_thread)
         self.members: dict[BrokerId, Member] = {}
         self.broker_epoch = -1
         self.registered = asyncio.Event()  # with `broker_epoch`
@@ -71,13 +72,6 @@ class Cluster:
         self._rejoining: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._unread = False
-
-    def _begin(self) -> None:
-        """Once the own id is known."""
-        broker = self._broker
-        self.peers = Peers(BrokerId(broker.id), self._network, broker.log, broker.dispatcher.answer)
-        self.controlling = Controlling(broker, self.peers, self._session.in_thread)
-        broker.replicas = Replicas(broker, self)
 
     # Joining and leaving
 
@@ -90,7 +84,8 @@ class Cluster:
         broker.cluster_id, broker.id, self._controller_epoch = await self._session.run(
             lambda keeper: prepare(keeper, wanted, cluster_id)
         )
-        self._begin()
+        self.peers.own = BrokerId(broker.id)
+        broker.replicas = Replicas(broker, self)
         self.settings.take_all(await self._session.run(read_all))
         broker.open_logs()
         broker.listen()
@@ -157,10 +152,9 @@ class Cluster:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-        if hasattr(self, "peers"):
-            with suppress(KafkaError, KeeperError):
-                await self.controlling.stop()
-            self.peers.close()
+        with suppress(KafkaError, KeeperError):  # then it goes with the session
+            await self.controlling.stop()
+        self.peers.close()
         await self._session.close()
 
     def when_ready(self, handle: Handle) -> Handle:
@@ -198,8 +192,7 @@ class Cluster:
             self._read_settings()  # watches are gone
         elif news.path == paths.CONFIG_CHANGES:
             self._read_settings()
-        if hasattr(self, "controlling"):
-            self.controlling.heard(news)
+        self.controlling.heard(news)
 
     def _expired(self) -> None:
         """Others take this broker for dead. What it leads is led elsewhere soon; until it hears of

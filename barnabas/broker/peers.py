@@ -50,13 +50,17 @@ class Peers:
         answer: Answer,
         client_id: str | None = None,
     ) -> None:
-        self.client_id = f"{PEER}{own}" if client_id is None else client_id
-        self._own = own
+        self.own = own
+        self._client_id = client_id
         self._network = network
         self._log = log
         self._answer = answer
         self._addresses: dict[BrokerId, Address] = {}
         self._links: dict[tuple[BrokerId, Lane], _Link] = {}
+
+    @property
+    def client_id(self) -> str:
+        return f"{PEER}{self.own}" if self._client_id is None else self._client_id
 
     def known(self, brokers: Mapping[BrokerId, Address]) -> None:
         """All brokers there are now; connections to others, or to old addresses, are closed."""
@@ -78,7 +82,7 @@ class Peers:
         """Its answer, in the newest version unless told. Retriable if there is none in time."""
         if version is None:
             version = APIS[request.api_key].max_version
-        if broker == self._own:
+        if broker == self.own:
             return await self._answer(request, version)
         link = self._links.get((broker, lane))
         if link is None:

@@ -187,8 +187,7 @@ async def kill(broker: Broker) -> None:
         listening.close()
     for connection in tuple(broker.connections):
         connection.close("")
-    if hasattr(cluster, "peers"):
-        cluster.peers.close()
+    cluster.peers.close()
     if broker.coordination is not None:
         broker.coordination.stop()
     if broker.replicas is not None:

@@ -29,7 +29,7 @@ def handle(
             for index in topic.partitions:
                 codes[index] = Code.NONE
                 try:
-                    partition = broker.topics.existing(topic.name).partition(index)
+                    partition = broker.topics.existing(topic.name).replica(index)
                     broker.moves.begin(partition, _volume(broker, directory.path))
                 except KafkaError as error:
                     codes[index] = error.code

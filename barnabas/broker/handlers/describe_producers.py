@@ -36,7 +36,7 @@ def handle(
 
 def _partition(broker: "Broker", topic: str, index: int) -> PartitionResponse:
     try:
-        partition = broker.topics.existing(check_topic_name(topic)).partition(index)
+        partition = broker.topics.existing(check_topic_name(topic)).replica(index)
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index,
