@@ -4,7 +4,7 @@ Each reads all partitions of a topic that holds `count` records and some to warm
 pieces as it gives, with a message object per record; to Arrow, without.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.clock import Clock
@@ -69,7 +69,9 @@ async def read_ours_as_arrow(servers: str, topic: str, count: int) -> dict[str, 
         return clock.result()
 
 
-def read_confluent(servers: str, topic: str, count: int) -> dict[str, Any]:
+def read_confluent(
+    servers: str, topic: str, count: int, options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     consumer = Consumer(
@@ -77,8 +79,7 @@ def read_confluent(servers: str, topic: str, count: int) -> dict[str, Any]:
             "bootstrap.servers": servers,
             "group.id": "bench",
             "enable.auto.commit": False,
-            # By default it waits a second whenever it is ahead of its reader: not its speed.
-            "fetch.queue.backoff.ms": 5,
+            **(options or {}),
         }
     )
     consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(PARTITIONS)])
@@ -89,6 +90,11 @@ def read_confluent(servers: str, topic: str, count: int) -> dict[str, Any]:
     result = clock.result()
     consumer.close()
     return result
+
+
+def read_confluent_eager(servers: str, topic: str, count: int) -> dict[str, Any]:
+    """As it comes it waits a second whenever it is ahead of its reader: here it does not."""
+    return read_confluent(servers, topic, count, {"fetch.queue.backoff.ms": 5})
 
 
 async def read_aiokafka(servers: str, topic: str, count: int) -> dict[str, Any]:
@@ -130,6 +136,7 @@ READERS: dict[str, Callable[[str, str, int], Any]] = {
     "barnabas-async-for": iterate_ours,
     "barnabas-arrow": read_ours_as_arrow,
     "confluent-kafka": read_confluent,
+    "confluent-kafka-eager": read_confluent_eager,
     "aiokafka": read_aiokafka,
     "kafka-python": read_kafka_python,
 }

@@ -63,7 +63,14 @@ COMPARISONS = (
         "aiokafka",
         {RECORDS_PER_S: Goal(least=2.5), CLIENT_CPU: Goal(most=1.0)},
     ),
+    Comparison(
+        "consume",
+        "barnabas",
+        "confluent-kafka-eager",
+        {RECORDS_PER_S: Goal(least=1.5), CLIENT_CPU: Goal(most=1.0)},
+    ),
     Comparison("consume", "barnabas-arrow", "confluent-kafka", {RECORDS_PER_S: Goal(least=5.0)}),
+    Comparison("consume", "barnabas-arrow", "confluent-kafka-eager", {RECORDS_PER_S: None}),
     Comparison("consume", "barnabas-uncompiled", "kafka-python", {RECORDS_PER_S: Goal(least=1.0)}),
     Comparison("consume", "barnabas-async-for", "aiokafka", {RECORDS_PER_S: None}),
     Comparison("consume", "barnabas.sync", "confluent-kafka", {RECORDS_PER_S: None}),
@@ -85,6 +92,7 @@ COUNTS = {
     ("consume", "barnabas-arrow"): 4_000_000,
     ("consume", "barnabas-uncompiled"): 300_000,
     ("consume", "confluent-kafka"): 1_000_000,
+    ("consume", "confluent-kafka-eager"): 2_000_000,
     ("consume", "aiokafka"): 1_000_000,
     ("consume", "kafka-python"): 200_000,
 }
@@ -191,7 +199,9 @@ def _run(settings: Settings) -> list[Table]:
             for peer in dict.fromkeys(comparison.peer for comparison in COMPARISONS):
                 if rows := rows_of(rounds, peer, settings):
                     title = f"Against {side.name}, beside {peer}"
-                    tables.append(Table(title, rows, peer=f"{peer} {version(peer)}"))
+                    tables.append(
+                        Table(title, rows, peer=f"{peer} {version(peer.removesuffix('-eager'))}")
+                    )
     return tables
 
 
@@ -202,7 +212,8 @@ SUITE = Suite(
         "5 rounds, each client in a process of its own, in an order that changes; 100 B records "
         f"without keys, {PARTITIONS} partitions, `acks=all`, `linger.ms=5` and large batches for "
         "all when many records are produced (ours drained after each hundred), no lingering when "
-        "each is awaited; read in batches of some 100 kB, up to 10,000 messages at a time. "
+        "each is awaited; read in batches of some 100 kB, up to 10,000 messages at a time. Clients "
+        "are as they come; `confluent-kafka-eager` has `fetch.queue.backoff.ms=5`. "
         "CPU is the client process's. The broker shares the machine with the client."
     ),
     parts=tuple(dict.fromkeys(comparison.task for comparison in COMPARISONS)),
