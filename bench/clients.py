@@ -198,10 +198,9 @@ def _run(settings: Settings) -> list[Table]:
             rounds = measure_all(side, settings)
             for peer in dict.fromkeys(comparison.peer for comparison in COMPARISONS):
                 if rows := rows_of(rounds, peer, settings):
+                    library = peer.removesuffix("-eager")
                     title = f"Against {side.name}, beside {peer}"
-                    tables.append(
-                        Table(title, rows, peer=f"{peer} {version(peer.removesuffix('-eager'))}")
-                    )
+                    tables.append(Table(title, rows, peer=f"{peer} {version(library)}"))
     return tables
 
 
