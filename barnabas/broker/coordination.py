@@ -75,8 +75,8 @@ class PartitionJournal:
 
     def append(self, batch: bytearray) -> int:
         partition = self._partition
-        if not partition.online:
-            raise Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{partition.name} is gone")
+        if partition.barred:  # led elsewhere, or gone, since a moment ago: see `_lost`
+            raise partition.refusal()
         wall_ms = self._clock.wall_ms()
         return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
 

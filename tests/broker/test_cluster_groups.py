@@ -13,11 +13,12 @@ from uuid import UUID
 
 import pytest
 
-from barnabas.broker.coordination import Coordination
+from barnabas.broker.coordination import Coordination, PartitionJournal
 from barnabas.broker.peers import Peers
 from barnabas.config.kinds import Address
-from barnabas.model.errors import Code, KafkaError
+from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId
+from barnabas.system.clock import SystemClock
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
 from barnabas.wire.codec import Message
@@ -55,6 +56,7 @@ from barnabas.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from barnabas.wire.records import Record, encode_batch
 from tests.broker.clustered import NOBODY, Clustered, cluster_of, until
 
 GROUP = "readers"
@@ -394,6 +396,22 @@ async def test_who_is_asked_for_a_group_that_it_has_not_says_so_and_lists_its_ow
             answer = await clustered.ask(id_, request, HeartbeatResponse)
             expected = Code.NONE if id_ == coordinator else Code.NOT_COORDINATOR
             assert answer.error_code == expected
+
+
+async def test_nothing_is_written_to_a_log_that_another_broker_leads(tmp_path: Path) -> None:
+    """Between the end of a leadership and that of its shard, requests may still come."""
+    async with group_of_two(tmp_path) as (clustered, a, _):
+        await settle(a)
+        index = shard_index(clustered, await a.coordinator())
+        led = clustered.partition(await a.coordinator(), OFFSETS_TOPIC, index)
+        for id_ in clustered.brokers:
+            partition = clustered.partition(id_, OFFSETS_TOPIC, index)
+            if partition is not led:
+                end = partition.log.end_offset
+                journal = PartitionJournal(partition, SystemClock())
+                with pytest.raises(Retriable, match="is led by broker"):
+                    journal.append(encode_batch([Record(0, 1, b"k", b"v", ())]))
+                assert partition.log.end_offset == end
 
 
 @pytest.mark.parametrize("again", [1, 3])
