@@ -264,6 +264,8 @@ class Broker:
             for partition in topic.partitions:
                 if partition.name in volume.logs.logs:
                     partition.fail(volume.failure)
+        if self.replicas is not None:
+            self.replicas.disk_failed(list(volume.logs.logs))
         if not self.logs.online():
             self.give_up("no log directory is left")
 

@@ -70,9 +70,10 @@ HANDLERS = {
     20_000: "group_story",
     20_001: "log_story",
     20_002: "cluster_story",
+    20_003: "replicas_failed",
 }
 # What brokers say to each other: never advertised, and unknown to a broker that stands alone.
-BETWEEN_BROKERS = (4, 5, 6, 7, 56)
+BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003)
 # What only a cluster has an answer to.
 OF_CLUSTERS = (*BETWEEN_BROKERS, 43, 45, 46, 64)
 # What any broker of a cluster takes and the controller answers (forwarding.py).

@@ -5,8 +5,8 @@ differ, high watermarks and log starts taken over.
 Always: a leader that is slow or gone keeps nobody else waiting; whatever fails is tried again
 after a pause; a reply that was asked for by an earlier leadership changes nothing.
 Always: what is written was checked, and is written from where it was received.
-Not here: where to cut (replication/follower.py), connections (peers.py), the leader's side
-(replica_sessions.py).
+Not here: cutting logs (followed.py) and where (replication/follower.py), connections (peers.py),
+the leader's side (replica_sessions.py).
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from barnabas.broker.volume import Volume
-from barnabas.model.errors import Code, Corrupt, KafkaError
+from barnabas.broker.followed import Followed, Key, cut, find_place, flush
+from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
-from barnabas.replication.follower import Follower, cut_at, marks
+from barnabas.replication.follower import Follower, marks
 from barnabas.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -26,12 +26,6 @@ from barnabas.wire.messages.fetch import (
     ForgottenTopic,
     PartitionData,
     ReplicaState,
-)
-from barnabas.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
 )
 
 if TYPE_CHECKING:
@@ -44,26 +38,6 @@ EPOCH_MAX = 2**31 - 1
 RESPONSE_BYTES_MAX = 8 << 20
 ANSWER_MS_MAX = 5_000  # beyond the time that a leader may wait for records
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.05, 1.0
-LATEST, EARLIEST = -1, -2
-
-Key = tuple[UUID, int]
-
-
-class Followed:
-    """One partition, while one leadership of it is followed."""
-
-    __slots__ = ("asked", "key", "machine", "partition", "since")
-
-    def __init__(self, key: Key, partition: "Partition", machine: Follower) -> None:
-        self.key = key
-        self.partition = partition
-        self.machine = machine
-        self.asked = -1  # the offset that the leader was last told
-        self.since = 0  # in which request: replies to earlier ones are about another place
-
-    @property
-    def holds(self) -> bool:
-        return self.partition.following is self.machine
 
 
 class Fetcher:
@@ -270,7 +244,7 @@ class Fetcher:
         if data.error_code:
             code = Code.of(data.error_code)
             if code is Code.OFFSET_OUT_OF_RANGE:
-                self._pause(followed, self._find_place(followed))
+                self._pause(followed, find_place(self._broker, self._owner.cluster.peers, followed))
             else:
                 self._failed(followed, code, "the leader says so")
             return
@@ -279,7 +253,8 @@ class Fetcher:
             self._changed[followed] = None  # it was asked for before a cut: ask again
             return
         if data.diverging_epoch.end_offset >= 0:
-            self._cut(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            told = data.diverging_epoch
+            self._pause(followed, cut(self._broker, followed, told.epoch, told.end_offset))
             return
         size = 0
         if data.records:
@@ -291,10 +266,25 @@ class Fetcher:
         if taken.start > log.start_offset:
             log.delete_before(min(taken.start, log.high_watermark))
         if size:
+            wait_ms = self._throttled(followed, size)
             if partition.flush_after is not None:
-                self._pause(followed, self._flush(followed))
+                self._pause(followed, flush(followed))
+            elif wait_ms:
+                self._pause(followed, asyncio.sleep(wait_ms / 1000))
             else:
                 self._changed[followed] = None
+
+    def _throttled(self, followed: Followed, size: int) -> int:
+        """How long a replica that catches up waits, so that the others are not disturbed."""
+        topic, replicas = self._broker.topics.by_id(followed.key[0]), self._broker.replicas
+        if topic is None or replicas is None or self._broker.id in followed.partition.in_sync:
+            return 0
+        throttle = replicas.throttles.taken(topic, followed.key[1])
+        if throttle is None:
+            return 0
+        now = replicas.now_ms()
+        throttle.took(size, now)
+        return throttle.wait_ms(now)
 
     def _failed(self, followed: Followed, code: Code, reason: str) -> None:
         """Once more after a pause, by itself: the others go on."""
@@ -338,97 +328,11 @@ class Fetcher:
             await work
         except (KafkaError, OSError) as error:
             followed.machine.paused = False
-            self._failed(followed, getattr(error, "code", Code.KAFKA_STORAGE_ERROR), str(error))
+            failure = followed.partition.unreadable(error) if isinstance(error, OSError) else error
+            self._failed(followed, failure.code, failure.detail)
             return
         followed.machine.paused = False
         self._again(followed)
-
-    async def _flush(self, followed: Followed) -> None:
-        """Where records count once they are synced, the leader hears of them then."""
-        partition = followed.partition
-        assert partition.volume is not None
-        synced: asyncio.Future[str] = self._loop.create_future()
-        partition.volume.flush(partition.log).then(
-            lambda reason: None if synced.done() else synced.set_result(reason)
-        )
-        reason = await synced
-        if reason:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, reason)
-
-    def _cut(self, followed: Followed, epoch: int, end: int) -> None:
-        partition = followed.partition
-        log = partition.log
-        at = cut_at(log.epochs, log.end_offset, epoch, end)
-        if at >= log.end_offset:
-            raise Corrupt(f"its epochs differ from the leader's, but nothing is to be cut at {at}")
-        say = self._broker.log.info
-        if at < log.high_watermark:
-            say = self._broker.log.error  # an unclean election, or a disk that lost what it had
-        say(
-            "log cut",
-            partition=partition.name,
-            at=at,
-            end=log.end_offset,
-            high_watermark=log.high_watermark,
-            leader=self._leader,
-            leader_epoch=followed.machine.leader_epoch,
-            why=f"the leader's epoch {epoch} ends at {end}",
-        )
-        log.truncate_to(at, sync=False)
-        assert partition.volume is not None
-        self._pause(followed, self._checkpoint(partition.volume))
-
-    async def _checkpoint(self, volume: Volume) -> None:
-        """The recovery point or the start have gone elsewhere: on disk before the next append."""
-        if not await volume.checkpoint():
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{volume.path}: no checkpoint written")
-
-    async def _find_place(self, followed: Followed) -> None:
-        """The leader has nothing where this log ends: it begins later, or ends before."""
-        partition = followed.partition
-        log, volume = partition.log, partition.volume
-        end = await self._offset(followed, LATEST)
-        start = await self._offset(followed, EARLIEST)
-        if not followed.holds or volume is None or partition.log is not log:
-            return
-        had = log.end_offset
-        if end < had:
-            log.truncate_to(end, sync=False)
-        elif start > had:
-            log.restart_at(start)
-        else:
-            return
-        self._broker.log.warning(
-            "log begun anew",
-            partition=partition.name,
-            ended=had,
-            begins=log.start_offset,
-            ends=log.end_offset,
-            why=f"broker {self._leader} leads it from {start} to {end}",
-        )
-        await self._checkpoint(volume)
-
-    async def _offset(self, followed: Followed, timestamp: int) -> int:
-        name = followed.partition.name
-        asked = ListOffsetsPartition(
-            partition_index=name.partition,
-            current_leader_epoch=followed.machine.leader_epoch,
-            timestamp=timestamp,
-        )
-        response = await self._owner.cluster.peers.call(
-            self._leader,
-            ListOffsetsRequest(
-                replica_id=self._broker.id,
-                topics=[ListOffsetsTopic(name=name.topic, partitions=[asked])],
-            ),
-            lane="control",
-            timeout_ms=ANSWER_MS_MAX,
-        )
-        assert isinstance(response, ListOffsetsResponse)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise KafkaError(Code.of(answer.error_code))
-        return answer.offset
 
 
 # A word that one of the two brokers has heard before the other.

@@ -114,7 +114,7 @@ class Leading:
         return (
             machine.high_watermark < end
             or machine.waits_for_level
-            or any(progress.end < end for progress in machine.followers.values())
+            or any(machine.end_of(each) < end for each in machine.isr if each in machine.followers)
         )
 
     def update(self, state: PartitionState) -> None:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.later import Later
-from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retriable
+from barnabas.broker.replica_places import Key, Place
+from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.model.ports import FileSlice
-from barnabas.replication.follower import diverges
-from barnabas.replication.leader import NotAReplica, OldIncarnation
 from barnabas.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -31,8 +30,8 @@ from barnabas.wire.messages.fetch import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.leading import Leading
     from barnabas.broker.partition import Partition
+    from barnabas.replication.throttle import Throttle
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
@@ -41,56 +40,6 @@ MARKS_WAIT_S = 0.1  # until a watermark that has moved is told without records
 WAIT_MS_MAX = 30_000
 
 _NO_EPOCH = EpochEndOffset()
-
-Key = tuple[UUID, int]
-
-
-class Place:
-    """Where a follower is in one partition."""
-
-    __slots__ = (
-        "bytes_max", "diverging", "error", "key", "last_epoch", "leader_epoch", "leading",
-        "offset", "session", "start", "told", "warming",
-    )  # fmt: skip
-
-    def __init__(self, session: "ReplicaSession", key: Key) -> None:
-        self.session = session
-        self.key = key
-        self.leading: Leading | None = None
-        self.error: KafkaError | None = None  # to be told
-        self.diverging: tuple[int, int] | None = None  # likewise
-        self.offset = self.start = self.last_epoch = self.leader_epoch = -1
-        self.bytes_max = 0
-        self.told = (-1, -1)  # high watermark and log start
-        self.warming = False
-
-    def ask(self, asked: FetchPartition) -> None:
-        self.offset = asked.fetch_offset
-        self.start = asked.log_start_offset
-        self.last_epoch = asked.last_fetched_epoch
-        self.leader_epoch = asked.current_leader_epoch
-        self.bytes_max = asked.partition_max_bytes
-
-    @property
-    def partition(self) -> "Partition | None":
-        """As long as it is led by the leadership that the follower asked."""
-        leading = self.leading
-        if leading is None or leading.partition.leading is not leading:
-            return None
-        return leading.partition
-
-    def leave(self) -> None:
-        leading, self.leading = self.leading, None
-        if leading is not None and leading.listeners.get(self.session.follower) is self:
-            del leading.listeners[self.session.follower]
-
-    # A listener of the leadership
-
-    def news(self) -> None:
-        self.session.note(self)
-
-    def marks(self) -> None:
-        self.session.note_marks(self)
 
 
 class ReplicaSession:
@@ -113,6 +62,7 @@ class ReplicaSession:
         self._waiting: Later[FetchResponse] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._marks_timer: asyncio.TimerHandle | None = None
+        self._throttle_timer: asyncio.TimerHandle | None = None
         self._marks_due = False
         self._woken = False
 
@@ -190,8 +140,9 @@ class ReplicaSession:
         return later
 
     def close(self) -> None:
-        if self._marks_timer is not None:
-            self._marks_timer.cancel()
+        for timer in (self._marks_timer, self._throttle_timer):
+            if timer is not None:
+                timer.cancel()
         if self._waiting is not None:
             self._answer(self._empty())
         for place in self._places.values():
@@ -211,48 +162,16 @@ class ReplicaSession:
             place = self._places[key] = Place(self, key)
         place.ask(asked)
         place.error = place.diverging = None
+        self._fresh.pop(place, None)
         try:
-            self._take(place)
+            partition = place.take(self._broker)
         except KafkaError as error:
             place.leave()
             place.error = error
+        if place.error is not None or place.diverging is not None:
             self._fresh[place] = None
-
-    def _take(self, place: Place) -> None:
-        """Let the partition know what the follower has, once it is sure that it is the same."""
-        topic_id, index = place.key
-        topic = self._broker.topics.by_id(topic_id)
-        if topic is None:
-            raise Retriable(Code.UNKNOWN_TOPIC_ID, f"no topic with id {topic_id}")
-        partition = topic.partition(index)
-        partition.check_leader_epoch(place.leader_epoch)
-        leading = partition.leading
-        if leading is None:
-            raise Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{partition.name} has no followers")
+            return
         log = partition.log
-        self._fresh.pop(place, None)
-        if place.leading is not leading:
-            place.leave()
-            place.leading = leading
-            place.told = (-1, -1)
-            leading.listeners[self.follower] = place
-        if log.start_offset <= place.offset:
-            found = diverges(log.epochs, log.end_offset, place.last_epoch, place.offset)
-            if found is not None and found[0] >= 0:
-                place.diverging = found
-                self._fresh[place] = None
-                return
-        if not log.start_offset <= place.offset <= log.end_offset:
-            raise InvalidRequest(Code.OFFSET_OUT_OF_RANGE, f"{partition.name}: {place.offset}")
-        try:
-            leading.fetched(self.follower, place.offset, place.start, self.broker_epoch)
-        except NotAReplica:
-            raise InvalidRequest(
-                Code.UNKNOWN_TOPIC_OR_PARTITION,
-                f"broker {self.follower} has no replica of {partition.name}",
-            ) from None
-        except OldIncarnation:
-            raise Fenced(Code.NOT_LEADER_OR_FOLLOWER, "a newer follower has asked") from None
         if log.end_offset > place.offset:
             self._fresh[place] = None
         if place.told != (log.high_watermark, log.start_offset):
@@ -278,9 +197,14 @@ class ReplicaSession:
         for place in behind:
             if share <= 0:
                 break
+            throttle = self._throttle(place)
+            if throttle is not None and self._must_wait(throttle):
+                continue
             data = self._data(place, share)
             if data is not None:
                 share -= _length(data)
+                if throttle is not None:
+                    throttle.took(_length(data), self._broker.clock.monotonic_ms())
                 found.setdefault(place.key[0], []).append(data)
         if self._marks_due:
             self._add_marks(found)
@@ -292,6 +216,22 @@ class ReplicaSession:
                 FetchableTopicResponse(topic_id=id_, partitions=each) for id_, each in found.items()
             ],
         )
+
+    def _throttle(self, place: Place) -> "Throttle | None":
+        topic, replicas = self._broker.topics.by_id(place.key[0]), self._broker.replicas
+        if topic is None or replicas is None:
+            return None
+        return replicas.throttles.sent(topic, place.key[1])
+
+    def _must_wait(self, throttle: "Throttle") -> bool:
+        wait_ms = throttle.wait_ms(self._broker.clock.monotonic_ms())
+        if wait_ms and self._throttle_timer is None:
+            self._throttle_timer = self._loop.call_later(wait_ms / 1000, self._go_on)
+        return wait_ms > 0
+
+    def _go_on(self) -> None:
+        self._throttle_timer = None
+        self._wake()
 
     def _in_sync(self, place: Place) -> bool:
         return place.leading is not None and self.follower in place.leading.machine.isr
@@ -417,6 +357,9 @@ class ReplicaSessions:
         follower = BrokerId(request.replica_state.replica_id)
         broker_epoch = request.replica_state.replica_epoch
         session = self._sessions.get(follower)
+        cluster = self._broker.cluster
+        if cluster is None or follower not in cluster.members:
+            return _refused(Code.BROKER_ID_NOT_REGISTERED)
         if session is not None and broker_epoch < session.broker_epoch:
             return _refused(Code.STALE_BROKER_EPOCH)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):

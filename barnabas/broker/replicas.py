@@ -18,13 +18,15 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from barnabas.broker import failed_disks
 from barnabas.broker.catalog import log_config
 from barnabas.broker.fetchers import Fetchers
 from barnabas.broker.leading import Leading
-from barnabas.broker.partition import Partition, absent_partition
+from barnabas.broker.partition import Partition
 from barnabas.broker.peers import Peers
 from barnabas.broker.proposals import Proposals
 from barnabas.broker.replica_sessions import ReplicaSessions
+from barnabas.broker.throttles import Throttles
 from barnabas.broker.topic import Topic
 from barnabas.broker.volume import storage_error
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 
 TICK_MS_MAX = 500
 MADE_PER_SLICE = 50  # logs, before others get their turn
+ALL = 2  # the type of a LeaderAndIsr that names all replicas of a broker
+STRAYS_S = 30.0
 SAID_MAX = 20  # lines per request and event
 NO_EPOCH = -1
 EPOCH_OF_DELETION = -2
@@ -95,9 +99,11 @@ class Replicas:
         self.sessions = ReplicaSessions(broker)
         self.fetchers = Fetchers(broker, cluster)
         self.proposals = Proposals(broker, cluster)
+        self.throttles = Throttles(broker)
         self._watchers: dict[str, list[tuple[Told, Told]]] = {}
         self._restless: dict[Leading, None] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._strays: asyncio.TimerHandle | None = None
         self._said: dict[str, int] = {}  # lines of the request at hand
         self._timer: asyncio.TimerHandle | None = broker.loop.call_later(self._tick_s(), self._tick)
 
@@ -113,6 +119,8 @@ class Replicas:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._strays is not None:
+            self._strays.cancel()
         await self.fetchers.close()
         await self.proposals.close()
         self.sessions.close()
@@ -175,13 +183,15 @@ class Replicas:
                     LeaderAndIsrTopicError(topic_id=told.topic_id, partition_errors=errors)
                 )
             self._sum_up()
+            if request.type == ALL:
+                self._look_for_strays()
         return LeaderAndIsrResponse(error_code=0, topics=answers)
 
     def _admit(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
         self._cluster.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
 
     def _become(self, topic: Topic, told: LeaderAndIsrPartitionState) -> Code:
-        partition = _partition(topic, told.partition_index)
+        partition = topic.place(told.partition_index)
         state = _state_of(told)
         try:
             self._check(partition, state)
@@ -309,6 +319,37 @@ class Replicas:
         for lead, lost in self._watchers.get(partition.name.topic, ()):
             (lead if led else lost)(partition)
 
+    # Logs of nobody
+
+    def _look_for_strays(self) -> None:
+        """Everything that is here has been named; what is to be deleted goes first."""
+        if self._strays is not None:
+            self._strays.cancel()
+        self._strays = self._broker.loop.call_later(
+            STRAYS_S, lambda: self.fetchers.spawn(self._set_strays_aside())
+        )
+
+    async def _set_strays_aside(self) -> None:
+        """Their topics were deleted, or their replicas moved, while this broker was away."""
+        logs = self._broker.logs
+        async with self._one_at_a_time:
+            for name, log in list(logs.logs.items()):
+                topic = self._broker.topics.get(name.topic)
+                known = topic.partitions[name.partition : name.partition + 1] if topic else []
+                if any(partition.log is log for partition in known):
+                    continue
+                async with logs.home(name).renaming:
+                    path = logs.set_aside(name)
+                self._broker.log.warning("log of no replica set aside", partition=name, path=path)
+
+    # Disks
+
+    def disk_failed(self, names: list[TopicPartition]) -> None:
+        """The controller lets others lead what was there."""
+        self.fetchers.sweep()
+        if names and self._timer is not None:
+            self.fetchers.spawn(failed_disks.tell(self._broker, self._cluster, names))
+
     # StopReplica
 
     async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
@@ -334,7 +375,7 @@ class Replicas:
 
     def _stop(self, name: TopicPartition, state: StopReplicaPartitionState) -> Code:
         topic = self._broker.topics.get(name.topic)
-        if topic is None or name.partition >= len(topic.partitions):
+        if topic is None or not 0 <= name.partition < len(topic.partitions):
             return Code.NONE  # of a topic that is gone: there may be a log of it
         partition = topic.partitions[name.partition]
         if partition.failure:
@@ -354,12 +395,6 @@ class Replicas:
             self._tell(partition, led=False)
         self._broker.log.info("replica stopped", partition=name, deleted=state.delete_partition)
         return Code.NONE
-
-
-def _partition(topic: Topic, index: int) -> Partition:
-    for missing in range(len(topic.partitions), index + 1):
-        topic.partitions.append(absent_partition(TopicPartition(topic.name, missing)))
-    return topic.partitions[index]
 
 
 def _state_of(told: LeaderAndIsrPartitionState) -> PartitionState:

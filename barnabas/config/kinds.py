@@ -228,6 +228,24 @@ class List(Kind[tuple[str, ...]]):
         return f"words between commas, each once{of}"
 
 
+class Replicas(List):
+    """PARTITION:BROKER between commas, or * for all."""
+
+    __slots__ = ()
+
+    def check(self, found: Iterable[str]) -> None:
+        words = tuple(found)
+        if words == ("*",):
+            return
+        for word in words:
+            partition, colon, broker = word.partition(":")
+            if not (colon and partition.isdecimal() and broker.isdecimal()):
+                raise ValueError(f"expected {self.bounds()}")
+
+    def bounds(self) -> str:
+        return "PARTITION:BROKER between commas, or * for all"
+
+
 class Fixed(Kind[str]):
     """An option of Kafka's that is not implemented here: only its default is accepted."""
 

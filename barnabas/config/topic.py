@@ -19,6 +19,7 @@ from barnabas.config.kinds import (
     List,
     Long,
     Milliseconds,
+    Replicas,
 )
 from barnabas.config.option import Option, Scope, declared, invalid
 from barnabas.config.resolve import NO_LAYERS, Config, Layers
@@ -157,6 +158,22 @@ class TopicConfig(Config):
         doc="A record is safe from compaction for this time.",
         synonyms=("log.cleaner.min.compaction.lag.ms",),
     )
+    leader_replication_throttled_replicas = Option[tuple[str, ...]](
+        name="leader.replication.throttled.replicas",
+        kind=Replicas(),
+        default=(),
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Which leaders obey `leader.replication.throttled.rate` while replicas catch up.",
+    )
+    follower_replication_throttled_replicas = Option[tuple[str, ...]](
+        name="follower.replication.throttled.replicas",
+        kind=Replicas(),
+        default=(),
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Which followers obey `follower.replication.throttled.rate` while they catch up.",
+    )
     min_insync_replicas = Option[int](
         name="min.insync.replicas",
         kind=Int(min=1),
@@ -261,10 +278,6 @@ UNSUPPORTED = {
         _unsupported("compression.gzip.level", "-1", ConfigType.INT, "Batches stay as sent."),
         _unsupported("compression.lz4.level", "9", ConfigType.INT, "Batches stay as sent."),
         _unsupported("compression.zstd.level", "3", ConfigType.INT, "Batches stay as sent."),
-        _unsupported(
-            "follower.replication.throttled.replicas", "", ConfigType.LIST, "No throttles."
-        ),
-        _unsupported("leader.replication.throttled.replicas", "", ConfigType.LIST, "No throttles."),
         _unsupported("local.retention.bytes", "-2", ConfigType.LONG, "No tiered storage."),
         _unsupported("local.retention.ms", "-2", ConfigType.LONG, "No tiered storage."),
         _unsupported("preallocate", "false", ConfigType.BOOLEAN, "Files grow as written."),

@@ -129,6 +129,7 @@ APIS = {
         Api(20_000, "GroupStory", 0, 0, 0),
         Api(20_001, "LogStory", 0, 0, 0),
         Api(20_002, "ClusterStory", 0, 0, 0),
+        Api(20_003, "ReplicasFailed", 0, 0, 0),
     )
 }
 """By key."""

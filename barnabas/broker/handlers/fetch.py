@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from barnabas.broker.partition import Partition
 
 FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and ask it
+LEADERS_SINCE = 12  # an answer can say who leads instead
 TOPIC_IDS_SINCE = 13
+ENDPOINTS_SINCE = 16
 READ_COMMITTED = 1
 WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
 _NO_LEADER = LeaderIdAndEpoch()
@@ -71,13 +73,14 @@ class Plan:
     """What a reply would carry if it left now; partitions are added one after the other."""
 
     __slots__ = (
-        "_broker", "_find", "_rack", "aborted", "cold", "failed", "found", "left", "partitions",
-        "responses", "size",
+        "_broker", "_find", "_names_leaders", "_rack", "aborted", "cold", "failed", "found", "left",
+        "partitions", "responses", "size",
     )  # fmt: skip
 
     def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
         self._broker = broker
         self._find = Topic.replica if version >= FOLLOWERS_SINCE else Topic.partition
+        self._names_leaders = broker.replicas is not None and version >= LEADERS_SINCE
         self._rack = request.rack_id if broker.replicas is not None else ""
         self.left = min(request.max_bytes, broker.config.fetch_max_bytes)
         # Only who reads committed records is told of aborted ones.
@@ -110,7 +113,7 @@ class Plan:
             found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
         except KafkaError as error:
             self.failed = True
-            return _failed(index, error.code, topic)
+            return _failed(index, error.code, topic if self._names_leaders else None)
         if self._rack and partition.leading is not None:
             nearer = _nearer(self._broker, partition, offset, self._rack)
             if nearer >= 0:
@@ -173,7 +176,9 @@ class Alone:
         self._broker.counts.fetched(plan.size)
         return FetchResponse(
             responses=plan.responses,
-            node_endpoints=_endpoints(self._broker, plan.responses) if plan.failed else [],
+            node_endpoints=_endpoints(self._broker, self._version, plan.responses)
+            if plan.failed
+            else [],
         )
 
 
@@ -238,7 +243,9 @@ class InSession:
         return FetchResponse(
             session_id=session.id if session is not None else NO_SESSION,
             responses=responses,
-            node_endpoints=_endpoints(self._broker, responses) if plan.failed else [],
+            node_endpoints=_endpoints(self._broker, self._version, responses)
+            if plan.failed
+            else [],
         )
 
 
@@ -398,9 +405,11 @@ def _elsewhere(index: int, partition: "Partition", replica: int) -> PartitionDat
     )
 
 
-def _endpoints(broker: "Broker", responses: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
+def _endpoints(
+    broker: "Broker", version: int, responses: list[FetchableTopicResponse]
+) -> list[NodeEndpoint]:
     """Where the leaders are that the response names."""
-    if broker.cluster is None:
+    if broker.cluster is None or version < ENDPOINTS_SINCE:
         return []
     leaders = {
         partition.current_leader.leader_id for topic in responses for partition in topic.partitions

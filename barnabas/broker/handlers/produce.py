@@ -25,16 +25,16 @@ from barnabas.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.partition import Partition
     from barnabas.broker.topic import Topic
 
+LEADERS_SINCE = 10  # an answer can say who leads instead
 TOPIC_IDS_SINCE = 13
 _ACKS = (ACKS_ALL, 0, 1)
 
 WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
 _NO_LEADER = LeaderIdAndEpoch()
 
-Wait = tuple[PartitionProduceResponse, "Partition", Later[Outcome]]
+Wait = tuple[PartitionProduceResponse, Later[Outcome]]
 Refusal = tuple[str | None, int, KafkaError]  # topic, if there is one, and partition
 
 
@@ -88,29 +88,38 @@ def append_all(
     if request.acks == 0:
         return None
     response = ProduceResponse(responses=responses)
-    if refused and broker.cluster is not None:
-        response = _with_endpoints(broker, responses)
-    return _Waiting(broker, response, waits, request.timeout_ms).later if waits else response
+    named = broker.cluster is not None and call.version >= LEADERS_SINCE
+    if refused and named:
+        response = _with_leaders(broker, responses, by_id)
+    return _Waiting(broker, response, waits, request, named).later if waits else response
 
 
 class _Waiting:
     """A response whose records do not all count yet."""
 
-    __slots__ = ("_broker", "_left", "_outcomes", "_response", "_timer", "_waits", "later")
+    __slots__ = (
+        "_broker", "_left", "_named", "_outcomes", "_response", "_timer", "_waits", "later",
+    )  # fmt: skip
 
     def __init__(
-        self, broker: "Broker", response: ProduceResponse, waits: list[Wait], timeout_ms: int
+        self,
+        broker: "Broker",
+        response: ProduceResponse,
+        waits: list[Wait],
+        request: ProduceRequest,
+        named: bool,
     ) -> None:
+        self._named = named
         self._broker = broker
         self._response = response
         self._waits = waits
         self._left = len(waits)
         self._outcomes: dict[int, KafkaError] = {}  # by the place in `waits`
         self.later: Later[ProduceResponse] = Later()
-        wait_s = min(max(timeout_ms, 0), WAIT_MS_MAX) / 1000
+        wait_s = min(max(request.timeout_ms, 0), WAIT_MS_MAX) / 1000
         self._timer = broker.loop.call_later(wait_s, self._late)
         self.later.cancelled = self._timer.cancel
-        for number, (_, _, committed) in enumerate(waits):
+        for number, (_, committed) in enumerate(waits):
             committed.then(lambda outcome, number=number: self._told(number, outcome))  # type: ignore[misc]
 
     def _told(self, number: int, outcome: Outcome) -> None:
@@ -126,7 +135,7 @@ class _Waiting:
         late = KafkaError(
             Code.REQUEST_TIMED_OUT, "not all replicas in sync have the records: they may come yet"
         )
-        for number, (_, _, committed) in enumerate(self._waits):
+        for number, (_, committed) in enumerate(self._waits):
             if not committed.done:
                 self._outcomes[number] = late
         self._finish()
@@ -143,13 +152,18 @@ class _Waiting:
                 )
                 for topic in response.responses
             ]
-            response = _with_endpoints(self._broker, responses)
+            by_id = bool(responses) and not responses[0].name
+            response = (
+                _with_leaders(self._broker, responses, by_id)
+                if self._named
+                else ProduceResponse(responses=responses)
+            )
         self.later.set(response)
 
     def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
         for number, error in self._outcomes.items():
             if self._waits[number][0] is answer:
-                return _refusal(answer.index, error, self._waits[number][1])
+                return _refusal(answer.index, error)
         return answer
 
 
@@ -187,10 +201,7 @@ def _append(
     except KafkaError as error:
         error.__traceback__ = None  # it holds the request's bytes, and this list
         refused.append((topic.name if topic else None, data.index, error))
-        known = topic is not None and 0 <= data.index < len(topic.partitions)
-        return _refusal(
-            data.index, error, topic.partitions[data.index] if topic and known else None
-        )
+        return _refusal(data.index, error)
     broker.counts.produced(len(records))
     log = partition.log
     response = PartitionProduceResponse(
@@ -203,16 +214,13 @@ def _append(
     if log.high_watermark <= appended.last_offset:
         committed = partition.wait_for(appended.last_offset, request.acks)
         if committed is not None:
-            waits.append((response, partition, committed))
+            waits.append((response, committed))
     return response
 
 
 def _refusal(
-    index: int, error: KafkaError, partition: "Partition | None"
+    index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER
 ) -> PartitionProduceResponse:
-    leader = _NO_LEADER
-    if error.code is Code.NOT_LEADER_OR_FOLLOWER and partition is not None:
-        leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
     return PartitionProduceResponse(
         index=index,
         error_code=error.code,
@@ -224,15 +232,28 @@ def _refusal(
     )
 
 
-def _with_endpoints(broker: "Broker", responses: list[TopicProduceResponse]) -> ProduceResponse:
-    """With the addresses of the leaders that it names."""
-    if broker.cluster is None:
-        return ProduceResponse(responses=responses)
-    leaders = {
-        partition.current_leader.leader_id
-        for topic in responses
-        for partition in topic.partition_responses
-    }
+def _with_leaders(
+    broker: "Broker", responses: list[TopicProduceResponse], by_id: bool
+) -> ProduceResponse:
+    """Whoever asked the wrong broker is told who leads, and where that is."""
+    assert broker.cluster is not None
+    leaders: dict[int, None] = {}
+    for response in responses:
+        topic = (
+            broker.topics.by_id(response.topic_id) if by_id else broker.topics.get(response.name)
+        )
+        if topic is None:
+            continue
+        for place, answer in enumerate(response.partition_responses):
+            if answer.error_code != Code.NOT_LEADER_OR_FOLLOWER:
+                continue
+            known = topic.partitions[answer.index]
+            leaders[known.leader] = None
+            response.partition_responses[place] = _refusal(
+                answer.index,
+                KafkaError(Code.NOT_LEADER_OR_FOLLOWER, answer.error_message or ""),
+                LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch),
+            )
     endpoints = [
         NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
         for member in broker.cluster.members.values()

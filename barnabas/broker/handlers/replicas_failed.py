@@ -1,0 +1,29 @@
+"""ReplicasFailed: a broker tells the controller what was on a disk that it has lost."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.wire.messages.replicas_failed import ReplicasFailedRequest, ReplicasFailedResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: ReplicasFailedRequest, call: Call
+) -> ReplicasFailedResponse:
+    assert broker.cluster is not None
+    names = [
+        TopicPartition(topic.name, index) for topic in request.topics for index in topic.partitions
+    ]
+    try:
+        await broker.cluster.controlling.ask(
+            lambda machine, now: machine.replicas_failed(
+                BrokerId(request.broker_id), request.broker_epoch, names, now
+            )
+        )
+    except KafkaError as error:
+        return ReplicasFailedResponse(error_code=error.code)
+    return ReplicasFailedResponse(error_code=0)

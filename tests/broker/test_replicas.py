@@ -1,0 +1,118 @@
+"""Replicas come, go, lose their disks and move between them."""
+
+from pathlib import Path
+
+from barnabas.model.errors import Code
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from tests.broker.clustered import Clustered, cluster_of, until
+from tests.broker.test_replication import alike, produce, replicas
+
+
+def directories(root: Path, name: str) -> list[str]:
+    return sorted(
+        str(path.relative_to(root)) for path in root.glob(f"b*/**/{name}*") if path.is_dir()
+    )
+
+
+async def delete(cluster: Clustered, at: int, name: str) -> None:
+    request = DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000)
+    answer = await cluster.ask(at, request, DeleteTopicsResponse, 5)
+    assert not answer.responses[0].error_code
+
+
+async def test_logs_of_a_deleted_topic_go_and_its_name_can_be_used_again(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        await cluster.create("t")
+        away = next(id_ for id_ in cluster.brokers if id_ != cluster.leader("t"))
+        await produce(cluster, cluster.leader("t"), count=5)
+        await until(lambda: alike(replicas(cluster)))
+        await cluster.stop(away)
+        here = next(iter(cluster.brokers))
+        await delete(cluster, here, "t")
+        await until(lambda: all(b.topics.get("t") is None for b in cluster.brokers.values()))
+        await until(lambda: directories(tmp_path, "t-0") == [f"b{away}/t-0"])
+        # Who was away does not bring it back, neither as what it was nor as the next of its name.
+        await cluster.start(away)
+        back = cluster.brokers[away]
+        assert back.replicas is not None
+        assert TopicPartition("t", 0) in back.logs.logs
+        await back.replicas._set_strays_aside()
+        assert not back.logs.logs
+        assert "log of no replica set aside" in cluster.logs[away].getvalue()
+        await cluster.create("t")
+        leader = cluster.leader("t")
+        assert (await produce(cluster, leader)).base_offset == 0
+        await until(lambda: alike(replicas(cluster)))
+        assert {each.log.end_offset for each in replicas(cluster)} == {1}
+
+
+async def test_others_lead_what_was_on_a_lost_disk(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        await cluster.create("t", 3)
+        leader = cluster.leader("t")
+        assert not (await produce(cluster, leader)).error_code
+        # A second directory, so that the broker goes on without the first.
+        await cluster.stop(leader)
+        paths = f"{tmp_path}/b{leader},{tmp_path}/b{leader}-two"
+        broker = cluster.make(leader, **{"log.dirs": paths})
+        await broker.join()
+        await until(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
+        await cluster.create("u", 3)
+        await until(lambda: all(p.volume for p in broker.topics.existing("u").partitions))
+        lost = next(volume for volume in broker.logs.volumes if volume.path.endswith("two"))
+        names = list(lost.logs.logs)
+        assert names
+        lost.lose("pulled out")
+        others = [id_ for id_ in cluster.brokers if id_ != leader]
+        for name in names:
+            await until(lambda name=name: cluster.partition(others[0], *name).leader in others)  # type: ignore[misc]
+            await until(
+                lambda name=name: leader not in cluster.partition(others[0], *name).in_sync  # type: ignore[misc]
+            )
+        partition = cluster.partition(leader, *names[0])
+        assert partition.refusal().code is Code.KAFKA_STORAGE_ERROR
+        assert partition.leader in others
+        if names[0].partition == 0:
+            assert (await produce(cluster, leader, names[0].topic)).error_code
+        assert not (await produce(cluster, cluster.leader("u"), "u")).error_code
+
+
+async def test_a_followers_log_moves_between_its_disks_while_it_follows(tmp_path: Path) -> None:
+    cluster = Clustered(tmp_path, {})
+    try:
+        for id_ in (1, 2):
+            paths = f"{tmp_path}/b{id_},{tmp_path}/b{id_}-two"
+            await cluster.make(id_, **{"log.dirs": paths}).join()
+        await cluster.create("t", replicas=2)
+        leader = cluster.leader("t")
+        follower = 3 - leader
+        for _ in range(20):
+            await produce(cluster, leader, count=50)
+        partition = cluster.partition(follower, "t")
+        assert partition.volume is not None
+        to = next(
+            v.path for v in cluster.brokers[follower].logs.volumes if v is not partition.volume
+        )
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path=to, topics=[AlterReplicaLogDirTopic(name="t", partitions=[0])]
+                )
+            ]
+        )
+        answer = await cluster.ask(follower, request, AlterReplicaLogDirsResponse)
+        assert not answer.results[0].partitions[0].error_code
+        while partition.volume.path != to:
+            assert not (await produce(cluster, leader, count=10)).error_code
+        await produce(cluster, leader, count=10)
+        await until(lambda: alike(replicas(cluster)))
+        assert len(cluster.partition(leader, "t").in_sync) == 2
+    finally:
+        await cluster.stop(*list(cluster.brokers))
