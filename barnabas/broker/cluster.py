@@ -212,9 +212,9 @@ class Cluster:
                 await self._register(keeper)
                 await self._take_everything()
                 await self.controlling.stand(keeper)
-            except Unavailable as error:
+            except (Unavailable, KeeperError, OSError) as error:
                 self.registered.clear()
-                self._broker.log.warning("not registered yet", reason=error.detail)
+                self._broker.log.warning("not registered yet", reason=str(error))
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, REJOIN_MS_MAX)
             except KafkaError as error:
@@ -258,10 +258,11 @@ class Cluster:
     def _put_in_force(self, topics: Iterable[str], brokers: bool) -> None:
         for name in topics:
             topic = self._broker.topics.get(name)
-            if topic is not None:
-                topic.overrides = dict(self.settings.of_topic(name))
+            settings = self.settings.of_topic(name)
+            if topic is not None and topic.overrides != settings:
+                topic.overrides = dict(settings)
                 self._broker.catalog.apply(topic)
-                self._broker.log.info("topic configured", topic=name, settings=topic.overrides)
+                self._broker.log.info("topic configured", topic=name, settings=settings)
         if brokers:
             self._broker.reconfigure()
 

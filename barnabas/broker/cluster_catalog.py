@@ -118,7 +118,7 @@ class ClusterCatalog:
         deadline = loop.time() + TIMEOUT_MS / 1000
         while loop.time() < deadline:
             topic = self._broker.topics.get(name)
-            if topic is not None and topic.partitions:
+            if topic is not None and self._cluster.view.is_whole(topic):
                 return topic
             await asyncio.sleep(LOOK_MS / 1000)
         raise Retriable(Code.LEADER_NOT_AVAILABLE, f"topic {name!r} is not known here yet")

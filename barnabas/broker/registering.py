@@ -94,14 +94,16 @@ async def claim(id_: int, data: bytes, session: int, run: Run, wait_ms: int, log
     deadline = loop.time() + wait_ms / 1000
     told = False
     while True:
+        holder = None
         try:
             epoch, holder = await run(lambda keeper: _try(keeper, id_, data, session))
+            if epoch is not None:
+                return epoch
         except (OutcomeUnknown, Disconnected):  # if it was done, it is found to be ours
-            epoch, holder = None, None
-        if epoch is not None:
-            return epoch
-        if loop.time() >= deadline:
-            where = "unknown" if holder is None else f"{holder.host}:{holder.port}"
+            if loop.time() >= deadline:
+                raise
+        if holder is not None and loop.time() >= deadline:
+            where = f"{holder.host}:{holder.port}"
             raise Failed(
                 Code.DUPLICATE_BROKER_REGISTRATION,
                 f"broker id {id_} is taken by a live broker at {where}: stop it, or set another"

@@ -11,7 +11,7 @@ import pytest
 from barnabas.broker.producer_ids import BLOCK_SIZE, next_block
 from barnabas.broker.registering import claim, first_id, prepare
 from barnabas.keeper import paths
-from barnabas.keeper.keeper import BadVersion, Keeper
+from barnabas.keeper.keeper import BadVersion, Disconnected, Keeper
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties, encode_meta
 from barnabas.model.errors import Code, Failed
@@ -78,6 +78,15 @@ async def test_a_registration_whose_answer_was_lost_is_found_to_be_ours() -> Non
     keeper.reconnect()
     await claiming
     assert keeper.get(paths.broker(1)).owner == keeper.session
+
+
+async def test_a_keeper_out_of_reach_is_no_broker_with_the_same_id() -> None:
+    store = MemoryStore()
+    keeper = opened(store)
+    prepare(keeper, 1, "c")
+    store.disconnect(keeper.session)
+    with pytest.raises(Disconnected):
+        await register(keeper, 1, 0)
 
 
 def test_brokers_without_an_id_get_different_ones_above_a_thousand() -> None:
