@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,7 @@ from barnabas.cli import exits
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.partitions import broker_ids, named_partitions
 from barnabas.cli.render import output_option, render
+from barnabas.config.resolve import Source
 from barnabas.model.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from barnabas.client.metadata import View
 
 _LOOK_S = 0.2
+_SENDING = "leader.replication.throttled.replicas"
+_TAKING = "follower.replication.throttled.replicas"
+_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "left")
 
 
@@ -28,6 +32,12 @@ _COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "left")
     "-r", "--replication-factor", type=click.IntRange(1, 32_767), help="[default: as many as now]"
 )
 @click.option("--cancel", is_flag=True, help="End moves that are under way: of these, or all.")
+@click.option(
+    "--throttle",
+    metavar="BYTES",
+    type=click.IntRange(1),
+    help="A second, that each broker sends and takes for moves; lifted at the end of --wait.",
+)
 @click.option("--wait", is_flag=True, help="Until nothing moves any more.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be asked for.")
 @output_option
@@ -39,6 +49,7 @@ def reassign(
     to: str | None,
     replication_factor: int | None,
     cancel: bool,
+    throttle: int | None,
     wait: bool,
     dry_run: bool,
     output: str,
@@ -50,6 +61,9 @@ def reassign(
     targets = None if to is None else broker_ids(to)
     if cancel and (targets or replication_factor):
         raise click.UsageError("--cancel takes no brokers")
+    if throttle and not partitions:
+        raise click.UsageError("--throttle: name the topics to move")
+    moved: list[str] = []
     with open_admin(ctx) as admin:
         if cancel:
             return _cancel(admin, partitions, output)
@@ -61,13 +75,16 @@ def reassign(
                 rows = [_planned(view, at, brokers) for at, brokers in plan.items()]
                 render(rows, ("topic", "partition", "replicas", "to"), output)
                 return exits.OK
+            if plan and throttle:
+                _throttle(admin, view, plan, throttle)
             if plan:
                 admin.reassign(dict(plan))
+            moved = [at.topic for at in plan]
             click.echo(f"{len(plan)} partitions begin to move", err=True)
         elif targets or replication_factor:
             raise click.UsageError("name the topics to move")
         if wait:
-            _wait(admin)
+            _wait(admin, moved)
         elif not partitions or output != "table":
             render(_moving(admin), _COLUMNS, output)
     return exits.OK
@@ -152,9 +169,45 @@ def _cancel(admin: "Admin", words: Sequence[str], output: str) -> int:
     return exits.OK
 
 
-def _wait(admin: "Admin") -> None:
+def _throttle(
+    admin: "Admin", view: "View", plan: Mapping[TopicPartition, list[int]], rate: int
+) -> None:
+    """By Kafka's options: rates of brokers, and which replicas they are for."""
+    sending: dict[str, list[str]] = {}
+    taking: dict[str, list[str]] = {}
+    for at, brokers in plan.items():
+        now = view.partition(at).replicas
+        sending.setdefault(at.topic, []).extend(f"{at.partition}:{b}" for b in now)
+        new = [f"{at.partition}:{b}" for b in brokers if b not in now]
+        taking.setdefault(at.topic, []).extend(new)
+    for topic, replicas in sending.items():
+        admin.alter_topic(
+            topic,
+            put={_SENDING: ",".join(replicas), _TAKING: ",".join(taking[topic])},
+        )
+    for broker in view.brokers:
+        admin.alter_broker(broker, put=dict.fromkeys(_RATES, str(rate)))
+
+
+def _lift_throttle(admin: "Admin", topics: Iterable[str]) -> None:
+    for broker in sorted(admin.topics().brokers):
+        options = admin.broker_options(broker)
+        there = [o.name for o in options if o.name in _RATES and o.source == Source.DYNAMIC_BROKER]
+        if there:
+            admin.alter_broker(broker, reset=there)
+    for topic in topics:
+        options = admin.topic_options(topic)
+        lists = [o.name for o in options if o.name in (_SENDING, _TAKING) and o.value]
+        if lists:
+            admin.alter_topic(topic, reset=lists)
+
+
+def _wait(admin: "Admin", moved: Iterable[str]) -> None:
+    """Also for moves that others began; `moved`: topics of our own, which may be there already."""
     shown = -1
+    topics = dict.fromkeys(moved)
     while moving := _moving(admin):
+        topics.update(dict.fromkeys(row["topic"] for row in moving))
         left = sum(row["left"] or 0 for row in moving)
         if sys.stderr.isatty() and left != shown:
             click.echo(
@@ -164,6 +217,7 @@ def _wait(admin: "Admin") -> None:
         time.sleep(_LOOK_S)
     if shown >= 0:
         click.echo("\r\x1b[K", err=True, nl=False)
+    _lift_throttle(admin, topics)
     click.echo("nothing moves any more", err=True)
 
 

@@ -141,6 +141,17 @@ def test_replicas_are_moved_and_the_topic_stays_whole(cluster: ClusterProcess) -
     assert rows(cluster, "cluster", "reassign") == []
 
 
+def test_a_throttle_is_lifted_when_nothing_moves_any_more(cluster: ClusterProcess) -> None:
+    command(cluster, "topic", "create", "slow", "-r", "1")
+    command(cluster, "produce", "slow", stdin="a\n" * 1000)
+    [here] = rows(cluster, "topic", "describe", "slow")
+    there = here["leader"] % 3 + 1
+    moving = f"slow:0={there}"
+    command(cluster, "cluster", "reassign", moving, "--throttle", "1000000", "--wait")
+    assert [row["replicas"] for row in rows(cluster, "topic", "describe", "slow")] == [[there]]
+    assert rows(cluster, "topic", "config", "slow") == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
