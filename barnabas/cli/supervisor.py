@@ -24,6 +24,7 @@ PAUSE_S_MIN = 0.1
 PAUSE_S_MAX = 10.0
 LIVED_S_MIN = 30.0  # then the next death is the first again
 STOP_S_MAX = 30.0
+ASKED_TWICE_S = 1.0  # sooner it is one wish that came by two ways, as of a process group
 READY_LINE = "barnabas ready on "
 FAILED_LINE = "barnabas failed: "
 SUPERVISED = "BARNABAS_SUPERVISED"  # in the environment of a broker that watches its standard input
@@ -74,7 +75,7 @@ class Supervisor:
         self._children = [Child(number, command) for number, command in commands]
         self._told_ready = ready
         self._selector = selectors.DefaultSelector()
-        self._asked = 0  # how often it was asked to stop
+        self._asked_at = 0.0  # when it was last asked to stop
         self._stopping: list[Child] | None = None
         self._stop_by = 0.0
         self._up = False
@@ -201,13 +202,15 @@ class Supervisor:
     # Stopping
 
     def _heard(self, signals: bytes) -> None:
-        for _ in range(sum(number != signal.SIGCHLD for number in signals)):
-            self._asked += 1
-            if self._asked == 1:
-                self._stop()
-            elif self._asked > 2 or self._stopping is not None:
-                _say("killing what is left")
-                self._kill()
+        if all(number == signal.SIGCHLD for number in signals):
+            return
+        now = time.monotonic()
+        if self._stopping is None:
+            self._stop()
+        elif now >= self._asked_at + ASKED_TWICE_S:
+            _say("killing what is left")
+            self._kill()
+        self._asked_at = now
 
     def _stop(self) -> None:
         """One after the other; the last is the first, which most likely controls the cluster."""

@@ -93,6 +93,15 @@ def test_all_are_told_of_and_stopped_one_after_the_other(three: Running) -> None
     assert three.stopped() == ["stopped 3", "stopped 2", "stopped 1"]
 
 
+def test_a_wish_to_stop_that_comes_twice_at_once_is_one(three: Running) -> None:
+    three.pids(3)
+    three.says()
+    three.process.send_signal(signal.SIGTERM)
+    three.process.send_signal(signal.SIGINT)
+    assert three.process.wait(30) == 0
+    assert three.stopped() == ["stopped 3", "stopped 2", "stopped 1"]
+
+
 def test_the_one_that_dies_is_started_again_and_the_cause_is_said(three: Running) -> None:
     pids = three.pids(3)
     three.says()
