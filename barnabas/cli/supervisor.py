@@ -104,10 +104,7 @@ class Supervisor:
             signal.set_wakeup_fd(waker)
             for number, handler in zip(_SIGNALS, before, strict=True):
                 signal.signal(number, handler)
-            for child in self._children:
-                if child.process is not None:
-                    child.process.kill()
-                    child.process.wait()
+            self._let_go()
             self._selector.close()
             wake.close()
             woken.close()
@@ -236,6 +233,19 @@ class Supervisor:
         for child in self._children:
             if child.process is not None:
                 child.process.kill()
+
+    def _let_go(self) -> None:
+        """Something failed here, such as a reader of these lines that is gone."""
+        left = [child.process for child in self._children if child.process is not None]
+        for process in left:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in left:
+            try:
+                process.wait(STOP_S_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     # Time
 

@@ -75,7 +75,10 @@ class Running:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 @pytest.fixture
@@ -122,6 +125,14 @@ def test_one_that_cannot_start_ends_the_whole_with_its_reason(tmp_path: Path) ->
     assert running.process.wait(30) == 1
     _, err = running.process.communicate()
     assert "barnabas: broker 2 cannot start: ended with 1: no room" in err
+
+
+def test_brokers_stop_cleanly_when_nobody_reads_what_is_said_of_them(three: Running) -> None:
+    assert three.process.stdout is not None
+    three.process.stdout.close()
+    assert three.process.wait(30) != 0
+    assert set(three.stopped()) <= {"stopped 1", "stopped 2", "stopped 3"}
+    assert len(three.stopped()) == 3
 
 
 def test_brokers_stop_when_their_supervisor_is_killed(three: Running) -> None:
