@@ -107,7 +107,7 @@ class Writer(Client):
             metadata_max_age_ms=rng.choice((3_000, 60_000)),
             **PATIENCE,
         )
-        pace_ms = rng.choice((15, 40, 80))
+        pace_ms = rng.choice((80, 250, 600))
         while not self.stopped:
             for _ in range(rng.choice((1, 1, 1, 2, 5))):
                 partition = rng.randrange(self.partitions)

@@ -47,7 +47,7 @@ class Fate:
             (self._new_reader, 2),
         ]
         self._kinds = [kind for kind in kinds if rng.random() < 0.6] or kinds
-        self._mean_ms = rng.choice((400, 1500, 4000))
+        self._mean_ms = rng.choice((300, 800, 2000))
         self._poorer: dict[tuple[TopicPartition, int], None] = {}  # lost what they had, and count
         self._excused: dict[tuple[TopicPartition, int], int] = {}  # by epoch: elected nonetheless
 
@@ -104,9 +104,11 @@ class Fate:
 
     def _lose_power(self) -> None:
         machine = self._some_machine()
-        if machine is None or (len(self._world.machines) == 1 and not self._world.plan.flush):
+        if machine is None:
             return
         if not self._world.plan.flush:
+            if not self._may_impoverish(machine):
+                return
             self._impoverish(machine)
         self._count("unclean stops")
         self._count("power losses")
@@ -114,11 +116,24 @@ class Fate:
 
     def _lose_disk(self) -> None:
         machine = self._some_machine()
-        if machine is not None and len(self._world.machines) > 1:
+        if machine is not None and self._may_impoverish(machine):
             self._impoverish(machine)
             self._count("unclean stops")
             self._count("disks lost")
             machine.lose_disk()
+
+    def _may_impoverish(self, machine: "Machine") -> bool:
+        """Is all that it has elsewhere too? Nobody is promised more."""
+        up = [each.number for each in self._world.machines if each.up and each is not machine]
+        return (
+            bool(up)
+            and not self._poorer
+            and all(
+                any(other in state.isr for other in up)
+                for state in self._world.ensemble.states.values()
+                if machine.number in state.isr
+            )
+        )
 
     def _impoverish(self, machine: "Machine") -> None:
         for at, state in self._world.ensemble.states.items():

@@ -15,8 +15,11 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from heapq import heappop, heappush
+from inspect import CORO_CREATED, getcoroutinestate
 from random import Random
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from tests.simulator.network import Socket
@@ -73,6 +76,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._rng = schedule.rng
         self._slowness = slowness
         self._ready: deque[asyncio.Handle] = deque()
+        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._turn_is_due = False
         self._paused_until = 0
         self._busy_until: dict[Executor | None, int] = {}  # one call at a time in each
@@ -141,6 +145,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> Any:
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # it dies with its process
+        self._tasks.add(task)
         return task
 
     def run_in_executor(  # type: ignore[override]
@@ -204,6 +209,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def die(self) -> None:
         """Nothing of it runs any more."""
         self.alive = False
+        for task in self._tasks:
+            coroutine = task.get_coro()
+            if (
+                isinstance(coroutine, CoroutineType)
+                and getcoroutinestate(coroutine) == CORO_CREATED
+            ):
+                coroutine.close()  # or Python would say that nobody awaited it
         self._ready.clear()
 
     def pause(self, until_us: int) -> None:

@@ -11,7 +11,7 @@ from random import Random
 from traceback import format_exception
 
 from barnabas.model.ids import TopicPartition
-from tests.simulator.clients import Client, Founder, Reader, Writer
+from tests.simulator.clients import Client, Founder, Hasty, Reader, Writer
 from tests.simulator.fate import Fate
 from tests.simulator.groups import Groups
 from tests.simulator.guards import Guards
@@ -21,7 +21,7 @@ from tests.simulator.machine import PORT, Machine
 from tests.simulator.network import Cables
 from tests.simulator.outside import outside
 from tests.simulator.story import Story
-from tests.simulator.truth import Committed, Excused, Violation
+from tests.simulator.truth import HASTY, Committed, Excused, Violation
 
 SECOND = 1_000_000
 PROGRESS_S_MAX = 60
@@ -53,6 +53,8 @@ class Plan:
     groups_partitions: int
     session_ms: int
     lag_ms: int
+    segment_bytes: int
+    hasty: bool
 
     @classmethod
     def of(cls, rng: Random, brokers: int | None) -> "Plan":
@@ -68,10 +70,12 @@ class Plan:
             readers=rng.choice((1, 2, 3)),
             protocol=rng.choice(("classic", "consumer")),
             assignor=rng.choice(("range", "cooperative-sticky")),
-            trouble_s=rng.choice((10, 20, 30)),
+            trouble_s=rng.choice((8, 12, 20)),
             groups_partitions=rng.choice((1, 2)),
             session_ms=rng.choice((1_500, 3_000, 6_000)),
             lag_ms=rng.choice((500, 1_500, 4_000)),
+            segment_bytes=rng.choice((2_000, 10_000, 1_000_000)),
+            hasty=rng.random() < 0.5,
         )
 
 
@@ -106,6 +110,7 @@ class World:
             "offsets.topic.num.partitions": str(plan.groups_partitions),
             "offsets.topic.replication.factor": str(plan.replicas),
             "auto.create.topics.enable": "false",
+            "log.index.size.max.bytes": "4096",  # allocated in full: ten megabytes are slow
             "replica.lag.time.max.ms": str(plan.lag_ms),
             "group.min.session.timeout.ms": "1000",
             "group.consumer.session.timeout.ms": "5000",
@@ -170,7 +175,14 @@ class World:
             self.story.tell("world", f"ends early: {excuse}")
         except BaseException as problem:
             raise self._failure(problem) from problem
+        finally:
+            self._end()
         return self.story
+
+    def _end(self) -> None:
+        for each in [machine.loop for machine in self.machines] + [c.loop for c in self.clients]:
+            if each is not None:
+                each.die()
 
     def _outside(self) -> AbstractContextManager[None]:
         skews = {machine.name: machine.clock for machine in self.machines}
@@ -185,7 +197,10 @@ class World:
         self.story.tell("world", f"seed {self.seed}: {plan}")
         for machine in self.machines:
             machine.start()
-        configs = {"min.insync.replicas": str(plan.insync_min)}
+        configs = {
+            "min.insync.replicas": str(plan.insync_min),
+            "segment.bytes": str(plan.segment_bytes),
+        }
         if plan.flush:
             configs["flush.messages"] = "1"
         topics = {"orders": (plan.partitions, plan.replicas, configs)}
@@ -194,6 +209,8 @@ class World:
         self._until(lambda: founder.done, 60, "the topics were not made")
         for _ in range(plan.writers):
             self.add(Writer(self, self.name("writer"), self.new_rng(), "orders", plan.partitions))
+        if plan.hasty:
+            self.add(Hasty(self, self.name(HASTY), self.new_rng(), "orders", plan.partitions))
         for _ in range(plan.readers):
             self.add_reader()
         self.fate.begin()
@@ -228,7 +245,9 @@ class World:
 
     def _make_progress(self) -> None:
         """Within a minute: every partition takes records, and the group has read all of them."""
-        writers = [each for each in self.clients if isinstance(each, Writer) and not each.ended]
+        for each in self.clients:
+            each.stopped = each.stopped or isinstance(each, Hasty)
+        writers = [each for each in self.clients if type(each) is Writer and not each.ended]
         if not writers:
             writer = Writer(
                 self, self.name("writer"), self.new_rng(), "orders", self.plan.partitions

@@ -1,18 +1,10 @@
-"""Bugs to plant in a world, to see that it would notice them. Each is named after what it does."""
+"""Bugs to plant in a world, to see that it would notice them.
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+Each is a context manager named after what it does wrong; its docstring names the hazard, by the
+numbers of the list that the simulator was built against, or says what it is like.
+"""
 
+from tests.simulator.bugs import controllers, groups, leaders, producers, storage
+from tests.simulator.bugs.planting import BUGS, Bug
 
-@dataclass(frozen=True)
-class Bug:
-    """`planted()` puts it into the program until the block ends."""
-
-    hazard: str
-    planted: Callable[[], AbstractContextManager[object]]
-    brokers: int | None = None
-    first_seed: int = 0
-
-
-BUGS: dict[str, Bug] = {}
+__all__ = ["BUGS", "Bug", "controllers", "groups", "leaders", "producers", "storage"]

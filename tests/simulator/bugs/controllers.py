@@ -1,0 +1,166 @@
+"""Bugs of the controller, and of brokers that belong to a cluster."""
+
+from typing import Any
+
+from barnabas.broker.cluster import Cluster as Place
+from barnabas.broker.controller_store import ControllerStore
+from barnabas.broker.controlling import Controlling
+from barnabas.controller import brokers, election, in_sync, takeover
+from barnabas.controller.state import Cluster
+from barnabas.keeper.keeper import ANY_VERSION, Check, SessionState, Set
+from barnabas.model.errors import Code
+from tests.simulator.bugs.planting import Change, bug
+
+
+@bug()
+def believes_every_proposal() -> list[Change]:
+    """Hazard 5 (KIP-497): in-sync sets are taken from whoever proposes them, worked out from
+    whatever was known then."""
+    return [(in_sync, "_judge", lambda *_: Code.NONE)]
+
+
+@bug()
+def misses_restarts() -> list[Change]:
+    """Hazard 6 (KIP-903): a broker that has registered anew is taken for the one it was."""
+
+    def brokers_changed(term: Any) -> Any:
+        found = yield brokers.ReadBrokers()
+        here = {broker.id: broker for broker in found}
+        known = term.cluster.brokers
+        gone = [id_ for id_ in known if id_ not in here]
+        come = [broker for id_, broker in here.items() if id_ not in known]
+        again = [b for id_, b in here.items() if id_ in known and known[id_].epoch != b.epoch]
+        if gone:
+            yield from brokers._lose(term, gone, here)
+        if come:
+            yield from brokers._gain(term, come)
+        for broker in again:
+            term.cluster.brokers[broker.id] = broker
+            term.welcome(broker.id)
+        yield from term.flush()
+
+    return [(brokers, "brokers_changed", brokers_changed)]
+
+
+@bug()
+def elects_whoever_is_there() -> list[Change]:
+    """Hazard 7: where nobody in sync is there, somebody else leads, without a word."""
+    real = election.after_loss
+
+    def after_loss(*args: Any, **options: Any) -> Any:
+        return real(*args, **{**options, "unclean": True})
+
+    return [(election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]
+
+
+@bug()
+def elects_the_first_replica() -> list[Change]:
+    """Hazard 7: whoever is first among the replicas leads, in sync or not."""
+    real = election.after_loss
+
+    def after_loss(cluster: Any, partition: Any, epoch: int, **options: Any) -> Any:
+        state = real(cluster, partition, epoch, **options)
+        if state is None or state.leader < 0 or state.leader == partition.state.leader:
+            return state
+        for each in partition.assignment.replicas:
+            if cluster.usable(each, partition) and each != partition.state.leader:
+                isr = state.isr if each in state.isr else (*state.isr, each)
+                return state._replace(
+                    leader=each, isr=isr, isr_epochs=tuple(map(cluster.epoch, isr))
+                )
+        return state
+
+    return [(election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]
+
+
+@bug()
+def writes_without_a_look_at_its_epoch() -> list[Change]:
+    """Hazard 8: a controller that another has followed goes on writing."""
+    multi = ControllerStore.write
+
+    def write(self: ControllerStore, changes: Any) -> Any:
+        self._keeper = _Careless(self._keeper)  # type: ignore[assignment]
+        return multi(self, changes)
+
+    return [(ControllerStore, "write", write)]
+
+
+class _Careless:
+    """A keeper that checks nothing."""
+
+    def __init__(self, keeper: Any) -> None:
+        self._keeper = keeper._keeper if isinstance(keeper, _Careless) else keeper
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._keeper, name)
+
+    def multi(self, operations: Any) -> Any:
+        kept = [
+            each._replace(version=ANY_VERSION) if isinstance(each, Set) else each
+            for each in operations
+        ]
+        checks = [each for each in kept if isinstance(each, Check)]
+        results = self._keeper.multi([each for each in kept if not isinstance(each, Check)])
+        return [None] * len(checks) + results
+
+
+@bug()
+def keeps_the_epoch_of_its_predecessor() -> list[Change]:
+    """Hazard 2: another leader in the same epoch."""
+    real = election.led_by
+
+    def led_by(cluster: Any, state: Any, leader: Any, isr: Any, epoch: int) -> Any:
+        return real(cluster, state, leader, isr, epoch)._replace(leader_epoch=state.leader_epoch)
+
+    return [(election, "led_by", led_by)]
+
+
+@bug()
+def does_not_register_again() -> list[Change]:
+    """Hazard 10: a broker whose session has expired goes on as if nothing had happened."""
+    return [(Place, "_expired", lambda self: None)]
+
+
+@bug()
+def does_not_look_again_after_a_gap() -> list[Change]:
+    """Hazard 10: watches are gone with the connection, and nobody reads what was missed."""
+    real = Controlling.heard
+
+    def heard(self: Controlling, news: Any) -> None:
+        if not isinstance(news, SessionState) or news is SessionState.EXPIRED:
+            real(self, news)
+
+    return [(Controlling, "heard", heard)]
+
+
+@bug()
+def leaves_dead_leaders_where_they_are() -> list[Change]:
+    """A new controller takes over what its predecessor knew, and sees no reason to elect."""
+    return [(takeover, "after_loss", lambda *_, **__: None)]
+
+
+@bug()
+def lets_anybody_into_the_set() -> list[Change]:
+    """The in-sync set has brokers that have no replica."""
+    real = election.with_isr
+
+    def with_isr(cluster: Cluster, state: Any, isr: Any, epoch: int) -> Any:
+        strangers = tuple(each for each in cluster.brokers if each not in isr)
+        return real(cluster, state, (*isr, *strangers[:1]), epoch)
+
+    return [(election, "with_isr", with_isr), (in_sync, "with_isr", with_isr)]
+
+
+@bug()
+def obeys_deposed_controllers() -> list[Change]:
+    """Hazards 8 and 11: nobody looks at the epoch of the controller that gives orders."""
+
+    def admit(self: Place, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
+        self._controller_epoch = controller_epoch
+
+    from barnabas.broker.replicas import Replicas
+
+    return [
+        (Place, "admit", admit),
+        (Replicas, "_check", lambda self, partition, state: None),
+    ]

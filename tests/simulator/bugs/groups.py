@@ -1,0 +1,62 @@
+"""Bugs of group coordinators and of members."""
+
+from typing import Any
+
+from barnabas.client.messages import Messages
+from barnabas.coordinators.groups.offset_verbs import OffsetVerbs
+from barnabas.coordinators.runtime import Runtime
+from barnabas.model.errors import Code, Retriable
+from barnabas.wire.batch import read_header
+from tests.simulator.bugs.planting import Change, bug
+
+
+@bug(brokers=None)
+def answers_while_it_loads() -> list[Change]:
+    """Hazard 14: a shard that is still being read back says that nothing was committed."""
+
+    def seat(self: Any, partition: int) -> Any:
+        found = self._seats.get(partition)
+        if found is None:
+            raise Retriable(Code.NOT_COORDINATOR, f"shard {partition} is not on this broker")
+        return found
+
+    return [(Runtime, "_seat", seat)]
+
+
+@bug(brokers=None)
+def takes_commits_of_old_generations() -> list[Change]:
+    """Hazard 15: a member that was put out commits, and wins."""
+    return [(OffsetVerbs, "_check_commit", lambda self, group, request, caller: Code.NONE)]
+
+
+@bug()
+def answers_before_commits_count() -> list[Change]:
+    """A commit is acknowledged before the other replicas have it."""
+    real = Runtime._carry_out
+
+    def carry_out(self: Any, seat: Any, outcome: Any, now: Any) -> Any:
+        return real(self, seat, outcome._replace(at_once=True), now)
+
+    return [(Runtime, "_carry_out", carry_out)]
+
+
+@bug(brokers=None)
+def reads_from_the_beginning_again() -> list[Change]:
+    """A member that is given a partition does not ask where the group left off."""
+
+    async def left_off(self: Any, partitions: Any) -> dict[Any, Any]:
+        return {}
+
+    return [(Messages, "_left_off", left_off)]
+
+
+@bug()
+def loads_half_of_the_log() -> list[Change]:
+    """Hazard 14: after a failover the coordinator has only the first half of what was committed."""
+    real = Runtime.load
+
+    def load(self: Any, partition: int, batch: Any, header: Any = None) -> None:
+        if read_header(batch).base_offset % 2 == 0:
+            real(self, partition, batch, header)
+
+    return [(Runtime, "load", load)]

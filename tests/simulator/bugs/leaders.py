@@ -1,0 +1,187 @@
+"""Bugs of leaders and followers."""
+
+from typing import Any
+
+from barnabas.broker import followed, replica_places
+from barnabas.broker.partition import Partition
+from barnabas.broker.replicas import Replicas
+from barnabas.log.log import Log
+from barnabas.replication import leader as leader_module
+from barnabas.replication.leader import Leader
+from tests.simulator.bugs.planting import Change, bug
+
+
+@bug()
+def truncates_to_the_high_watermark() -> list[Change]:
+    """Hazard 1 (KIP-101): a follower cuts its log at its high watermark, and then leads."""
+    follow = Partition.follow
+
+    def cut_first(self: Partition, state: Any, following: Any) -> None:
+        follow(self, state, following)
+        if self.log.high_watermark < self.log.end_offset:
+            self.log.truncate_to(self.log.high_watermark, sync=False)
+
+    return [(Partition, "follow", cut_first)]
+
+
+@bug()
+def never_finds_that_logs_differ() -> list[Change]:
+    """Hazard 2 (KIP-279): the leader does not compare epochs, so a follower keeps its own tail."""
+    return [(replica_places, "diverges", lambda *_: None)]
+
+
+@bug()
+def cuts_where_the_leader_ends() -> list[Change]:
+    """Hazard 2 (KIP-279): a follower that lacks the leader's epoch cuts too little."""
+
+    def cut_at(epochs: Any, end: int, leader_epoch: int, leader_end: int) -> int:
+        return min(leader_end, end - 1)
+
+    return [(followed, "cut_at", cut_at)]
+
+
+@bug()
+def counts_fetches_of_other_epochs() -> list[Change]:
+    """Hazard 3 (KIP-320): a fetch of a follower that knows another leadership moves the mark."""
+    return [
+        (Partition, "check_leader_epoch", lambda self, claimed: None),
+        (replica_places, "diverges", lambda *_: None),
+    ]
+
+
+@bug()
+def lets_replicas_in_early() -> list[Change]:
+    """Hazard 4: a replica comes in sync before it has all that was committed."""
+
+    def expand(self: Leader, follower: Any, progress: Any, now: int) -> Any:
+        if self.pending is not None or follower in self._isr:
+            return None
+        return self._propose((*self._isr, follower), "it has asked")
+
+    return [(Leader, "_expand", expand)]
+
+
+@bug()
+def forgets_who_is_about_to_come_in() -> list[Change]:
+    """Hazard 5 (KIP-497): the mark counts the old set alone while the new one may hold."""
+
+    def advance(self: Leader, now: int) -> None:
+        if len(self._isr) < self.isr_min:
+            return
+        ends = [p.end for f, p in self._followers.items() if f in self._isr]
+        self.high_watermark = max(self.high_watermark, min([self._end, *ends]))
+
+    return [(Leader, "_advance", advance)]
+
+
+@bug()
+def shrinks_before_it_may() -> list[Change]:
+    """Hazard 5 (KIP-497): a leader counts without the late ones before the controller agrees."""
+    propose = Leader._propose
+
+    def at_once(self: Leader, isr: Any, cause: str) -> Any:
+        proposal = propose(self, isr, cause)
+        if len(isr) < len(self._isr):
+            self._isr = isr
+        return proposal
+
+    return [(Leader, "_propose", at_once)]
+
+
+@bug()
+def commits_what_it_has() -> list[Change]:
+    """Hazard 9: a leader counts what only it has; a zombie acknowledges."""
+
+    def advance(self: Leader, now: int) -> None:
+        self.high_watermark = max(self.high_watermark, self._end)
+
+    return [(Leader, "_advance", advance)]
+
+
+@bug()
+def does_not_wait_for_others() -> list[Change]:
+    """Hazard 9: acks=all is answered when the leader has the record."""
+    return [(Partition, "wait_for", lambda self, offset, acks: None)]
+
+
+@bug()
+def counts_old_incarnations() -> list[Change]:
+    """Hazard 6 (KIP-903): what a follower had before it lost its disk counts as what it has."""
+
+    def fetched(self: Leader, follower: Any, offset: int, **others: Any) -> Any:
+        progress = self._followers.get(follower)
+        if progress is not None and progress.end > offset:
+            offset = progress.end
+        return real(self, follower, offset, **others)
+
+    real = Leader.fetched
+    return [(Leader, "fetched", fetched)]
+
+
+@bug()
+def obeys_old_orders() -> list[Change]:
+    """Hazard 11 (KIP-570): a LeaderAndIsr that came late undoes a newer one."""
+    return [(Replicas, "_check", lambda self, partition, state: None)]
+
+
+@bug()
+def shows_what_is_not_committed() -> list[Change]:
+    """Readers are given records above the high watermark."""
+
+    def read(self: Partition, offset: int, bytes_max: int, min_one: bool) -> Any:
+        return self.log.read(offset, bytes_max, self.log.end_offset, min_one)
+
+    return [(Partition, "read", read)]
+
+
+@bug()
+def follows_marks_ahead() -> list[Change]:
+    """A follower takes all that it has for committed, and shows it once it leads."""
+
+    def followed_to(self: Partition, offset: int, size: int) -> None:
+        if self.log.end_offset > self.log.high_watermark:
+            self._commit(self.log.end_offset, max(size, 1))
+
+    return [(Partition, "followed_to", followed_to)]
+
+
+@bug()
+def lets_the_mark_go_back() -> list[Change]:
+    """A leader whose in-sync set grows takes back what it said was committed."""
+    adopt = Leader._adopt
+
+    def forget(self: Leader, state: Any, now: int) -> None:
+        adopt(self, state, now)
+        ends = [p.end for f, p in self._followers.items() if f in self._isr and p.end >= 0]
+        self.high_watermark = min([self.high_watermark, *ends])
+
+    def commit_to(self: Partition, offset: int) -> None:
+        real(self, offset)
+        if self.leading is not None and offset < self.log.high_watermark:
+            self.log.high_watermark = offset
+
+    real = Partition.commit_to
+    return [(Leader, "_adopt", forget), (Partition, "commit_to", commit_to)]
+
+
+@bug()
+def never_lets_replicas_back() -> list[Change]:
+    """Who fell out of sync stays out: no failover is possible in the end."""
+    return [
+        (Leader, "_expand", lambda self, follower, progress, now: None),
+        (leader_module, "JOINING_MS_MAX", 0),
+    ]
+
+
+@bug()
+def skips_a_batch_when_following() -> list[Change]:
+    """A follower now and then takes a batch for one it has."""
+    real = Log.append_fetched
+
+    def append_fetched(self: Log, data: Any, wall_ms: int) -> int:
+        size = real(self, data, wall_ms)
+        if self.end_offset % 7 == 0 and self.end_offset > self.high_watermark:
+            self.truncate_to(max(self.high_watermark, self.end_offset - 1), sync=False)
+        return size
+
+    return [(Log, "append_fetched", append_fetched)]
