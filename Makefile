@@ -26,13 +26,14 @@ TYPED := $(shell find barnabas -name '*.pxd')
 SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill tests/fuzz \
 	$(addprefix tests/cli/test_,groups.py log.py logs_told.py pipeline.py topics.py up.py usage.py) \
 	$(addprefix tests/broker/test_,hostile.py hostile_groups.py log_life.py) \
-	$(addprefix tests/pipeline/test_,mirror.py stream_reader.py writing.py) tests/client/test_driver.py
+	$(addprefix tests/pipeline/test_,mirror.py stream_reader.py writing.py) tests/client/test_driver.py \
+	tests/simulator/test_bugs.py
 SLOW_HERE = $(wildcard $(SLOW))
 # What real clients do, once more on three brokers with three replicas of everything.
 CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py groups_new.py offsets.py)
 PYTEST = $(PY) -m pytest -q
 
-.PHONY: help demo test check lint fast slow spark bench sim lives fuzz kills faults pipeline-kills compile clean
+.PHONY: help demo test check lint fast slow spark bench sim sim-bugs lives fuzz kills faults pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -74,6 +75,7 @@ fast: $(COMPILED)
 slow: $(COMPILED)
 	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
 	HISTORIES=2000 $(PYTEST) -n 2 tests/coordinators/test_histories.py
+	SEEDS=100 $(PYTEST) -n 2 tests/simulator/test_worlds.py
 	BROKERS=3 $(PYTEST) -n 2 --dist loadfile $(CLUSTERED)
 
 spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two brokers
@@ -84,8 +86,12 @@ spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two bro
 
 test: check slow spark ## everything; what this machine cannot run is listed at the end
 
-sim: $(COMPILED) ## the simulator on SEEDS seeds
-	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/simulator tests/client/workers/test_histories.py
+sim: $(COMPILED) ## whole clusters, and workers, on SEEDS seeds each
+	$(PY) -m tests.simulator --seeds $(SEEDS)
+	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/client/workers/test_histories.py
+
+sim-bugs: $(COMPILED) ## each planted bug must be found within 200 seeds
+	$(PY) -m tests.simulator --seeds 200 --bugs
 
 lives: $(COMPILED) ## LIVES random lives of a log against a model
 	LIVES=$(LIVES) $(PYTEST) -n auto tests/simulator/test_log_life.py
