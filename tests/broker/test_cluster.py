@@ -25,6 +25,10 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from barnabas.wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -430,3 +434,26 @@ async def test_no_word_of_a_controller_makes_what_cannot_be(
         answer = await clustered.ask(1, request, LeaderAndIsrResponse)
         assert answer.error_code in (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_PARTITIONS)
         assert not list((tmp_path / "b1").glob("*etc*"))
+
+
+async def test_each_broker_describes_the_logs_and_settings_that_are_its_own(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, 2) as clustered:
+        await clustered.create("t", 4, 1)
+        found: dict[int, list[int]] = {}
+        for id_ in clustered.brokers:
+            answer = await clustered.ask(
+                id_, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
+            )
+            (directory,) = answer.results
+            found[id_] = [
+                each.partition_index for topic in directory.topics for each in topic.partitions
+            ]
+            assert all(clustered.partition(id_, "t", index).leader == id_ for index in found[id_])
+            assert await described(clustered, id_, BROKER, str(id_), "node.id") == str(id_)
+        assert sorted(found[1] + found[2]) == [0, 1, 2, 3]
+        asked = DescribeConfigsResource(
+            resource_type=BROKER, resource_name="2", configuration_keys=None
+        )
+        request = DescribeConfigsRequest(resources=[asked])
+        told = await clustered.ask(1, request, DescribeConfigsResponse)
+        assert told.results[0].error_code == Code.INVALID_REQUEST
