@@ -142,9 +142,10 @@ class NoNetwork:
 class Running:
     """A broker that runs, and a client of it."""
 
-    def __init__(self, broker: Broker, network: NoNetwork, log: StringIO) -> None:
+    def __init__(self, broker: Broker, network: NoNetwork, log: StringIO, keeper: Keeper) -> None:
         self.broker = broker
         self.log = log
+        self.keeper = keeper
         self._network = network
         self.wire = self.connect()
 
@@ -237,16 +238,17 @@ async def running_broker(
 ) -> AsyncIterator[Running]:
     network = NoNetwork()
     log = StringIO()
+    keeper = keeper or MemoryKeeper()
     broker = Broker(
         {"log.dirs": str(directory), **(settings or {})},
         SystemClock(),
         disk or SystemDisk(),
         network,
-        keeper or MemoryKeeper(),
+        keeper,
         Logger(log),
     )
     broker.start()
     try:
-        yield Running(broker, network, log)
+        yield Running(broker, network, log, keeper)
     finally:
         await broker.stop()

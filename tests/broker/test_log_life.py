@@ -106,7 +106,7 @@ async def test_a_dirty_log_is_compacted_by_the_worker_which_then_ends(tmp_path: 
         metrics = (await page(running.broker)).decode()
         assert 'barnabas_log_dirty_bytes{partition="0",topic="t"}' in metrics
         assert f"barnabas_compaction_runs_total {float(cleaner.runs)}" in metrics
-        before, keeper = contents(log), running.broker.catalog._keeper
+        before, keeper = contents(log), running.keeper
     async with running_broker(tmp_path, QUICK, keeper=keeper) as running:
         assert running.broker.logs.volumes[0].logs.clean
         assert contents(log_of(running, "t")) == before
@@ -145,7 +145,7 @@ async def test_a_broker_stops_at_once_in_the_middle_of_a_pass(tmp_path: Path) ->
             await put(running, "t", (f"k{number % 4}", f"{number}" * 100))
         await until(lambda: running.broker.cleaner.worker_pid is not None)
         pid = running.broker.cleaner.worker_pid or 0
-        keeper = running.broker.catalog._keeper
+        keeper = running.keeper
         before = contents(log_of(running, "t"))
     assert not Path(f"/proc/{pid}").exists()
     settings = {"log.cleaner.enable": "false"}
@@ -160,7 +160,7 @@ async def test_a_damaged_log_is_told_of_once_and_left_alone(tmp_path: Path) -> N
         await running.create("t", configs=COMPACTED)
         for number in range(40):
             await put(running, "t", (f"k{number % 4}", f"{number}" * 100))
-        keeper = running.broker.catalog._keeper
+        keeper = running.keeper
         first = tmp_path / "t-0" / f"{0:020d}.log"
         data = bytearray(first.read_bytes())
         data[100] ^= 0xFF
@@ -197,7 +197,7 @@ async def test_groups_survive_the_compaction_of_their_offsets(tmp_path: Path) ->
         for number in range(120, 240):
             await commit(running, f"group{number % 3}", number % 3, number)
         await until(lambda: log.cleaned_to > 200)
-        keeper = running.broker.catalog._keeper
+        keeper = running.keeper
     async with running_broker(tmp_path, settings, keeper=keeper) as running:
         from barnabas.broker.coordination import coordination
 
