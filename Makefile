@@ -58,8 +58,10 @@ $(COMPILED): $(INSTALLED) setup.py $(TYPED) $(TYPED:.pxd=.py)
 
 compile: $(COMPILED) ## the hot loops, after an edit
 
-demo: $(COMPILED) ## a broker, a topic, a producer and a consumer
-	$(PY) -m barnabas demo
+demo: $(COMPILED) ## a broker and three pipelines on Spark, whose counts agree
+	@$(MAKE) -s $(SPARK) || echo "Spark could not be installed: the demo goes without pipelines"
+	@scripts/java.sh
+	@$(PY) -m barnabas demo
 
 check: lint fast ## lint, types, import contracts and the fast tests: under a minute
 

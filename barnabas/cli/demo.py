@@ -1,7 +1,10 @@
-"""`barnabas demo`: a broker, a topic, a producer and a consumer whose counts agree."""
+"""`barnabas demo`: a broker and, with Spark, three pipelines on one topic; counts that agree."""
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,13 +25,42 @@ _TOPIC = "orders"
 _PARTITIONS = 3
 _READY = "barnabas ready on "
 _STOP_S_MAX = 10
+_RECORDS = 10_000
+_RECORDS_OF_PIPELINES = 60_000
 
 
 @click.command()
-@click.option("-n", "--records", type=click.IntRange(1, 10_000_000), default=10_000)
-def command(records: int) -> int:
-    """A broker, a topic, a producer and a consumer, in a few seconds."""
-    with _broker() as (address, ready):
+@click.option("-n", "--records", type=click.IntRange(1, 10_000_000), help="How many orders.")
+@click.option("--keep", is_flag=True, help="Leave the brokers running at the end, until Ctrl-C.")
+def command(records: int | None, keep: bool) -> int:
+    """A broker, a stream of orders, three pipelines on Spark, and counts that agree.
+
+    Without Spark or Java: the broker, a producer and a consumer.
+    """
+    problem = _no_spark()
+    if problem is None:
+        from barnabas.cli.demo_pipelines import tell
+
+        return tell(records or _RECORDS_OF_PIPELINES, keep)
+    click.echo(f"without pipelines: {problem}", err=True)
+    return _broker_only(records or _RECORDS, keep)
+
+
+def _no_spark() -> str | None:
+    """Why pipelines cannot run here, in one line; None if they can."""
+    from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.starting import check_java, spark_home
+
+    try:
+        spark_home()
+        check_java()
+    except PipelineError as problem:
+        return str(problem)
+    return None
+
+
+def _broker_only(records: int, keep: bool) -> int:
+    with directory() as where, broker(where, "broker") as (address, ready):
         click.echo(f"✔ broker    {address} {ready}")
         with open_cluster({"bootstrap.servers": address, "client.id": "demo"}, {}) as cluster:
             Admin(cluster=cluster).create_topic(_TOPIC, partitions=_PARTITIONS)
@@ -39,12 +71,14 @@ def command(records: int) -> int:
             started = time.monotonic()
             consumed = _consume(cluster)
             click.echo(f"✔ consumed  {consumed} records in {time.monotonic() - started:.2f} s")
-    if not produced == consumed == records:
-        click.echo(
-            f"✘ {records} records wanted, {produced} produced, {consumed} consumed", err=True
-        )
-        return exits.FAILURE
-    click.echo(_NEXT)
+        if not produced == consumed == records:
+            click.echo(
+                f"✘ {records} records wanted, {produced} produced, {consumed} consumed", err=True
+            )
+            return exits.FAILURE
+        click.echo(_NEXT)
+        if keep:
+            wait_for_interrupt()
     return exits.OK
 
 
@@ -55,25 +89,48 @@ The counts agree. To try next:
   barnabas topic create orders -p 3
   seq 100 | barnabas produce orders
   barnabas consume orders -o -5 -e -f '%d %p/%o %s\\n'    the last five of each partition
+  pip install 'barnabas[spark]'                          and Java 17: the demo has pipelines then
 
 Any Kafka client works too: point it at localhost:9092."""
 
 
+def wait_for_interrupt() -> None:
+    click.echo("\nCtrl-C ends it.")
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        click.echo(err=True)
+
+
 @contextmanager
-def _broker() -> Iterator[tuple[str, str]]:
-    """Its address, and how quickly it was ready."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "barnabas", "up", "--ephemeral", "--listen", "127.0.0.1:0"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if not sys.stderr.isatty() else None,
-        text=True,
-    )
+def directory() -> Iterator[str]:
+    """For what the demo writes; gone at its end."""
+    made = tempfile.mkdtemp(prefix="barnabas-demo-")
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def broker(where: str, name: str) -> Iterator[tuple[str, str]]:
+    """Its address, and how quickly it was ready. What it logs goes to a file."""
+    path = os.path.join(where, f"{name}.log")
+    with open(path, "wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "up", "--ephemeral", "--listen", "127.0.0.1:0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the demo, which then ends it
+        )
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
         if not line.startswith(_READY):
-            raise Failed(Code.BROKER_NOT_AVAILABLE, "the broker did not start")
+            raise Failed(Code.BROKER_NOT_AVAILABLE, f"the broker did not start: {_last(path)}")
         address, _, ready = line.removeprefix(_READY).strip().partition(" ")
         yield address, ready
     finally:
@@ -83,6 +140,12 @@ def _broker() -> Iterator[tuple[str, str]]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def _last(path: str) -> str:
+    with open(path, errors="replace") as log:
+        lines = log.read().splitlines()
+    return lines[-1] if lines else "it said nothing"
 
 
 def _produce(address: str, records: int) -> int:

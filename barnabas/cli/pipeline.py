@@ -75,6 +75,7 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: Event) 
 
     from barnabas.cli.pipeline_terminal import Terminal
     from barnabas.pipeline.metrics import served
+    from barnabas.pipeline.planning import planned
     from barnabas.pipeline.progress import Progress
     from barnabas.pipeline.running import run_spec, session_of
 
@@ -87,6 +88,7 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: Event) 
                 served(spec.name, progress, metrics.host or "127.0.0.1", metrics.port)
             )
         entry.follow(progress, address)
+        list(planned(spec))  # most mistakes show in a second, before Spark has started
         stack.enter_context(terminal)
         spark = session_of(spec)
         stack.callback(spark.stop)

@@ -14,13 +14,14 @@ from barnabas.pipeline.cluster import Brokers, opened
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.options import source_options
 from barnabas.pipeline.spec import IDENTICAL, Spec
+from barnabas.pipeline.typed import columns_of, typed_options
 
 
 def planned(spec: Spec) -> Iterator[str]:
     try:
         yield from _planned(spec)
     except KafkaError as problem:
-        raise PipelineError(problem.detail) from None
+        raise PipelineError(problem.detail, problem.code) from None
 
 
 def _planned(spec: Spec) -> Iterator[str]:
@@ -43,6 +44,9 @@ def _planned(spec: Spec) -> Iterator[str]:
             yield f"  {topic.name}: {len(topic.partitions)} partitions, {what} in the target"
         return
     given = source_of(spec)
+    typed = typed_options(given)
+    if typed is not None:
+        columns_of(typed)
     brokers = Brokers(source_options(given, streaming=True))
     partitions = brokers.partitions()
     ends = brokers.latest(partitions, {})

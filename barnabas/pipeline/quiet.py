@@ -1,5 +1,6 @@
-"""Keeps off the terminal what the JVM says of itself, and Java's stacks: an error reaches the user
-through Python, once. `BARNABAS_LOG_LEVEL=debug` lets everything through.
+"""Keeps off the terminal what the JVM says of itself, Java's stacks, and traces of Python workers.
+
+An error reaches the user through the driver, once. `BARNABAS_LOG_LEVEL=debug` lets all of it by.
 """
 
 import os
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
 
+_TRACE = b"Traceback (most recent call last):"
 _NOISE = (b"WARNING: Using incubator modules", b"\tat ", b"\t... ")
 
 
@@ -29,9 +31,14 @@ def quietly() -> Iterator[None]:
 
 
 def _forward(inside: int, outside: int) -> None:
+    traced = False
     with open(inside, "rb") as lines, open(outside, "wb", buffering=0) as out:
         for line in lines:
-            if not line.startswith(_NOISE):
+            if traced:
+                traced = line.startswith(b" ")  # the last line of a trace names the error
+            elif line.startswith(_TRACE):
+                traced = True
+            elif not line.startswith(_NOISE):
                 try:
                     out.write(line)
                 except OSError:

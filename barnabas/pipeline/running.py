@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.translation import Copied
 
 Say = Callable[[str], None]
+_TOO_SLOW = "Python worker failed to connect back"
+_STARTS_MAX = 5
 
 
 def run_spec(
@@ -45,8 +47,10 @@ def run_spec(
     spark = spark or session_of(spec)
     _activate(spark)
     try:
-        run = _mirror if spec.kind == "mirror" else _queries
-        run(spec, spark, say, progress, stop or Event())
+        if spec.kind == "mirror":
+            _mirror(spec, spark, say, progress, stop or Event())
+        else:
+            _again(lambda: _queries(spec, spark, progress, stop or Event()), spec, say)
     except KafkaError as problem:
         raise PipelineError(problem.detail, problem.code) from None
 
@@ -114,7 +118,18 @@ def _copy(task: "CopyTask") -> "Copied":
 # --- queries ---
 
 
-def _queries(spec: Spec, spark: "SparkSession", say: Say, progress: Progress, stop: Event) -> None:
+def _again(call: Callable[[], None], spec: Spec, say: Say) -> None:
+    """Spark gives a process of Python ten seconds to start, which a busy machine may not."""
+    for left in reversed(range(_STARTS_MAX)):
+        try:
+            return call()
+        except Exception as problem:
+            if not left or _TOO_SLOW not in str(problem):
+                raise
+            say(f"{spec.name}: a Python of Spark's did not start in time: once more")
+
+
+def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: Event) -> None:
     from barnabas.pipeline.rows import bad_rows, good_rows
 
     errors = spec.errors

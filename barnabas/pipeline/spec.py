@@ -33,6 +33,7 @@ _INTERVAL = re.compile(r"(\d{1,9})\s*(ms|s|m|h)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|spark://.+|yarn|k8s://.+")
 _RETRIES_MAX = 1000
 _SIZE_MAX = 1024 * 1024
 _SHOWN_MAX = 60
@@ -262,14 +263,15 @@ def _run(part: "_Section", kind: str) -> Run:
             part.wrong("trigger", trigger, f"use {AVAILABLE_NOW}, or a time such as 10s")
         else:
             interval = int(matched[1]) * _UNITS_MS[matched[2]]
+    master = part.text("master") or "local[*]"
+    if not _MASTER.fullmatch(master):
+        part.wrong("master", master, "use local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT")
     checkpoint = part.text("checkpoint")
     if kind == "mirror" and checkpoint:
         part.wrong("checkpoint", checkpoint, "a mirror keeps its progress in the target: leave it")
     if kind != "mirror" and not checkpoint:
         part.wrong("checkpoint", None, "a directory in which Spark keeps the progress")
-    found = Run(
-        part.text("master") or "local[*]", interval, checkpoint or None, part.pairs("options")
-    )
+    found = Run(master, interval, checkpoint or None, part.pairs("options"))
     part.done()
     return found
 

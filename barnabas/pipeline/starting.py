@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 JAVA_MIN = 17
 _STANDALONE = "spark://"
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _LOOPBACK = ("127.", "localhost")
 _CONNECT_S_MAX = 5
 _EXECUTOR_S_MAX = 60
@@ -48,7 +49,10 @@ def session(
     spark_home()
     from pyspark.sql import SparkSession
 
-    _check_master(master)
+    # By spark-submit, which has seen to the master and the package.
+    submitted = _SUBMITTED in os.environ
+    if not submitted:
+        _check_master(master)
     # Tasks would otherwise run whatever python3 is first in the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ours = {
@@ -61,10 +65,12 @@ def session(
     local = master == "local" or master.startswith("local[")
     if local or master.removeprefix(_STANDALONE).startswith(_LOOPBACK):
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    if not local:
+    if not local and not submitted:
         ours |= _packaged(modules)
     given = {**ours, **(options or {})}
-    builder = SparkSession.builder.master(master).appName(name)
+    builder = SparkSession.builder.appName(name)
+    if not submitted:
+        builder = builder.master(master)
     for option, value in given.items():
         builder = builder.config(option, value)
     with quietly():

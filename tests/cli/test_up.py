@@ -7,13 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command import barnabas
 from tests.process import READY, BrokerProcess
 
 
-def test_a_demo_ends_with_counts_that_agree() -> None:
+def test_a_demo_without_java_says_so_and_ends_with_counts_that_agree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With Java and Spark: tests/spark/test_demo.py."""
+    monkeypatch.setenv("JAVA_HOME", "/there/is/none")
     ended = barnabas("demo", "-n", "2000")
     assert ended.code == 0, ended
+    assert len(ended.err.splitlines()) == 1
+    assert ended.err.startswith("without pipelines: ")
     assert "produced  2000 records" in ended.out
     assert "consumed  2000 records" in ended.out
     assert "barnabas consume orders" in ended.out

@@ -1,21 +1,36 @@
-"""A schema registry of one schema, for tests."""
+"""A schema registry of one schema and the files it imports, for tests."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 
 @contextmanager
-def running_registry(schema: str, number: int, subject: str) -> Iterator[str]:
+def running_registry(
+    schema: str,
+    number: int,
+    subject: str,
+    *,
+    serialized: str | None = None,
+    imports: Mapping[str, str] | None = None,
+) -> Iterator[str]:
+    """`serialized`: what it answers with for format=serialized; `imports`: the same, by name."""
+    others = dict(imports or {})
+    references = [{"name": name, "subject": name, "version": 1} for name in others]
+
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known = (f"/schemas/ids/{number}", f"/subjects/{subject}/versions/latest")
-            body = json.dumps({"schema": schema, "id": number}).encode()
-            self.send_response(200 if self.path in known else 404)
+            path, _, query = self.path.partition("?")
+            text = schema if query != "format=serialized" or serialized is None else serialized
+            body = {"schema": text, "id": number, "references": references}
+            known = {f"/schemas/ids/{number}": body, f"/subjects/{subject}/versions/latest": body}
+            for name, other in others.items():
+                known[f"/subjects/{name}/versions/1"] = {"schema": other}
+            self.send_response(200 if path in known else 404)
             self.end_headers()
-            self.wfile.write(body if self.path in known else b"{}")
+            self.wfile.write(json.dumps(known.get(path, {})).encode())
 
         def log_message(self, *_: object) -> None:
             """Quiet."""

@@ -163,7 +163,7 @@ def test_protobuf_is_read_by_a_file_of_descriptors(tmp_path: Path) -> None:
     ("given", "said"),
     [
         ({"valueFormat": "xml"}, "expected json, avro, protobuf"),
-        ({"valueFormat": "json"}, "needs valueSchema"),
+        ({"valueFormat": "json"}, "needs valueSchema or schemaRegistry"),
         ({"valueFormat": "avro"}, "needs valueSchema or schemaRegistry"),
         ({"valueFormat": "protobuf", "valueSchema": "x"}, "needs valueMessage"),
         ({"valueSchema": "id long"}, "valueFormat is not"),
