@@ -176,13 +176,13 @@ class ControllerStore:
 
     def _remove_states(self, change: RemoveStates) -> list[Operation]:
         """Those that are there: a deletion may have been cut off before."""
-        there = [
+        asked = [
             path
             for index in change.partitions
             for path in (nodes.state(change.topic, index), nodes.partition(change.topic, index))
-            if self._keeper.exists(path)
         ]
-        return [Delete(path) for path in there] or [self._check]
+        found = zip(asked, self._keeper.get_many(asked), strict=True)
+        return [Delete(path) for path, node in found if node is not None] or [self._check]
 
     def _remove_topic(self, change: RemoveTopic) -> list[Operation]:
         name = change.topic
@@ -272,11 +272,11 @@ class ControllerStore:
         }
         adopted = not self._keeper.exists(nodes.partitions(name))
         states = {}
-        for index in () if adopted else node.replicas:
-            path = nodes.state(name, index)
-            try:
-                found = self._keeper.get(path)
-            except NoNode:
+        asked = [] if adopted else [nodes.state(name, index) for index in node.replicas]
+        for index, path, found in zip(
+            node.replicas, asked, self._keeper.get_many(asked), strict=False
+        ):
+            if found is None:
                 continue
             state = nodes.read_state(path, found.data)
             states[index] = State(

@@ -47,7 +47,7 @@ def _lose(term: Term, gone: Sequence[BrokerId], here: Mapping[BrokerId, BrokerIn
         cause = f"broker {broker} {'has registered anew' if anew else 'is gone'}"
         cluster.leave(broker)
         term.story.add(term.now, "broker down", cause)
-        yield Say("broker down", {"broker": broker, "registered_anew": anew}, loud=True)
+        yield Say("broker down", {"broker": broker, "anew": anew}, loud=True)
         for partition in cluster.hosted(broker):
             concerned.setdefault(partition, cause)
     term.brokers_changed()

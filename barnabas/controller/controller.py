@@ -137,7 +137,9 @@ class Controller:
             if kind == "topics":
                 yield from elections.unclean_allowed(term, name)
             elif not name:
-                term.options.unclean = settings.get(UNCLEAN) == "true"
+                said = settings.get(UNCLEAN)
+                options = term.options
+                options.unclean = options.unclean_static if said is None else said == "true"
                 yield from elections.unclean_allowed(term, None)
         return settings
 

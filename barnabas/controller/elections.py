@@ -30,7 +30,8 @@ def elect(
     answers: dict[TopicPartition, KafkaError | None] = {}
     nexts = []
     every = names is None
-    for name in (each.name for each in term.cluster.all()) if names is None else names:
+    asked = (each.name for each in term.cluster.all()) if names is None else names
+    for name in dict.fromkeys(asked):
         try:
             nexts.append(_next(term, kind, name))
             answers[name] = None

@@ -45,6 +45,7 @@ class Options:
     """What the broker's configuration says; it may change meanwhile."""
 
     unclean: bool = False
+    unclean_static: bool = False  # what holds when no request has said anything
     rebalance: bool = True
     rebalance_interval_ms: int = 300_000
     imbalance_percent: int = 10

@@ -180,6 +180,10 @@ class Keeper(Protocol):
         """Watches for CHANGED and DELETED; sets no watch where there is no node."""
         ...
 
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        """Many at once, in their order, without a watch; None where there is no node."""
+        ...
+
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
         """The new version."""
         ...

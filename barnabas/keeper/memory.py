@@ -281,6 +281,10 @@ class MemoryKeeper:
         self._watch(path, watch)
         return node
 
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        self._check_alive()
+        return [self.store.held(path).node if self.store.holds(path) else None for path in paths]
+
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
         [version_now] = self.multi([Set(path, data, version)])
         assert isinstance(version_now, int)

@@ -100,6 +100,13 @@ class SqliteKeeper:
                 self._watching(path).watch(path, row)
         return Node(row.data, row.version, row.created, row.owner)
 
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        with self._lock:
+            self._check_alive()
+            rows = self._file.find_many(paths)
+        found = {path: Node(*node) for path, *node in rows}
+        return [found.get(path) for path in paths]
+
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
         [version_now] = self.multi([Set(path, data, version)])
         assert isinstance(version_now, int)

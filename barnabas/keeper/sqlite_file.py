@@ -38,6 +38,7 @@ BUSY_MS_MAX = 10_000
 # A process stopped within a transaction keeps everybody from renewing: that time does not count.
 LOCKED_OUT_MS_MIN = 1_000
 _ANOTHER_TRY_S = 0.01
+_MANY = 500  # in one query
 _SCHEMA_VERSION = 3
 _SCHEMA_1 = """
 CREATE TABLE node (
@@ -208,6 +209,18 @@ class SqliteFile:
             (path,),
         )
         return Row(*rows[0]) if rows else None
+
+    def find_many(self, paths: Sequence[str]) -> list[Any]:
+        """Path, data, version, created and owner of those that are there."""
+        found: list[Any] = []
+        for start in range(0, len(paths), _MANY):
+            some = paths[start : start + _MANY]
+            marks = ", ".join("?" * len(some))
+            found += self.execute(
+                f"SELECT path, data, version, created, owner FROM node WHERE path IN ({marks})",
+                some,
+            )
+        return found
 
     def row(self, path: str) -> Row:
         found = self.find(path)

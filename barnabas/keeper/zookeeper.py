@@ -49,6 +49,7 @@ CONNECT_MS_MAX = 15_000
 # ZooKeeper closes the connection on more than 1,048,575 bytes, whatever else is in the message.
 MULTI_BYTES_MAX = 1_000_000
 _BYTES_PER_OPERATION = 100
+_MANY = 500  # questions that wait for their answers
 
 _WHAT = {
     EventType.CREATED: What.CREATED,
@@ -151,6 +152,23 @@ class ZookeeperKeeper:
             self._client.get_async(self._full(path), watch=self._watch(watch)), path
         )
         return Node(data or b"", stat.version, stat.czxid, stat.ephemeralOwner)
+
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        """One after the other takes a round trip for each; these follow each other."""
+        found: list[Node | None] = []
+        for start in range(0, len(paths), _MANY):
+            self._check_alive()
+            some = paths[start : start + _MANY]
+            asked = [self._client.get_async(self._full(path)) for path in some]
+            for path, answer in zip(some, asked, strict=True):
+                try:
+                    data, stat = self._read(answer, path)
+                except NoNode:
+                    found.append(None)
+                else:
+                    node = Node(data or b"", stat.version, stat.czxid, stat.ephemeralOwner)
+                    found.append(node)
+        return found
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
         [version_now] = self.multi([Set(path, data, version)])

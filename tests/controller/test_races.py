@@ -61,6 +61,11 @@ def propose(office: Office, isr: list[int], **others: int) -> Code | Verdict:
     return answer if isinstance(answer, Code) else answer[0]
 
 
+def assigned(*replicas: tuple[int, ...]) -> Assignment:
+    """Replicas; those being added; those being removed."""
+    return Assignment(*(tuple(map(B, each)) for each in replicas))
+
+
 def verdict(answer: Code | Verdict) -> Code:
     assert isinstance(answer, Verdict)
     return answer.code
@@ -145,6 +150,21 @@ def test_an_unclean_election_is_held_only_where_it_is_allowed_and_is_said_loudly
     assert other.machine.unclean_elections == 1
     assert any(say.loud and "unclean" in say.event for say in world.said)
     assert [entry.what for entry in other.machine.story][-1] == "unclean election"
+
+
+def test_thousands_of_partitions_take_a_few_writes_and_a_message_to_each_broker(
+    world: World, office: Office
+) -> None:
+    office.create("big", 1500, 3)
+    office.told()
+    world.writes = 0
+    world.down(3)
+    office.brokers_changed()
+    assert world.writes == 2
+    told = office.told()
+    assert sorted(told) == [1, 2]
+    for messages in told.values():
+        assert [type(each) for each in messages] == [LeaderAndIsrRequest, UpdateMetadataRequest]
 
 
 def test_a_newcomer_is_told_everything_and_leadership_first(world: World, office: Office) -> None:
@@ -397,6 +417,14 @@ def test_the_preferred_leader_takes_over_when_asked(world: World, office: Office
     assert again.code is Code.ELECTION_NOT_NEEDED
 
 
+def test_an_election_that_is_asked_for_twice_is_held_once(world: World, office: Office) -> None:
+    world.bounce(1)
+    other = world.elect(2)
+    propose(other, [2, 3, 1])
+    assert other.do(lambda m, now: m.elect(Kind.PREFERRED, [T0, T0], now)) == {T0: None}
+    assert world.state("t").leader_epoch == 2
+
+
 def test_leadership_goes_back_by_itself_when_too_much_of_it_is_elsewhere(world: World) -> None:
     world.up(4)
     office = world.elect(4, imbalance_percent=10)
@@ -428,14 +456,14 @@ def test_a_move_goes_in_steps_and_nobody_leaves_before_all_are_in_sync(
     office.brokers_changed()
     office.told()
     assert move(office, 4, 5) is None
-    assert office.assignment("t") == Assignment((4, 5, 1, 2, 3), (4, 5), (1, 2, 3))
+    assert office.assignment("t") == assigned((4, 5, 1, 2, 3), (4, 5), (1, 2, 3))
     assert world.state("t")[:3] == (1, 0, (1, 2, 3))
     assert office.machine.moving(None) == {T0: office.assignment("t")}
     propose(office, [1, 2, 3, 4])
     assert office.machine.moving({"t": [0]})
     office.told()
     propose(office, [1, 2, 3, 4, 5])
-    assert office.assignment("t") == Assignment((4, 5))
+    assert office.assignment("t") == assigned((4, 5))
     assert world.state("t")[:3] == (4, 1, (4, 5))
     told = office.told()
     for broker in (1, 2, 3):
@@ -448,10 +476,26 @@ def test_a_move_goes_on_under_the_next_controller(world: World, office: Office) 
     office.brokers_changed()
     move(office, 1, 2, 4)
     other = world.elect(2)
-    assert other.assignment("t") == Assignment((1, 2, 4, 3), (4,), (3,))
+    assert other.assignment("t") == assigned((1, 2, 4, 3), (4,), (3,))
     propose(other, [1, 2, 3, 4])
-    assert other.assignment("t") == Assignment((1, 2, 4))
+    assert other.assignment("t") == assigned((1, 2, 4))
     assert world.state("t").isr == (1, 2, 4)
+
+
+def test_a_move_whose_end_was_cut_off_is_ended_by_the_next_controller(
+    world: World, office: Office
+) -> None:
+    """The last replica is in sync, and then the controller dies: nobody will propose it again."""
+    world.up(4)
+    office.brokers_changed()
+    move(office, 1, 2, 4)
+    partition = office.partition("t")
+    isr = [(B(id_), world.epoch(id_)) for id_ in (1, 2, 3, 4)]
+    last = Proposal(partition.topic.id, 0, 0, world.state("t").version, isr)
+    work = Work(office, office.machine.alter_partitions(B(1), world.epoch(1), [last], 0))
+    while len(world.state("t").isr) < 4:
+        work.step()
+    assert world.elect(2).assignment("t") == assigned((1, 2, 4))
 
 
 def test_a_move_that_is_given_up_leaves_everything_as_it_was(world: World, office: Office) -> None:
@@ -459,14 +503,14 @@ def test_a_move_that_is_given_up_leaves_everything_as_it_was(world: World, offic
     office.brokers_changed()
     move(office, 4, 1)
     propose(office, [1, 2, 3, 4])
-    assert office.assignment("t") == Assignment((4, 1))
+    assert office.assignment("t") == assigned((4, 1))
     nothing = move(office)
     assert nothing is not None
     assert nothing.code is Code.NO_REASSIGNMENT_IN_PROGRESS
     move(office, 2, 3)
     office.told()
     assert move(office) is None
-    assert office.assignment("t") == Assignment((4, 1))
+    assert office.assignment("t") == assigned((4, 1))
     assert any(isinstance(each, StopReplicaRequest) for each in office.told()[2])
 
 
@@ -476,13 +520,13 @@ def test_another_target_takes_the_place_of_the_first(world: World, office: Offic
     move(office, 1, 2, 4)
     office.told()
     move(office, 1, 2, 5)
-    assert office.assignment("t") == Assignment((1, 2, 5, 3), (5,), (3,))
+    assert office.assignment("t") == assigned((1, 2, 5, 3), (5,), (3,))
     assert any(isinstance(each, StopReplicaRequest) for each in office.told()[4])
 
 
 def test_only_the_order_may_change_too(world: World, office: Office) -> None:
     assert move(office, 3, 2, 1) is None
-    assert office.assignment("t") == Assignment((3, 2, 1))
+    assert office.assignment("t") == assigned((3, 2, 1))
     assert world.state("t").leader == 1, "until it is elected"
 
 

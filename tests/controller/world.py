@@ -59,6 +59,7 @@ class World:
         self.leaders: dict[tuple[UUID, int, int], int] = {}
         self.before: dict[tuple[UUID, int], State] = {}
         self.unclean_allowed = False
+        self.writes = 0
 
     # Brokers
 
@@ -291,6 +292,7 @@ class Work:
         elif isinstance(step, Say):
             world.said.append(step)
         elif isinstance(step, Write):
+            world.writes += 1
             try:
                 self._answer = store.write(step.changes)
             except Conflict as found:

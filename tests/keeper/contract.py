@@ -47,6 +47,22 @@ class Contract:
         assert keeper.set("/a", b"three", version=1) == 2
         assert keeper.get("/a")[:2] == (b"three", 2)
 
+    def test_many_nodes_are_read_at_once_and_those_that_are_not_there_are_none(
+        self, keeper: Keeper
+    ) -> None:
+        keeper.create("/a", b"one")
+        keeper.multi([Create(f"/a/{number}", str(number).encode()) for number in range(700)])
+        keeper.set("/a/699", b"last")
+        paths = ["/b", *(f"/a/{number}" for number in reversed(range(700))), "/a", "/a/700"]
+        found = keeper.get_many(paths)
+        assert [node for node in (found[0], found[-1]) if node is not None] == []
+        assert found[1] == keeper.get("/a/699")
+        assert [None if node is None else node.data for node in found[2:-1]] == [
+            *(str(number).encode() for number in reversed(range(699))),
+            b"one",
+        ]
+        assert keeper.get_many([]) == []
+
     def test_a_node_is_created_once(self, keeper: Keeper) -> None:
         keeper.create("/a")
         with pytest.raises(NodeExists, match="/a exists"):
