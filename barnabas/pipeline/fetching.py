@@ -20,7 +20,8 @@ from barnabas.model.ports import FileSlice
 from barnabas.pipeline.cluster import look_again
 from barnabas.pipeline.errors import DataLoss, PipelineError
 from barnabas.pipeline.offsets import OffsetRange
-from barnabas.wire.batch import CONTROL, BatchHeader
+from barnabas.pipeline.segments import local_files
+from barnabas.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from barnabas.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -33,6 +34,7 @@ from barnabas.wire.records import iter_batches
 FETCH_BYTES = 4 * 1024 * 1024
 _BY_NAME_MAX = 12  # the last version of Fetch that names topics
 _WAIT_MS = 500
+_FROM_FILES_MIN = 10_000  # offsets: for fewer it is not worth looking for files
 
 
 class Fetching:
@@ -58,14 +60,19 @@ class Fetching:
         self._poll_timeout_ms = poll_timeout_ms
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Batches of records: none of control, of an aborted transaction or outside the range."""
+        """Batches of records: none of control, of an aborted transaction or outside the range.
+
+        A batch may be looked at until the next one is asked for.
+        """
+        if self._stop - self.position >= _FROM_FILES_MIN:
+            yield from self._from_files()
         ahead: Any = None
         while self.position < self._stop:
             answer = self._answer(ahead)
             ahead = None
             if answer is None:
                 break
-            found, after = self._whole_batches(answer)
+            found, after = self._within(self._whole_batches(answer))
             if after < self._stop:
                 ahead = self._ask(after)
             aborted = Aborted(answer) if self._committed_only else None
@@ -79,9 +86,27 @@ class Fetching:
             return False
         return not header.attributes & CONTROL
 
-    def _whole_batches(
-        self, answer: PartitionData
-    ) -> tuple[list[tuple[BatchHeader, memoryview]], int]:
+    def _from_files(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """As far as files of this machine have it, without transactions if those count."""
+        files = local_files(self._cluster, self._at, self.position)
+        if files is None:
+            return
+        try:
+            while self.position < self._stop:
+                found, after = self._within(files.chunk(self.position))
+                for header, batch in found:
+                    if self._committed_only and header.attributes & (CONTROL | TRANSACTIONAL):
+                        self.position = max(header.base_offset, self.position)
+                        return
+                    if header.last_offset >= self.position and not header.attributes & CONTROL:
+                        yield header, batch
+                self.position = after
+        except (OSError, Corrupt):
+            return
+        finally:
+            files.close()
+
+    def _whole_batches(self, answer: PartitionData) -> list[tuple[BatchHeader, memoryview]]:
         records = answer.records or b""
         assert not isinstance(records, FileSlice)  # those are only ever sent
         whole = list(iter_batches(records))
@@ -89,7 +114,12 @@ class Fetching:
             raise Corrupt(
                 f"{self._at}, offset {self.position}: {len(records)} bytes and no whole batch"
             )
-        # A leader sends what it has: what lies behind the range is not given, and does not count.
+        return whole
+
+    def _within(
+        self, whole: list[tuple[BatchHeader, memoryview]]
+    ) -> tuple[list[tuple[BatchHeader, memoryview]], int]:
+        """Those of the range, and the offset behind them. What lies behind it does not count."""
         found = [each for each in whole if each[0].base_offset < self._stop]
         after = found[-1][0].last_offset + 1 if found else self._stop
         return found, max(after, self.position)
