@@ -26,6 +26,7 @@ from barnabas.pipeline import demo
 from barnabas.pipeline.errors import PipelineError, from_spark
 from barnabas.pipeline.progress import Progress
 from barnabas.pipeline.spec import Spec, load
+from barnabas.pipeline.stopping import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -164,7 +165,7 @@ class Running:
 
     spec: Spec
     progress: Progress = field(default_factory=Progress)
-    stop: Event = field(default_factory=Event)
+    stop: Stop = field(default_factory=Stop)
     problem: str | None = None
     thread: Thread | None = None
 
@@ -223,7 +224,7 @@ def _pipelines(specs: dict[str, Spec], stream: Orders, servers: str) -> str | No
                 click.echo(f"✔ pipeline   {_WHAT[each.spec.name]}")
         problem = _watch(running, stream, servers, drawing)
         for each in running:
-            each.stop.set()
+            each.stop.ask()
         for each in running:
             assert each.thread is not None
             each.thread.join()

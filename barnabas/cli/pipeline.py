@@ -4,7 +4,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.roster import Enrolled
     from barnabas.pipeline.spec import Spec
+    from barnabas.pipeline.stopping import Stop
 
 _SPEC = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -46,10 +46,11 @@ def run_(spec: Path, metrics: Address | None) -> int:
     from barnabas.pipeline.errors import PipelineError, from_spark
     from barnabas.pipeline.roster import enrolled
     from barnabas.pipeline.spec import SpecError
+    from barnabas.pipeline.stopping import Stop
 
     try:
         loaded = _loaded(spec)
-        stop = Event()
+        stop = Stop()
         with _told_to(stop), enrolled(loaded, spec) as entry:
             try:
                 _run(loaded, metrics, entry, stop)
@@ -70,7 +71,7 @@ def run_(spec: Path, metrics: Address | None) -> int:
     return exits.OK
 
 
-def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: Event) -> None:
+def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "Stop") -> None:
     from contextlib import ExitStack
 
     from barnabas.cli.pipeline_terminal import Terminal
@@ -94,14 +95,14 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: Event) 
         stack.callback(spark.stop)
         with _told_to(stop):  # Spark has put a handler of its own in their place
             run_spec(spec, say=terminal.note, spark=spark, progress=progress, stop=stop)
-        terminal.summary(stopped=stop.is_set())
+        terminal.summary(stopped=stop.asked)
 
 
 @contextmanager
-def _told_to(stop: Event) -> Iterator[None]:
-    """Set by the signals that ask for an end."""
+def _told_to(stop: "Stop") -> Iterator[None]:
+    """Signals that ask for an end."""
     before = {
-        number: signal.signal(number, lambda *_: stop.set())
+        number: signal.signal(number, lambda *_: stop.ask())
         for number in (signal.SIGTERM, signal.SIGINT)
     }
     try:

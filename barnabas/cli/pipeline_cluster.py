@@ -1,7 +1,6 @@
 """`barnabas pipeline cluster up`: a Spark cluster on this machine, for trying things out."""
 
 import signal
-from threading import Event
 
 import click
 
@@ -32,14 +31,15 @@ def up(workers: int, cores: int, memory: str, listen: Address) -> int:
     """
     from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.standalone import standalone
+    from barnabas.pipeline.stopping import Stop
 
     if not memory[:-1].isdigit() or memory[-1] not in "mg":
         raise click.BadParameter(
             f"{memory!r}: expected a size such as 512m or 2g", param_hint="--memory"
         )
-    stop = Event()
+    stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: stop.ask())
     try:
         with standalone(
             host=listen.host or "127.0.0.1",

@@ -8,17 +8,17 @@ that is cut off is repeated by the next run.
 import json
 import time
 from collections.abc import Iterator
-from threading import Event
 from typing import Any
 
 from barnabas.pipeline.progress import Batch, Progress
+from barnabas.pipeline.stopping import Stop
 
 STOP_S_MAX = 60.0
 _LOOK_S = 0.3
 
 
-def look_after(queries: list[Any], progress: Progress, stop: Event) -> None:
-    """Until all have ended, one has failed, or `stop` is set."""
+def look_after(queries: list[Any], progress: Progress, stop: Stop) -> None:
+    """Until all have ended, one has failed, or a stop is asked for."""
     news = [News(query) for query in queries]
     while True:
         # Asked before the news: what has ended has nothing to tell after it.
@@ -31,7 +31,7 @@ def look_after(queries: list[Any], progress: Progress, stop: Event) -> None:
                 query.awaitTermination()  # raises what it failed of
         if not running:
             return
-        if stop.is_set():
+        if stop.asked:
             _finish(running, stop)
             for each in news:
                 for batch in each.batches():
@@ -40,9 +40,8 @@ def look_after(queries: list[Any], progress: Progress, stop: Event) -> None:
         stop.wait(_LOOK_S)
 
 
-def _finish(queries: list[Any], stop: Event) -> None:
+def _finish(queries: list[Any], stop: Stop) -> None:
     """Let each end its batch; a stop that is asked for again waits for none."""
-    stop.clear()
     deadline = time.monotonic() + STOP_S_MAX
     for query in queries:
         number = _number(query)
@@ -51,9 +50,9 @@ def _finish(queries: list[Any], stop: Event) -> None:
             and query.status["isTriggerActive"]
             and _number(query) == number
             and time.monotonic() < deadline
+            and not stop.at_once
         ):
-            if stop.wait(0.05):
-                break
+            time.sleep(0.05)
         query.stop()
 
 

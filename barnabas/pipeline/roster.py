@@ -107,8 +107,13 @@ class Enrolled:
 def enrolled(spec: Spec, path: Path) -> Iterator[Enrolled]:
     """While this process runs the pipeline. PipelineError if another does already."""
     where = directory()
-    where.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = os.open(where / f"{spec.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(where / f"{spec.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as problem:
+        raise PipelineError(
+            f"{where}, where runs are listed: {problem.strerror}: set XDG_STATE_HOME to another"
+        ) from None
     try:
         if not _taken(lock):
             other = _read(where / f"{spec.name}.json")

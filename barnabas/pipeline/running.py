@@ -7,7 +7,6 @@ takes the bad rows away, so that any transform may follow the good ones.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import KafkaError
@@ -17,6 +16,7 @@ from barnabas.pipeline.progress import Batch, Progress
 from barnabas.pipeline.queries import look_after
 from barnabas.pipeline.spec import IDENTICAL, Spec
 from barnabas.pipeline.starting import session
+from barnabas.pipeline.stopping import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,9 +35,9 @@ def run_spec(
     say: Say = print,
     spark: "SparkSession | None" = None,
     progress: Progress | None = None,
-    stop: Event | None = None,
+    stop: Stop | None = None,
 ) -> None:
-    """Until all there is now is done; with an interval, until `stop` is set.
+    """Until all there is now is done; with an interval, until a stop is asked for.
 
     Without a `progress` to watch, `say` gets a line per batch.
     """
@@ -48,9 +48,9 @@ def run_spec(
     _activate(spark)
     try:
         if spec.kind == "mirror":
-            _mirror(spec, spark, say, progress, stop or Event())
+            _mirror(spec, spark, say, progress, stop or Stop())
         else:
-            _again(lambda: _queries(spec, spark, progress, stop or Event()), spec, say)
+            _again(lambda: _queries(spec, spark, progress, stop or Stop()), spec, say)
     except KafkaError as problem:
         raise PipelineError(problem.detail, problem.code) from None
 
@@ -72,7 +72,7 @@ def _activate(spark: "SparkSession") -> None:
 # --- mirror ---
 
 
-def _mirror(spec: Spec, spark: "SparkSession", say: Say, progress: Progress, stop: Event) -> None:
+def _mirror(spec: Spec, spark: "SparkSession", say: Say, progress: Progress, stop: Stop) -> None:
     from barnabas.pipeline.mirror import Mirroring
 
     mirroring = Mirroring(
@@ -90,7 +90,7 @@ def _mirror(spec: Spec, spark: "SparkSession", say: Say, progress: Progress, sto
 
     number = 0
     noted: list[str] = []
-    while not stop.is_set():
+    while not stop.asked:
         begun = time.monotonic()
         done = mirroring.round(copy)
         took_ms = int((time.monotonic() - begun) * 1000)
@@ -129,7 +129,7 @@ def _again(call: Callable[[], None], spec: Spec, say: Say) -> None:
             say(f"{spec.name}: a Python of Spark's did not start in time: once more")
 
 
-def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: Event) -> None:
+def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: Stop) -> None:
     from barnabas.pipeline.rows import bad_rows, good_rows
 
     errors = spec.errors

@@ -21,6 +21,7 @@ from threading import Event, Thread
 
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.starting import check_java, spark_home
+from barnabas.pipeline.stopping import Stop
 
 _LOGGING = Path(__file__).parent / "log4j2-cluster.properties"
 _MASTER = "org.apache.spark.deploy.master.Master"
@@ -99,8 +100,8 @@ class Standalone:
         self.master = master
         self.daemons = daemons
 
-    def watch(self, stop: Event) -> None:
-        """Until `stop` is set. PipelineError if one of them ends before."""
+    def watch(self, stop: Stop) -> None:
+        """Until a stop is asked for. PipelineError if one of them ends before."""
         while not stop.wait(0.2):
             for daemon in self.daemons:
                 if daemon.is_dead():
@@ -109,10 +110,10 @@ class Standalone:
 
 @contextmanager
 def standalone(
-    *, host: str, port: int, workers: int, cores: int, memory: str, stop: Event | None = None
+    *, host: str, port: int, workers: int, cores: int, memory: str, stop: Stop | None = None
 ) -> Iterator[Standalone]:
     """Ready: each worker has joined. What executors leave behind is removed at the end."""
-    stop = stop or Event()
+    stop = stop or Stop()
     check_java()
     port = _free(host, port)
     home = spark_home()
@@ -146,9 +147,9 @@ def standalone(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _wait(daemons: list[Daemon], ready: Callable[[], bool], stop: Event) -> None:
+def _wait(daemons: list[Daemon], ready: Callable[[], bool], stop: Stop) -> None:
     deadline = time.monotonic() + _READY_S_MAX
-    while not ready() and not stop.is_set():
+    while not ready() and not stop.asked:
         for daemon in daemons:
             if daemon.is_dead():
                 raise PipelineError(daemon.story())
