@@ -111,7 +111,8 @@ async def claim(id_: int, data: bytes, session: int, run: Run, wait_ms: int, log
             )
         if holder is not None and not told:
             told = True
-            log.info("waiting for a broker of this id to be gone", broker=id_, at=str(holder))
+            at = f"{holder.host}:{holder.port}"
+            log.info("waiting for a broker of this id to be gone", broker=id_, at=at)
         await asyncio.sleep(LOOK_MS / 1000)
 
 
