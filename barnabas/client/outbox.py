@@ -1,12 +1,13 @@
 """Decides which batches leave, in which request, and what their answers mean.
 
-In: time, leaders, a producer id, answers. Out: requests to send, batches finished, and what is
-wanted: metadata, a producer id.
+In: time, a producer id, answers. Out: requests to send, batches finished, and whether a producer
+id is wanted.
 Always: the batches of a partition are written in the order of their records, each once, as long as
 the producer is idempotent; a batch that was sent keeps its bytes and sequence numbers until it is
 known not to be written; every batch is finished by `delivery_timeout_ms` after its first record,
 but for the request that may be under way.
-Not here: records (accumulator.py), sequence numbers (sequences.py), sockets (aio/, blocking/).
+Not here: records (accumulator.py), their bytes (sealing.py), sequence numbers (sequences.py),
+leaders (picture.py), sockets (aio/, blocking/).
 """
 
 from collections import deque
@@ -17,13 +18,13 @@ from barnabas.client import sequences
 from barnabas.client.accumulator import Accumulator
 from barnabas.client.batches import Batch, Queue
 from barnabas.client.errors import partition_error
-from barnabas.client.metadata import View
+from barnabas.client.picture import Picture
+from barnabas.client.rules import Rules
+from barnabas.client.sealing import halves, sealed
 from barnabas.client.sequences import Identity
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
-from barnabas.wire.batch import HEADER_SIZE, BatchHeader, write_header
-from barnabas.wire.compression import Codec, compress
+from barnabas.wire.batch import HEADER_SIZE
 from barnabas.wire.messages.produce import PartitionProduceResponse
-from barnabas.wire.records import decode_batch
 
 _REQUEST_OVERHEAD = 512
 _STALE = frozenset(
@@ -53,23 +54,6 @@ _MAYBE_WRITTEN = frozenset(
 )
 
 
-class Rules(NamedTuple):
-    """What the options say."""
-
-    acks: int = -1
-    idempotent: bool = True
-    codec: Codec = Codec.NONE
-    linger_ms: int = 0
-    request_size_max: int = 1_048_576
-    in_flight_max: int = 5
-    retries_max: int = 2**31 - 1
-    delivery_timeout_ms: int = 120_000
-    block_ms_max: int = 60_000
-    backoff_ms: int = 100
-    backoff_ms_max: int = 1_000
-    metadata_age_ms_max: int = 300_000
-
-
 class Outgoing(NamedTuple):
     """One request: a batch each of some partitions that a broker leads."""
 
@@ -86,10 +70,7 @@ class Outbox:
         self._chance = chance
         self._identity: Identity | None = None
         self._in_flight: dict[int, int] = {}
-        self._seen_at: int | None = None
-        self._stale = False
-        self._metadata_retry_at = 0
-        self._metadata_retries = 0
+        self.picture = Picture(accumulator, rules)
         self.flushing = 0  # flows that want all to leave at once
         self._finished: deque[Batch] = deque()
 
@@ -132,7 +113,7 @@ class Outbox:
 
     def _may_send(self, queue: Queue, now: int, pressed: bool) -> bool:
         if queue.leader < 0:
-            self._stale = True
+            self.picture.stale = True
             return False
         if now < queue.retry_at:
             return False
@@ -159,7 +140,7 @@ class Outbox:
         if self.rules.idempotent and batch.sequence < 0:
             sequences.number(queue, batch)
         if batch.data is None:
-            batch.data = _encoded(batch, self.rules.codec)
+            batch.data = sealed(batch, self.rules.codec)
         batch.attempts += 1
         batch.node = queue.leader
         queue.flying.append(batch)
@@ -216,7 +197,7 @@ class Outbox:
                 self._again(batch, problem, now)
             else:
                 self._give_up(batch, problem)
-        self._stale = True
+        self.picture.stale = True
         self.announce()
 
     def told(self, outgoing: Outgoing) -> None:
@@ -270,7 +251,7 @@ class Outbox:
         queue = _queue_of(batch)
         batch.last_problem = why
         if why.code in _STALE:
-            self._stale = True
+            self.picture.stale = True
         if batch.attempts > self.rules.retries_max:
             self._give_up(batch, why)
             return
@@ -308,25 +289,8 @@ class Outbox:
     def _split(self, batch: Batch) -> None:
         """Two batches of half its records each, in its place."""
         queue = _queue_of(batch)
-        assert batch.data is not None
-        records = decode_batch(batch.data, crc=False)
-        middle = len(records) // 2
-        parts = []
-        for place, half in enumerate((records[:middle], records[middle:])):
-            part = Batch(queue, 2**31 - 1, batch.created_at)
-            for record in half:
-                part.append(record.key, record.value, record.headers, record.timestamp)
-            part.serial = (*batch.serial, place)
-            part.attempts = batch.attempts
-            part.unsure = batch.unsure
-            part.producer_id, part.epoch = batch.producer_id, batch.epoch
-            if batch.sequence >= 0:
-                part.sequence = sequences.after(batch.sequence, place * middle)
-            part.counted = len(part.buffer)
-            self.accumulator.used += part.counted
-            part.owner = batch
-            parts.append(part)
-        self.accumulator.used -= batch.counted
+        parts = halves(batch)
+        self.accumulator.used += sum(part.counted for part in parts) - batch.counted
         batch.parts = parts
         batch.release()
         for part in parts:
@@ -352,65 +316,6 @@ class Outbox:
 
     # --- what is known of the cluster ---
 
-    def wants_metadata(self, now: int) -> bool:
-        if now < self._metadata_retry_at:
-            return False
-        accumulator = self.accumulator
-        old = (
-            self._seen_at is not None
-            and now >= self._seen_at + self.rules.metadata_age_ms_max
-            and bool(accumulator.active)
-        )
-        return bool(accumulator.unknown) or self._stale or accumulator.refreshing or old
-
-    def learned(self, view: View, now: int) -> None:
-        """A new picture of all topics in use."""
-        self._stale = False
-        self._seen_at = now
-        self.accumulator.refreshing = False
-        for topic in self.accumulator.topics():
-            found = view.topics.get(topic)
-            if found is not None:
-                leaders = {
-                    p.number: p.leader if p.leader in view.brokers else -1 for p in found.partitions
-                }
-                self.accumulator.topic_known(topic, leaders)
-                continue
-            problem = view.errors.get(topic)
-            if topic in self.accumulator.unknown:
-                self._not_there(topic, problem, now)
-        if self.accumulator.unknown or any(q.leader < 0 for q in self.accumulator.active):
-            self._later(now)
-        else:
-            self._metadata_retries = 0
-            self._metadata_retry_at = 0
-
-    def _not_there(self, topic: str, problem: KafkaError | None, now: int) -> None:
-        may_come = problem is None or isinstance(problem, Retriable)
-        may_come = may_come or (
-            problem is not None and problem.code is Code.UNKNOWN_TOPIC_OR_PARTITION
-        )
-        limit = self.rules.block_ms_max
-        if may_come and now < self.accumulator.limbo_since(topic) + limit:
-            return
-        self.accumulator.topic_failed(
-            topic,
-            problem
-            or InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist"),
-        )
-
-    def unlearned(self, problem: KafkaError, now: int, *, for_good: bool) -> None:
-        """Nobody could say. `for_good`: nobody was ever there."""
-        self._later(now)
-        for topic in list(self.accumulator.unknown):
-            if for_good or now >= self.accumulator.limbo_since(topic) + self.rules.block_ms_max:
-                self.accumulator.topic_failed(topic, problem)
-
-    def _later(self, now: int) -> None:
-        bound = self.rules.backoff_ms << min(self._metadata_retries, 20)
-        self._metadata_retries += 1
-        self._metadata_retry_at = now + min(bound, self.rules.backoff_ms_max)
-
     def wants_identity(self) -> bool:
         known = self._identity is not None and not self._identity.spent
         return self.rules.idempotent and not known and bool(self.accumulator.active)
@@ -431,7 +336,7 @@ class Outbox:
 
     def unreachable(self, node: int, problem: KafkaError) -> None:
         """A leader cannot be connected to: perhaps it is another by now."""
-        self._stale = True
+        self.picture.stale = True
         for queue in self.accumulator.active:
             if queue.leader == node:
                 self._blame(queue, problem)
@@ -453,11 +358,7 @@ class Outbox:
                     times.append(queue.retry_at)
                 if batch is queue.open and now < batch.created_at + self.rules.linger_ms:
                     times.append(batch.created_at + self.rules.linger_ms)
-        if self.wants_metadata(max(now, self._metadata_retry_at)):
-            times.append(self._metadata_retry_at)
-        block_ms_max = self.rules.block_ms_max
-        unknown = self.accumulator.unknown
-        times += [self.accumulator.limbo_since(topic) + block_ms_max for topic in unknown]
+        times += self.picture.deadlines(now)
         return min(times, default=None)
 
     def idle(self) -> bool:
@@ -473,31 +374,3 @@ def _queue_of(batch: Batch) -> Queue:
 
 def _name(queue: Queue) -> str:
     return f"{queue.topic}-{queue.partition}"
-
-
-def _encoded(batch: Batch, codec: Codec) -> bytearray:
-    data = batch.close()
-    if codec is not Codec.NONE:
-        with memoryview(data) as view:
-            packed = compress(codec, view[HEADER_SIZE:], None)
-        data = bytearray(HEADER_SIZE)
-        data += packed
-    write_header(
-        data,
-        BatchHeader(
-            base_offset=0,
-            length=0,
-            leader_epoch=-1,
-            magic=0,
-            crc=0,
-            attributes=int(codec),
-            last_offset_delta=batch.count - 1,
-            base_timestamp=batch.base_timestamp,
-            max_timestamp=batch.max_timestamp,
-            producer_id=batch.producer_id,
-            producer_epoch=batch.epoch,
-            base_sequence=batch.sequence,
-            record_count=batch.count,
-        ),
-    )
-    return data

@@ -1,22 +1,25 @@
-"""What both producers do: read the options, make requests, take answers apart, ask for ids.
+"""What both producers do and do not wait for: make requests, take answers apart, say things.
 
+Flows over a cluster: ask for ids, and for a picture.
 Not here: deciding (outbox.py), waiting (aio/producer.py, blocking/producer.py).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from barnabas.client.accumulator import Accumulator
-from barnabas.client.batches import Callback, RecordMetadata, complain
+from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
+from barnabas.client.batches import Batch, Callback, RecordMetadata, complain
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check
 from barnabas.client.metadata import View
-from barnabas.client.outbox import Outgoing, Rules
+from barnabas.client.net import Answer, Connection
+from barnabas.client.outbox import Outbox, Outgoing
+from barnabas.client.rules import Rules
 from barnabas.config.client import ClientConfig
-from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID
-from barnabas.wire.compression import Codec
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
@@ -26,14 +29,14 @@ from barnabas.wire.messages.produce import (
     TopicProduceData,
 )
 
-ACKS_ALL = -1
-IDEMPOTENT_IN_FLIGHT_MAX = 5
 _BY_NAME_MAX = 12  # the last version of Produce that names topics
 _INIT_PRODUCER_ID = 22
 
 HURRY_S = 2.0  # for what is under way when a `with` block is left by an exception
 
 Serializer = Callable[[Any], bytes | None]
+A = TypeVar("A", bound=Accumulator)
+T = TypeVar("T")
 
 
 class ProducerRecord(NamedTuple):
@@ -57,30 +60,18 @@ class Interceptor(Protocol):
     ) -> None: ...
 
 
-def rules_of(config: ClientConfig) -> Rules:
-    acks = ACKS_ALL if config.acks == "all" else int(config.acks)
-    idempotent = config.enable_idempotence and acks == ACKS_ALL
-    if config.enable_idempotence and not idempotent and "enable.idempotence" in config.given:
-        raise invalid(f"enable.idempotence=true needs acks=all, but acks={config.acks}")
-    in_flight_max = config.max_in_flight_requests_per_connection
-    if idempotent and in_flight_max > IDEMPOTENT_IN_FLIGHT_MAX:
-        raise invalid(
-            f"max.in.flight.requests.per.connection={in_flight_max}: with "
-            f"enable.idempotence at most {IDEMPOTENT_IN_FLIGHT_MAX}, as brokers remember no more"
-        )
-    return Rules(
-        acks=acks,
-        idempotent=idempotent,
-        codec=Codec[config.compression_type.upper()],
-        linger_ms=config.linger_ms,
-        request_size_max=config.max_request_size,
-        in_flight_max=in_flight_max,
-        retries_max=config.retries,
-        delivery_timeout_ms=config.delivery_timeout_ms,
-        block_ms_max=config.max_block_ms,
-        backoff_ms=config.retry_backoff_ms,
-        backoff_ms_max=config.retry_backoff_max_ms,
-        metadata_age_ms_max=config.metadata_max_age_ms,
+def accumulator_of(
+    kind: type[A], config: ClientConfig, wake: Callable[[], None], partitioner: Partitioner | None
+) -> A:
+    return kind(
+        batch_size_max=config.batch_size,
+        buffer_size_max=config.buffer_memory,
+        record_size_max=config.max_request_size,
+        clock=time.monotonic,
+        wall=time.time,
+        chance=random.random,
+        wake=wake,
+        partitioner=partitioner,
     )
 
 
@@ -142,6 +133,33 @@ def raise_failed(accumulator: Accumulator) -> None:
         raise Failed(first.code, f"{count} records were not written, the first: {first.detail}")
 
 
+def raise_beside(why: KafkaError, problem: BaseException | None) -> None:
+    """A block was left by `problem`, which went wrong first and is to be seen; or by none."""
+    if problem is None:
+        raise why
+    problem.add_note(f"producer: {why.detail}")
+
+
+def still_full(accumulator: Accumulator, rules: Rules) -> BufferFull:
+    return BufferFull(
+        Code.REQUEST_TIMED_OUT,
+        f"buffer.memory={accumulator.buffer_size_max} has been full for "
+        f"max.block.ms={rules.block_ms_max}: is the broker there?",
+    )
+
+
+def under_way(accumulator: Accumulator) -> list[Batch]:
+    """Batches of topics that are known."""
+    return [batch for queue in accumulator.queues() for batch in (*queue.flying, *queue.waiting)]
+
+
+def whole(batch: Batch) -> Batch:
+    """Which is done when all its records are; it may have been split."""
+    while batch.owner is not None:
+        batch = batch.owner
+    return batch
+
+
 def given_up() -> KafkaError:
     return Retriable(
         Code.REQUEST_TIMED_OUT, "the producer was closed before an answer came: it may be written"
@@ -152,8 +170,22 @@ class Request(NamedTuple):
     """A request to send, and how its answer names topics."""
 
     message: ProduceRequest
+    timeout_ms: int
     version_max: int | None
     names: dict[Any, str]
+
+    def tell(self, connection: Connection) -> Awaitable[None] | None:
+        return connection.tell(
+            self.message, timeout_ms=self.timeout_ms, version_max=self.version_max
+        )
+
+    def send(self, connection: Connection) -> Answer[ProduceResponse]:
+        return connection.send(
+            self.message,
+            ProduceResponse,
+            timeout_ms=self.timeout_ms,
+            version_max=self.version_max,
+        )
 
 
 def request_of(outgoing: Outgoing, view: View, rules: Rules, timeout_ms: int) -> Request:
@@ -171,10 +203,8 @@ def request_of(outgoing: Outgoing, view: View, rules: Rules, timeout_ms: int) ->
             for name, data in topics.items()
         ],
     )
-    by_name = NO_TOPIC_ID in ids.values()
-    return Request(
-        message, _BY_NAME_MAX if by_name else None, {id_: name for name, id_ in ids.items()}
-    )
+    version_max = _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
+    return Request(message, timeout_ms, version_max, {id_: name for name, id_ in ids.items()})
 
 
 def answers_of(
@@ -208,3 +238,36 @@ async def picture(cluster: Cluster, topics: Sequence[str]) -> View:
     """Of these topics, which the broker may create for the asking."""
     cluster.watch(topics)
     return await cluster.refresh(create=cluster.config.allow_auto_create_topics)
+
+
+async def tried(flow: Coroutine[Any, Any, T]) -> tuple[T | None, KafkaError | None]:
+    """What it comes to, or what went wrong."""
+    try:
+        return await flow, None
+    except KafkaError as problem:
+        return None, problem
+
+
+def learn(
+    outbox: Outbox, view: View | None, problem: KafkaError | None, now: int, *, first: bool
+) -> None:
+    """What came of asking for a picture; without a `first` one nothing can be sent at all."""
+    if view is not None:
+        outbox.picture.seen(view, now)
+    elif problem is not None:
+        outbox.picture.unseen(problem, now, for_good=first)
+
+
+def identify(outbox: Outbox, identity: tuple[int, int] | None, problem: KafkaError | None) -> bool:
+    """What came of asking for an id; whether to ask again after a while."""
+    if identity is not None:
+        outbox.identify(*identity)
+    elif problem is not None:
+        again = isinstance(problem, Retriable)
+        outbox.unidentified(problem, for_good=not again)
+        return again
+    return False
+
+
+def now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -10,7 +10,8 @@ from random import Random
 
 from barnabas.client.accumulator import Accumulator
 from barnabas.client.batches import Delivery
-from barnabas.client.outbox import Outbox, Outgoing, Rules
+from barnabas.client.outbox import Outbox, Outgoing
+from barnabas.client.rules import Rules
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.batch import read_header
 from barnabas.wire.messages.produce import PartitionProduceResponse

@@ -13,7 +13,7 @@ from barnabas.client.backoff import waits_ms
 from barnabas.client.cluster import bootstrap_addresses
 from barnabas.client.errors import error_of
 from barnabas.client.metadata import View
-from barnabas.client.producing import rules_of
+from barnabas.client.rules import rules_of
 from barnabas.config.client import ClientConfig
 from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition

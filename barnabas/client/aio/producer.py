@@ -8,7 +8,6 @@ Not here: deciding what is sent (outbox.py), the path of a record (accumulator.p
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
@@ -24,17 +23,26 @@ from barnabas.client.producing import (
     Interceptor,
     Request,
     Serializer,
+    accumulator_of,
     answers_of,
     given_up,
+    identify,
+    learn,
+    now_ms,
     picture,
     preparation,
     producer_identity,
+    raise_beside,
     raise_failed,
     request_of,
-    rules_of,
+    still_full,
+    tried,
+    under_way,
+    whole,
 )
+from barnabas.client.rules import rules_of
 from barnabas.config.client import Settings, Value
-from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.messages.produce import ProduceResponse
 
 _TURN_SIZE = 256 * 1024  # bytes taken in before `drain` lets the loop turn
@@ -66,16 +74,7 @@ class Producer(Intake):
         self._owns = cluster is None
         config = self._cluster.config
         rules = rules_of(config)
-        accumulator = _Accumulator(
-            batch_size_max=config.batch_size,
-            buffer_size_max=config.buffer_memory,
-            record_size_max=config.max_request_size,
-            clock=time.monotonic,
-            wall=time.time,
-            chance=random.random,
-            wake=self._wake,
-            partitioner=partitioner,
-        )
+        accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
         accumulator.here = self._here
         super().__init__(accumulator, preparation(key_serializer, value_serializer, interceptors))
         self._outbox = Outbox(accumulator, rules, random.random)
@@ -100,9 +99,7 @@ class Producer(Intake):
         try:
             await self.close(timeout_s=None if problem is None else HURRY_S)
         except KafkaError as why:
-            if problem is None:
-                raise
-            problem.add_note(f"producer: {why.detail}")  # what went wrong first is to be seen
+            raise_beside(why, problem)
 
     # --- what users call ---
 
@@ -151,7 +148,7 @@ class Producer(Intake):
                 async with asyncio.timeout(self._outbox.rules.block_ms_max / 1000):
                     await self._room()
             except TimeoutError:
-                raise self._still_full() from None
+                raise still_full(self._accumulator, self._outbox.rules) from None
         self._turn_at = min(accumulator.used + _TURN_SIZE, accumulator.buffer_size_max)
 
     async def flush(self) -> None:
@@ -167,12 +164,7 @@ class Producer(Intake):
             while limbo := [s.limbo_batch for s in self._accumulator.unknown.values()]:
                 for batch in limbo:
                     await self._finished(batch)
-            under_way = [
-                batch
-                for queue in self._accumulator.queues()
-                for batch in (*queue.flying, *queue.waiting)
-            ]
-            for batch in under_way:
+            for batch in under_way(self._accumulator):
                 await self._finished(batch)
         finally:
             self._outbox.flushing -= 1
@@ -241,7 +233,7 @@ class Producer(Intake):
         except TimeoutError:
             if not timer.expired():  # else a serializer's
                 raise
-            raise self._still_full() from None
+            raise still_full(self._accumulator, self._outbox.rules) from None
         finally:
             self._in_line -= 1
 
@@ -255,13 +247,6 @@ class Producer(Intake):
             self._roomless.append(waiter)
             await waiter
 
-    def _still_full(self) -> BufferFull:
-        return BufferFull(
-            Code.REQUEST_TIMED_OUT,
-            f"buffer.memory={self._accumulator.buffer_size_max} has been full for "
-            f"max.block.ms={self._outbox.rules.block_ms_max}: is the broker there?",
-        )
-
     def _make_room_known(self) -> None:
         roomless, self._roomless = self._roomless, deque()
         for waiter in roomless:
@@ -269,9 +254,7 @@ class Producer(Intake):
                 waiter.set_result(None)
 
     async def _finished(self, batch: Batch | None) -> None:
-        while batch is not None and batch.owner is not None:
-            batch = batch.owner
-        if batch is None or batch.done:
+        if batch is None or (batch := whole(batch)).done:
             return
         waiter = self._here().create_future()
         if batch.waiters is None:
@@ -292,11 +275,11 @@ class Producer(Intake):
         if self._stopped:
             return
         assert self._loop is not None
-        now = time.monotonic_ns() // 1_000_000
+        now = now_ms()
         while requests := self._outbox.poll(now, self._ready):
             for outgoing in requests:
                 self._send(outgoing, now)
-        if self._outbox.wants_metadata(now):
+        if self._outbox.picture.wanted(now):
             self._spawn("metadata", self._refresh())
         if self._outbox.wants_identity():
             self._spawn("identity", self._identify())
@@ -315,7 +298,7 @@ class Producer(Intake):
     def _ready(self, node: int) -> bool:
         if self._cluster.connected(node) is not None:
             return True
-        if time.monotonic_ns() // 1_000_000 >= self._down_until.get(node, 0):
+        if now_ms() >= self._down_until.get(node, 0):
             self._spawn(node, self._connect(node))
         return False
 
@@ -328,23 +311,14 @@ class Producer(Intake):
         request = request_of(outgoing, view, rules, self._request_timeout_ms)
         try:
             if rules.acks == 0:
-                leaving = connection.tell(
-                    request.message,
-                    timeout_ms=self._request_timeout_ms,
-                    version_max=request.version_max,
-                )
+                leaving = request.tell(connection)
                 if leaving is None:
                     self._outbox.told(outgoing)
                 else:
                     assert isinstance(leaving, asyncio.Future)
                     leaving.add_done_callback(lambda done: self._left(outgoing, done))
                 return
-            waiting = connection.send(
-                request.message,
-                ProduceResponse,
-                timeout_ms=self._request_timeout_ms,
-                version_max=request.version_max,
-            )
+            waiting = request.send(connection)
         except KafkaError as problem:
             self._outbox.unsent(outgoing, problem, now)
             return
@@ -356,7 +330,7 @@ class Producer(Intake):
     ) -> None:
         if self._stopped:
             return
-        now = time.monotonic_ns() // 1_000_000
+        now = now_ms()
         problem = done.exception()
         if problem is None:
             self._outbox.answered(outgoing, answers_of(done.result(), request.names), now)
@@ -373,7 +347,7 @@ class Producer(Intake):
             self._outbox.told(outgoing)
         else:
             assert isinstance(problem, KafkaError)
-            self._outbox.unanswered(outgoing, problem, _now())
+            self._outbox.unanswered(outgoing, problem, now_ms())
         self._pump()
 
     # --- flows beside ---
@@ -392,30 +366,17 @@ class Producer(Intake):
             self._wake()
 
     async def _refresh(self) -> None:
-        try:
-            view = await picture(self._cluster, self._accumulator.topics())
-        except KafkaError as problem:
-            self._outbox.unlearned(problem, _now(), for_good=self._cluster.known is None)
-        else:
-            self._outbox.learned(view, _now())
+        found = await tried(picture(self._cluster, self._accumulator.topics()))
+        learn(self._outbox, *found, now_ms(), first=self._cluster.known is None)
 
     async def _identify(self) -> None:
-        try:
-            self._outbox.identify(*await producer_identity(self._cluster))
-        except Retriable as problem:
-            self._outbox.unidentified(problem, for_good=False)
+        if identify(self._outbox, *await tried(producer_identity(self._cluster))):
             await asyncio.sleep(self._outbox.rules.backoff_ms / 1000)
-        except KafkaError as problem:
-            self._outbox.unidentified(problem, for_good=True)
 
     async def _connect(self, node: int) -> None:
         try:
             await self._cluster.broker(node)
         except KafkaError as problem:
-            self._down_until[node] = _now() + self._outbox.rules.backoff_ms
+            self._down_until[node] = now_ms() + self._outbox.rules.backoff_ms
             self._outbox.unreachable(node, problem)
             await asyncio.sleep(self._outbox.rules.backoff_ms / 1000)
-
-
-def _now() -> int:
-    return time.monotonic_ns() // 1_000_000

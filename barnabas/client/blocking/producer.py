@@ -4,47 +4,44 @@ Always: what decides (outbox.py) is touched under one lock; sockets are the send
 whoever waits, waits on the condition that every answer notifies, and so does the thread's end;
 callbacks are called without the lock, as they may wait for a thread that sends; the thread lives no
 longer than its producer.
+Not here: what the thread does (sender.py).
 """
 
 import logging
 import os
 import random
-import select
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata, complain, fresh
 from barnabas.client.blocking import open_cluster
-from barnabas.client.blocking.connection import Answer, Connection
 from barnabas.client.blocking.net import run
+from barnabas.client.blocking.sender import Bell, Rest, Sender
 from barnabas.client.cluster import Cluster
 from barnabas.client.intake import Intake, closed
-from barnabas.client.outbox import Outbox, Outgoing
+from barnabas.client.outbox import Outbox
 from barnabas.client.producing import (
     HURRY_S,
     Interceptor,
-    Request,
     Serializer,
-    answers_of,
+    accumulator_of,
     given_up,
-    picture,
     preparation,
-    producer_identity,
+    raise_beside,
     raise_failed,
-    request_of,
-    rules_of,
+    still_full,
+    under_way,
+    whole,
 )
+from barnabas.client.rules import rules_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
-from barnabas.wire.messages.produce import ProduceResponse
 
-T = TypeVar("T")
-_SLEEP_S_MAX = 60.0
 _CLOSE_S_MAX = 5.0
 
 
@@ -67,14 +64,6 @@ class _Accumulator(Accumulator):
         self.waiting(delivery, timeout)
 
 
-class _Sent(NamedTuple):
-    outgoing: Outgoing
-    request: Request
-    answer: Answer[ProduceResponse]
-    connection: Connection
-    deadline: int
-
-
 class Producer(Intake):
     """Sends records; see docs/CLIENT.md. Threads may share one."""
 
@@ -92,16 +81,7 @@ class Producer(Intake):
         self._cluster: Cluster = open_cluster(settings, options)
         config = self._cluster.config
         rules = rules_of(config)
-        accumulator = _Accumulator(
-            batch_size_max=config.batch_size,
-            buffer_size_max=config.buffer_memory,
-            record_size_max=config.max_request_size,
-            clock=time.monotonic,
-            wall=time.time,
-            chance=random.random,
-            wake=self._wake,
-            partitioner=partitioner,
-        )
+        accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
         accumulator.waiting = self._wait
         accumulator.untold = deque()
         accumulator.announced = 0
@@ -112,18 +92,13 @@ class Producer(Intake):
             accumulator, preparation(key_serializer, value_serializer, interceptors), lock
         )
         self._outbox = Outbox(accumulator, rules, random.random)
-        self._request_timeout_ms = config.request_timeout_ms
         self._changed = threading.Condition(lock)
+        self._sender = Sender(self._cluster, self._outbox, accumulator, self._changed)
         self._thread: threading.Thread | None = None
-        self._asleep = False
-        self._rung = False  # while it was awake
-        self._stopping = False
         self._released = False
         self._forked = False
         self._problem: KafkaError | None = None  # why the sender's thread has ended
-        self._bell: tuple[int, int] | None = None
-        self._sent: list[_Sent] = []
-        self._down_until: dict[int, int] = {}
+        self._bell: Bell | None = None
         _producers.add(self)
 
     def __enter__(self) -> Self:
@@ -134,9 +109,7 @@ class Producer(Intake):
         try:
             self.close(timeout_s=None if problem is None else HURRY_S)
         except KafkaError as why:
-            if problem is None:
-                raise
-            problem.add_note(f"producer: {why.detail}")  # what went wrong first is to be seen
+            raise_beside(why, problem)
 
     def forked(self) -> None:
         """In a child process: its thread is not here, and locks may be held for ever."""
@@ -180,16 +153,12 @@ class Producer(Intake):
         if accumulator.used < accumulator.buffer_size_max:
             return
         self._check_may_wait()
-        limit_ms = self._outbox.rules.block_ms_max
+        rules = self._outbox.rules
         if not self._until(
             lambda: accumulator.used < accumulator.buffer_size_max or self._closed,
-            limit_ms / 1000,
+            rules.block_ms_max / 1000,
         ):
-            raise BufferFull(
-                Code.REQUEST_TIMED_OUT,
-                f"buffer.memory={accumulator.buffer_size_max} has been full for "
-                f"max.block.ms={limit_ms}: is the broker there?",
-            )
+            raise still_full(accumulator, rules)
 
     def flush(self) -> None:
         """Return when all records sent so far are written; raises if some could not be."""
@@ -205,13 +174,9 @@ class Producer(Intake):
             try:
                 if not self._until(lambda: not self._accumulator.unknown, timeout):
                     return
-                under_way = [
-                    _whole(batch)
-                    for queue in self._accumulator.queues()
-                    for batch in (*queue.flying, *queue.waiting)
-                ]
+                batches = [whole(batch) for batch in under_way(self._accumulator)]
                 left = None if deadline is None else max(0, deadline - time.monotonic())
-                self._until(lambda: all(batch.done for batch in under_way), left)
+                self._until(lambda: all(batch.done for batch in batches), left)
                 announced = self._done.announced
                 left = None if deadline is None else max(0, deadline - time.monotonic())
                 self._until(lambda: self._told >= announced, left)
@@ -234,7 +199,7 @@ class Producer(Intake):
             self._flushed(timeout_s)
         finally:
             with self._changed:
-                self._stopping = True
+                self._sender.stopping = True
                 self._outbox.abandon(given_up())
                 self._changed.notify_all()
                 thread = self._thread
@@ -284,31 +249,27 @@ class Producer(Intake):
     # --- the sender's thread ---
 
     def _wake(self) -> None:
-        if self._thread is None:
-            bell = self._bell = os.pipe()
-            os.set_blocking(bell[1], False)
-            held = weakref.ref(self, lambda _: _ring(bell))
-            self._thread = threading.Thread(
-                target=_serve, args=(held, bell), name="barnabas-producer", daemon=True
-            )
-            self._thread.start()
-        elif self._asleep and self._bell is not None:
-            self._asleep = False
-            _ring(self._bell)
-        else:
-            self._rung = True
+        if self._thread is not None:
+            self._sender.wake(self._bell)
+            return
+        bell = self._bell = Bell()
+        held = weakref.ref(self, lambda _: bell.ring())
+        self._thread = threading.Thread(
+            target=_serve, args=(held, bell), name="barnabas-producer", daemon=True
+        )
+        self._thread.start()
 
-    def turn(self, ready: list[int]) -> tuple[list[int], float] | None:
-        """What is due, given the sockets with answers; then what to wait for, and how long.
+    def turn(self, ready: list[int]) -> Rest | None:
+        """What is due, given the sockets with answers; then what to wait for.
 
         None: the thread ends. Whatever goes wrong, nobody is left waiting.
         """
         try:
-            self._take_in(ready)
-            while not self._stopping:
-                busy = self._busy()
+            self._sender.take_in(ready)
+            while not self._sender.stopping:
+                busy = self._sender.due()
                 if not self._tell() and not busy:
-                    return self._rest()
+                    return self._sender.rest()
         except BaseException as why:
             self._broken(why)
         self._tell()
@@ -317,11 +278,11 @@ class Producer(Intake):
         return None
 
     def _broken(self, why: BaseException) -> None:
-        if self._stopping:
+        if self._sender.stopping:
             return  # all was given up already
         logging.getLogger("barnabas.client").exception("the producer's thread has failed")
         with self._changed:
-            self._stopping = self._closed = True
+            self._sender.stopping = self._closed = True
             said = f"the producer's thread has failed: {type(why).__name__}: {why}"
             self._problem = Failed(Code.UNKNOWN_SERVER_ERROR, said)
             try:
@@ -347,162 +308,8 @@ class Producer(Intake):
                     self._told += 1
                     self._changed.notify_all()
 
-    def _busy(self) -> bool:
-        """Do what is due; False: nothing was."""
-        with self._lock:
-            self._asleep = self._rung = False
-            now = _now()
-            requests = self._outbox.poll(now, self._ready)
-            self._changed.notify_all()
-            wants_metadata = self._outbox.wants_metadata(now)
-            wants_identity = self._outbox.wants_identity()
-        for outgoing in requests:
-            self._send(outgoing)
-        down = self._to_connect()
-        for node in down:
-            self._connect(node)
-        if wants_metadata:
-            self._refresh()
-        if wants_identity:
-            self._identify()
-        return bool(requests or down or wants_metadata or wants_identity)
 
-    def _rest(self) -> tuple[list[int], float]:
-        with self._lock:
-            now = _now()
-            deadlines = [sent.deadline for sent in self._sent]
-            if (next_one := self._outbox.next_deadline(now)) is not None:
-                deadlines.append(next_one)
-            deadlines += [at for at in self._down_until.values() if at > now]
-            sockets = {
-                sent.connection.fileno(): None for sent in self._sent if not sent.connection.closed
-            }
-            rung = self._rung or self._stopping
-            self._asleep = not rung
-        wait_s = min([(deadline - now) / 1000 for deadline in deadlines], default=_SLEEP_S_MAX)
-        return list(sockets), 0 if rung else max(wait_s, 0.001)
-
-    def _take_in(self, ready: list[int]) -> None:
-        connections = {sent.connection.fileno(): sent.connection for sent in self._sent}
-        for descriptor in ready:
-            if descriptor not in connections:
-                continue
-            try:
-                connections[descriptor].take_in(self._request_timeout_ms / 1000)
-            except KafkaError:
-                pass  # the connection says so to each of its requests
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """Answers that came, and requests that will have none."""
-        with self._lock:
-            now = _now()
-            left: list[_Sent] = []
-            for sent in self._sent:
-                if sent.answer.response is not None:
-                    self._take(sent, now)
-                elif sent.connection.problem is not None:
-                    self._outbox.unanswered(sent.outgoing, sent.connection.problem, now)
-                elif now >= sent.deadline:
-                    sent.connection.close()
-                    late = f"{sent.connection.address}: no answer in time"
-                    problem = Retriable(Code.REQUEST_TIMED_OUT, late)
-                    self._outbox.unanswered(sent.outgoing, problem, now)
-                else:
-                    left.append(sent)
-            self._sent = left
-            self._changed.notify_all()
-
-    def _take(self, sent: _Sent, now: int) -> None:
-        try:
-            response = sent.answer.wait()
-        except KafkaError as problem:
-            self._outbox.unanswered(sent.outgoing, problem, now)
-        else:
-            self._outbox.answered(sent.outgoing, answers_of(response, sent.request.names), now)
-
-    def _ready(self, node: int) -> bool:
-        return self._cluster.connected(node) is not None
-
-    def _to_connect(self) -> list[int]:
-        with self._lock:
-            now = _now()
-            leaders = {q.leader: None for q in self._accumulator.active if q.leader >= 0}
-            return [
-                node
-                for node in leaders
-                if self._cluster.connected(node) is None and now >= self._down_until.get(node, 0)
-            ]
-
-    def _send(self, outgoing: Outgoing) -> None:
-        rules = self._outbox.rules
-        connection = self._cluster.connected(outgoing.node)
-        view = self._cluster.known
-        assert view is not None
-        now = _now()
-        request = request_of(outgoing, view, rules, self._request_timeout_ms)
-        try:
-            if connection is None:
-                raise Retriable(Code.NETWORK_EXCEPTION, f"broker {outgoing.node} hung up")
-            assert isinstance(connection, Connection)
-            if rules.acks == 0:
-                connection.tell(
-                    request.message,
-                    timeout_ms=self._request_timeout_ms,
-                    version_max=request.version_max,
-                )
-                with self._lock:
-                    self._outbox.told(outgoing)
-                return
-            answer = connection.send(
-                request.message,
-                ProduceResponse,
-                timeout_ms=self._request_timeout_ms,
-                version_max=request.version_max,
-            )
-        except KafkaError as problem:
-            with self._lock:
-                self._outbox.unsent(outgoing, problem, now)
-            return
-        deadline = now + self._request_timeout_ms
-        self._sent.append(_Sent(outgoing, request, answer, connection, deadline))
-
-    # --- flows beside ---
-
-    def _refresh(self) -> None:
-        with self._lock:
-            topics = self._accumulator.topics()
-        view, problem = _tried(picture(self._cluster, topics))
-        with self._lock:
-            if view is not None:
-                self._outbox.learned(view, _now())
-            elif problem is not None:
-                for_good = self._cluster.known is None
-                self._outbox.unlearned(problem, _now(), for_good=for_good)
-            self._changed.notify_all()
-
-    def _identify(self) -> None:
-        identity, problem = _tried(producer_identity(self._cluster))
-        with self._lock:
-            if identity is not None:
-                self._outbox.identify(*identity)
-                return
-            assert problem is not None
-            retriable = isinstance(problem, Retriable)
-            self._outbox.unidentified(problem, for_good=not retriable)
-            self._changed.notify_all()
-        if retriable:
-            time.sleep(self._outbox.rules.backoff_ms / 1000)
-
-    def _connect(self, node: int) -> None:
-        _, problem = _tried(self._cluster.broker(node))
-        if problem is not None:
-            with self._lock:
-                self._down_until[node] = _now() + self._outbox.rules.backoff_ms
-                self._outbox.unreachable(node, problem)
-
-
-def _serve(held: "weakref.ref[Producer]", bell: tuple[int, int]) -> None:
+def _serve(held: "weakref.ref[Producer]", bell: Bell) -> None:
     """The sender's thread. It holds no producer while it waits: a forgotten one can go."""
     ready: list[int] = []
     try:
@@ -512,24 +319,10 @@ def _serve(held: "weakref.ref[Producer]", bell: tuple[int, int]) -> None:
             del producer
             if rest is None:
                 return
-            sockets, wait_s = rest
-            poller = select.poll()
-            for descriptor in (bell[0], *sockets):
-                poller.register(descriptor, select.POLLIN)
-            ready = [descriptor for descriptor, _ in poller.poll(wait_s * 1000)]
-            if bell[0] in ready:
-                os.read(bell[0], 4096)
+            ready = bell.wait(rest)
     finally:
         del held  # first: it would ring
-        os.close(bell[0])
-        os.close(bell[1])
-
-
-def _ring(bell: tuple[int, int]) -> None:
-    try:
-        os.write(bell[1], b"!")
-    except BlockingIOError:
-        pass  # it rings already
+        bell.close()
 
 
 _producers: "weakref.WeakSet[Producer]" = weakref.WeakSet()
@@ -541,20 +334,3 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def _tried(flow: Coroutine[Any, Any, T]) -> tuple[T | None, KafkaError | None]:
-    try:
-        return run(flow), None
-    except KafkaError as problem:
-        return None, problem
-
-
-def _whole(batch: Batch) -> Batch:
-    while batch.owner is not None:
-        batch = batch.owner
-    return batch
-
-
-def _now() -> int:
-    return time.monotonic_ns() // 1_000_000

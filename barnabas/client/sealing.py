@@ -1,0 +1,64 @@
+"""Makes the bytes that a batch is sent as, and two batches of one that is too large.
+
+In: batches with records. Out: their bytes, compressed, behind a header; or halves of them.
+Always: records keep their order and their times; halves keep the sequence numbers of the whole.
+Not here: when a batch leaves (outbox.py).
+"""
+
+from barnabas.client import sequences
+from barnabas.client.batches import Batch
+from barnabas.wire.batch import HEADER_SIZE, BatchHeader, write_header
+from barnabas.wire.compression import Codec, compress
+from barnabas.wire.records import decode_batch
+
+
+def sealed(batch: Batch, codec: Codec) -> bytearray:
+    """Nothing more is added to it."""
+    data = batch.close()
+    if codec is not Codec.NONE:
+        with memoryview(data) as view:
+            packed = compress(codec, view[HEADER_SIZE:], None)
+        data = bytearray(HEADER_SIZE)
+        data += packed
+    write_header(
+        data,
+        BatchHeader(
+            base_offset=0,
+            length=0,
+            leader_epoch=-1,
+            magic=0,
+            crc=0,
+            attributes=int(codec),
+            last_offset_delta=batch.count - 1,
+            base_timestamp=batch.base_timestamp,
+            max_timestamp=batch.max_timestamp,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.epoch,
+            base_sequence=batch.sequence,
+            record_count=batch.count,
+        ),
+    )
+    return data
+
+
+def halves(batch: Batch) -> list[Batch]:
+    """Of one that was sealed: two, each with half its records."""
+    assert batch.queue is not None
+    assert batch.data is not None
+    records = decode_batch(batch.data, crc=False)
+    middle = len(records) // 2
+    parts = []
+    for place, half in enumerate((records[:middle], records[middle:])):
+        part = Batch(batch.queue, 2**31 - 1, batch.created_at)
+        for record in half:
+            part.append(record.key, record.value, record.headers, record.timestamp)
+        part.serial = (*batch.serial, place)
+        part.attempts = batch.attempts
+        part.unsure = batch.unsure
+        part.producer_id, part.epoch = batch.producer_id, batch.epoch
+        if batch.sequence >= 0:
+            part.sequence = sequences.after(batch.sequence, place * middle)
+        part.counted = len(part.buffer)
+        part.owner = batch
+        parts.append(part)
+    return parts
