@@ -4,7 +4,7 @@ In: answers of the coordinator, what topics look like, time. Out: the steps of m
 Always: a partition is given to the reader only in the generation that assigned it; before a join
 an eager member has let go of everything, a cooperative one keeps reading what it keeps; when the
 coordinator no longer knows us, partitions are lost, not revoked.
-Not here: who gets what (barnabas.assignment), what consumers write to each other (shares.py).
+Not here: what a leader does (leading.py), what consumers write to each other (shares.py).
 
 UNJOINED -> JOINING -> (the leader) DESCRIBING -> SYNCING -> STABLE; any -> UNJOINED, LEFT, FAILED.
 """
@@ -15,6 +15,7 @@ from uuid import UUID
 
 from barnabas.assignment import Topics
 from barnabas.client.assignors import Assignor
+from barnabas.client.leading import Leading
 from barnabas.client.membership import (
     Ask,
     Cause,
@@ -32,15 +33,7 @@ from barnabas.client.membership import (
     listed,
     slow,
 )
-from barnabas.client.shares import (
-    PROTOCOL_TYPE,
-    changes,
-    encode_shares,
-    encode_subscription,
-    member_of,
-    read_share,
-    wanted_by_all,
-)
+from barnabas.client.shares import PROTOCOL_TYPE, encode_subscription, read_share
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -108,10 +101,7 @@ class ClassicMembership:
         self._gone: Cause | None = None  # why what is owned is lost
         self._giving = False  # the reader is being told of partitions
         self._protocol = ""
-        self._led: JoinGroupResponse | None = None  # of a generation that we lead
-        self._shared: dict[str, int] = {}  # topics that we shared out, with their partitions
-        self._members_before: dict[str, None] | None = None
-        self._news = ""  # what a leader saw to have changed
+        self._leading = Leading(terms.group_id, self._assignors)
         self._claim: tuple[Partitions, int] = ((), NO_GENERATION)  # the last share, and of when
         self._wait_until = 0
         self._polled_at = now
@@ -130,7 +120,7 @@ class ClassicMembership:
     @property
     def group_topics(self) -> tuple[str, ...]:
         """All topics of a group that we lead, to be watched for new partitions."""
-        return tuple(self._shared)
+        return tuple(self._leading.topics)
 
     def subscribe(self, topics: Sequence[str], now: int) -> None:
         wanted = tuple(dict.fromkeys(topics))
@@ -145,14 +135,8 @@ class ClassicMembership:
 
     def watched(self, topics: Topics) -> None:
         """As topics look now: a leader shares out anew when partitions came or went."""
-        if self.state is not State.STABLE:
-            return
-        for name, before in self._shared.items():
-            after = topics[name].partitions if name in topics else 0
-            if after != before:
-                text = f"topic {name!r} has {after} partitions, it had {before}"
-                self._want("metadata", text)
-                return
+        if self.state is State.STABLE and (news := self._leading.changed(topics)):
+            self._want("metadata", news)
 
     # --- the poll hand ---
 
@@ -172,8 +156,8 @@ class ClassicMembership:
             self.state = State.UNJOINED
         if self.state is State.UNJOINED:
             return self._joining(now)
-        if self.state is State.DESCRIBING and self._led is not None:
-            return Describe(wanted_by_all(self._led.members))
+        if self.state is State.DESCRIBING and (wanted := self._leading.wanted) is not None:
+            return Describe(wanted)
         if self.state is State.SYNCING and self._sync is not None:
             return self._syncing(self._sync)
         return None
@@ -252,34 +236,14 @@ class ClassicMembership:
 
     def described(self, topics: Topics, now: int) -> None:
         """The topics that the group wants: the leader shares them out."""
-        led = self._led
-        if self.state is not State.DESCRIBING or led is None:
+        if self.state is not State.DESCRIBING or self._leading.wanted is None:
             return
-        self._led = None
-        self._shared = {
-            name: topics[name].partitions if name in topics else 0
-            for name in wanted_by_all(led.members)
-        }
-        shares: dict[str, Partitions] = {}
-        if not led.skip_assignment:
-            members = [member_of(one) for one in led.members]
-            try:
-                assigned = self._assignors[self._protocol].assign(members, topics)
-            except Exception as problem:
-                self._fail(
-                    InvalidRequest(
-                        Code.UNSUPPORTED_ASSIGNOR,
-                        f"group {self.terms.group_id!r}: assignor {self._protocol!r} failed:"
-                        f" {problem!r}",
-                    )
-                )
-                return
-            shares = {one.member_id: tuple(assigned.get(one.member_id, ())) for one in members}
-        self._sync = [
-            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_shares(partitions))
-            for member_id, partitions in shares.items()
-        ]
-        self.state = State.SYNCING
+        try:
+            self._sync = self._leading.share_out(topics, self._protocol)
+        except InvalidRequest as problem:
+            self._fail(problem)
+        else:
+            self.state = State.SYNCING
 
     def resolved(self, names: dict[UUID, str], now: int) -> None:
         """Topics have their names in this protocol."""
@@ -334,17 +298,9 @@ class ClassicMembership:
             self.member_id = response.member_id
             self.generation = response.generation_id
             self._protocol = response.protocol_name
-            self._shared = {}
-            self._news = ""
-            if response.leader == response.member_id:
-                now_there = {one.member_id: None for one in response.members}
-                if self._members_before is not None:
-                    self._news = changes(self._members_before, now_there)
-                self._members_before = now_there
-                self._led = response
+            if self._leading.joined(response):
                 self.state = State.DESCRIBING
             else:
-                self._members_before = None
                 self._sync = []
                 self.state = State.SYNCING
 
@@ -367,7 +323,7 @@ class ClassicMembership:
                 self._fail(Corrupt(f"group {self.terms.group_id!r}: {problem.detail}"))
                 return
             cause = self._rejoin or Cause("rebalance", "the group rebalanced")
-            news = f" ({self._news})" if self._news else ""
+            news = f" ({self._leading.news})" if self._leading.news else ""
             self._arrived = Cause(cause.kind, f"{cause.text}{news}", self.generation)
             self._claim = (self._target, self.generation)
             self._rejoin = None
@@ -455,8 +411,7 @@ class ClassicMembership:
             self._gone = cause
         self._rejoin = Cause("joined", f"this consumer joined the group again: {cause.text}")
         self._target = None
-        self._led = None
-        self._members_before = None
+        self._leading.forget()
         self.generation = NO_GENERATION
         self.state = State.UNJOINED
 
