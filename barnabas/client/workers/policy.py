@@ -5,6 +5,7 @@ Pure. Seconds outside, milliseconds inside.
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import check_topic_name
@@ -58,6 +59,14 @@ class Retry:
         return _doubled(self.delay, round_)
 
 
+class Way(NamedTuple):
+    """Where a record goes that this worker gives up on; `not_before`: -1, or when to try again."""
+
+    topic: str
+    round: int
+    not_before: int
+
+
 @dataclass(frozen=True)
 class Policy:
     """All that a window needs to know."""
@@ -85,6 +94,12 @@ class Policy:
                 check_topic_name(topic)
         if self.retry_topic is not None and self.retry_topic == self.dlq:
             raise invalid(f"retry_topic and dlq are both {self.dlq!r}; they must differ")
+
+    def way_out(self, rounds: int, now: int, *, reject: bool) -> Way | None:
+        """Of a record that went through so many rounds; None: there is none."""
+        if self.retry_topic is not None and not reject and rounds < self.retry.rounds:
+            return Way(self.retry_topic, rounds + 1, now + self.retry.delay_ms(rounds + 1))
+        return None if self.dlq is None else Way(self.dlq, rounds, -1)
 
 
 def invalid(detail: str) -> InvalidRequest:

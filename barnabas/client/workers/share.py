@@ -9,8 +9,9 @@ from collections import deque
 from enum import Enum
 from typing import NamedTuple
 
-from barnabas.client.workers.letters import Incoming, Trail
-from barnabas.client.workers.outbox import Intent, Outbox
+from barnabas.client.workers.effects import Send
+from barnabas.client.workers.letters import Incoming, Trail, headers_of
+from barnabas.client.workers.outbox import Identity, Intent, Outbox
 from barnabas.client.workers.policy import WINDOW_MAX, Order
 from barnabas.model.ids import TopicPartition
 
@@ -132,6 +133,32 @@ class Share:
         self.entries.append(entry)
         entry.state = State.LEAVING
         self.leaving = entry
+
+    def letter(self) -> Send:
+        """The record that leaves, as its intent says."""
+        intent, entry = self.outbox.intent, self.leaving
+        assert intent is not None
+        assert entry is not None
+        trail = entry.trail._replace(
+            cause=intent.cause,
+            attempts=intent.attempts,
+            round=intent.round,
+            failed_at=intent.failed_at,
+            not_before=intent.not_before,
+        )
+        record = entry.record
+        return Send(
+            self.at,
+            self.term,
+            intent.offset,
+            Identity(intent.producer_id, intent.epoch),
+            intent.sequence,
+            TopicPartition(intent.topic, intent.partition),
+            record.timestamp,
+            record.key,
+            record.value,
+            trail.headers(headers_of(record)),
+        )
 
     def skip(self, offset: int) -> None:
         """Nothing is to be done for the record at `offset`."""

@@ -23,10 +23,9 @@ from barnabas.client.workers.effects import (
     Pause,
     Release,
     Resume,
-    Send,
     Start,
 )
-from barnabas.client.workers.letters import Incoming, clean_cause, headers_of, trail_of
+from barnabas.client.workers.letters import Incoming, clean_cause, trail_of
 from barnabas.client.workers.outbox import Identity, Intent
 from barnabas.client.workers.policy import Policy
 from barnabas.client.workers.share import Entry, Share, State
@@ -370,7 +369,7 @@ class Window:
                 self._intend(share, waiting, now)
             elif outbox.intent is not None and share.leaving is not None:
                 if outbox.intent == share.saved.intent:
-                    self._send(share, share.leaving, outbox.intent)
+                    self._send(share)
                 else:
                     self._commit(share)
             elif share.changed:
@@ -380,22 +379,12 @@ class Window:
 
     def _intend(self, share: Share, entry: Entry, now: int) -> None:
         """The next record that waits to leave: where it goes, and under which number."""
-        policy = self._policy
-        trail = entry.trail
-        if (
-            policy.retry_topic is not None
-            and not entry.reject
-            and trail.round < policy.retry.rounds
-        ):
-            topic, round_ = policy.retry_topic, trail.round + 1
-            not_before = now + policy.retry.delay_ms(round_)
-        elif policy.dlq is not None:
-            topic, round_, not_before = policy.dlq, trail.round, -1
-        else:
-            share.outbox.take_waiting()
+        trail, outbox = entry.trail, share.outbox
+        way = self._policy.way_out(trail.round, now, reject=entry.reject)
+        if way is None:
+            outbox.take_waiting()
             self._fail(entry, f"{trail.cause} (attempt {trail.attempts}; name a dlq to go on)")
             return
-        outbox = share.outbox
         if outbox.identity is None:
             if not share.identifying:
                 share.identifying = True
@@ -405,39 +394,18 @@ class Window:
         share.leaving = entry
         outbox.intend(
             entry.record.offset,
-            TopicPartition(topic, share.at.partition % self._partitions[topic]),
+            TopicPartition(way.topic, share.at.partition % self._partitions[way.topic]),
             cause=trail.cause,
             attempts=trail.attempts,
-            round_=round_,
+            round_=way.round,
             failed_at=trail.failed_at,
-            not_before=not_before,
+            not_before=way.not_before,
         )
         self._commit(share)
 
-    def _send(self, share: Share, entry: Entry, intent: Intent) -> None:
-        trail = entry.trail._replace(
-            cause=intent.cause,
-            attempts=intent.attempts,
-            round=intent.round,
-            failed_at=intent.failed_at,
-            not_before=intent.not_before,
-        )
+    def _send(self, share: Share) -> None:
         share.sending = True
-        record = entry.record
-        self._effects.append(
-            Send(
-                share.at,
-                share.term,
-                intent.offset,
-                Identity(intent.producer_id, intent.epoch),
-                intent.sequence,
-                TopicPartition(intent.topic, intent.partition),
-                record.timestamp,
-                record.key,
-                record.value,
-                trail.headers(headers_of(record)),
-            )
-        )
+        self._effects.append(share.letter())
 
     def _commit(self, share: Share) -> None:
         share.changed = False

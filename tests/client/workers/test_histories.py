@@ -12,7 +12,6 @@ import pytest
 from barnabas.client.workers import window
 from barnabas.client.workers.effects import Effect, Send
 from barnabas.client.workers.letters import Incoming
-from barnabas.client.workers.outbox import Intent
 from barnabas.client.workers.policy import WINDOW_MAX, Policy
 from barnabas.client.workers.share import Entry, Share, State
 from barnabas.model.ids import TopicPartition
@@ -50,7 +49,7 @@ class SendsAtOnce(window.Window):
         super()._intend(share, entry, now)
         intent = share.outbox.intent
         if intent is not None and not share.sending and share.leaving is not None:
-            self._send(share, share.leaving, intent)
+            self._send(share)
 
 
 class ForgetsIntents(window.Window):
@@ -75,8 +74,8 @@ class ForgetsTheGone(window.Window):
 class SendsUnderNewNumbers(window.Window):
     """A send without an answer is made again under another sequence number."""
 
-    def _send(self, share: Share, entry: Entry, intent: Intent) -> None:
-        super()._send(share, entry, intent)
+    def _send(self, share: Share) -> None:
+        super()._send(share)
         send = self._effects[-1]
         assert isinstance(send, Send)
         self._term += 1
