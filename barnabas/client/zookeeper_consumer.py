@@ -8,6 +8,7 @@ docs/ZOOKEEPER_CONSUMER.md. Not here: what it decides (zookeeper_member.py).
 """
 
 import logging
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -186,6 +187,8 @@ class ZookeeperFlows(Messages[Raw, Raw]):
         self._attempts.done()
         partitions = sorted(member.owned)
         _log.info("%s: owns %s", cause, ", ".join(map(str, partitions)) or "nothing")
+        for topic in sorted(topic for topic, found in view.partitions.items() if not found):
+            _log.warning("group %r: topic %s is not in the keeper (yet)", self._group_id, topic)
         self._reader.add(partitions)
         await called(self._on_assigned, self._owner, partitions, cause)
 
@@ -298,6 +301,8 @@ def _opener(zookeeper_connect: str, keeper_file: str, timeout_ms: int) -> OpenKe
     if bool(zookeeper_connect) == bool(keeper_file):
         raise invalid("a group in the keeper needs zookeeper_connect, or keeper_file, not both")
     if keeper_file:
+        if not os.path.exists(keeper_file):  # or an empty one would be made
+            raise invalid(f"keeper_file={keeper_file[:300]}: there is no such file")
         from barnabas.keeper.sqlite import SqliteKeeper
 
         return lambda listener: SqliteKeeper(keeper_file, timeout_ms, listener)

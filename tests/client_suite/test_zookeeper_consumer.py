@@ -233,18 +233,21 @@ def test_a_keeper_that_is_away_for_a_while_stops_no_reading(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "needs zookeeper_connect, or keeper_file"),
-        ({"keeper_file": "k", "zookeeper_connect": "h:1"}, "not both"),
-        ({"keeper_file": "k", "group_id": "a/b"}, "names a node of the keeper"),
-        ({"keeper_file": "k", "group_id": ""}, "names a node of the keeper"),
-        ({"keeper_file": "k", "group_id": "g", "consumer_id": ".."}, "names a node"),
+        ({"keeper_file": ""}, "needs zookeeper_connect, or keeper_file"),
+        ({"zookeeper_connect": "h:1"}, "not both"),
+        ({"keeper_file": "nowhere"}, "keeper_file=nowhere: there is no such file"),
+        ({"group_id": "a/b"}, "names a node of the keeper"),
+        ({"group_id": ""}, "names a node of the keeper"),
+        ({"consumer_id": ".."}, "names a node"),
     ],
 )
-def test_mistakes_are_said_in_words(options: dict[str, Any], says: str) -> None:
+def test_mistakes_are_said_in_words(options: dict[str, Any], says: str, tmp_path: Path) -> None:
+    file = tmp_path / "keeper.db"
+    file.touch()
     with pytest.raises(InvalidRequest, match=says):
-        ZookeeperConsumer("t", **{"group_id": "g", **options})
+        ZookeeperConsumer("t", **{"group_id": "g", "keeper_file": str(file), **options})
     with pytest.raises(InvalidRequest, match="nothing to read"):
-        ZookeeperConsumer("^t.*", group_id="g", keeper_file=str(Path("k")))
+        ZookeeperConsumer("^t.*", group_id="g", keeper_file=str(file))
 
 
 def test_the_example_of_the_docs_runs_and_is_typed(
