@@ -181,11 +181,13 @@ class Partition:
         return bool(waiting) or unsynced >= (self.flush_after or 0)
 
     def _flush_to(self, end: int) -> None:
-        log, volume = self.log, self.volume
+        log, volume, leading = self.log, self.volume, self.leading
         assert volume is not None
-        volume.flush(log).then(lambda reason: self._flushed(log, end, reason))
+        volume.flush(log).then(lambda reason: self._flushed(log, end, reason, leading))
 
-    def _flushed(self, log: Log, end: int, reason: str) -> None:
+    def _flushed(self, log: Log, end: int, reason: str, leading: "Leading | None") -> None:
+        if leading is not self.leading:  # who waited was told, and the log may have been cut
+            return
         if reason and self.online and log is not self.log:  # moved: it is elsewhere now
             self._flush_to(end)
             return
@@ -266,7 +268,7 @@ class Partition:
 
     def lead(self, state: "PartitionState", leading: "Leading") -> None:
         """From now on this broker leads; the epoch is in the log before its first record is."""
-        self._leave_role()
+        self._leave_role(state)
         log = self.log
         log.begin_epoch(state.leader_epoch)
         self._take(state)
@@ -295,17 +297,18 @@ class Partition:
 
     def follow(self, state: "PartitionState", following: "Follower | None") -> None:
         """Another broker leads, or nobody (None)."""
-        self._leave_role()
-        self.barred = True
+        self._leave_role(state)
         # An epoch without a record says nothing, and the leader may not know it.
         self.log.epochs.truncate_end(self.log.end_offset)
         self._take(state)
         self.following = following
 
-    def _leave_role(self) -> None:
+    def _leave_role(self, state: "PartitionState | None" = None) -> None:
         led = self.leading is not None
         self.leading = self.following = None
         self.barred = True
+        if state is not None:  # who waits here is told where to go
+            self.leader, self.leader_epoch = state.leader, state.leader_epoch
         if led:
             self._tell_lost()
 

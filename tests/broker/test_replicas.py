@@ -61,7 +61,7 @@ async def test_others_lead_what_was_on_a_lost_disk(tmp_path: Path) -> None:
         # A second directory, so that the broker goes on without the first.
         await cluster.stop(leader)
         paths = f"{tmp_path}/b{leader},{tmp_path}/b{leader}-two"
-        broker = cluster.make(leader, **{"log.dirs": paths})
+        broker = cluster.make(leader, {"log.dirs": paths})
         await broker.join()
         await until(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
         await cluster.create("u", 3)
@@ -89,7 +89,7 @@ async def test_a_followers_log_moves_between_its_disks_while_it_follows(tmp_path
     try:
         for id_ in (1, 2):
             paths = f"{tmp_path}/b{id_},{tmp_path}/b{id_}-two"
-            await cluster.make(id_, **{"log.dirs": paths}).join()
+            await cluster.make(id_, {"log.dirs": paths}).join()
         await cluster.create("t", replicas=2)
         leader = cluster.leader("t")
         follower = 3 - leader

@@ -309,7 +309,7 @@ async def test_a_consumer_is_sent_to_a_replica_in_its_rack(tmp_path: Path) -> No
     cluster = Clustered(tmp_path, settings)
     try:
         await asyncio.gather(
-            *(cluster.make(id_, **{"broker.rack": f"rack{id_}"}).join() for id_ in (1, 2, 3))
+            *(cluster.make(id_, {"broker.rack": f"rack{id_}"}).join() for id_ in (1, 2, 3))
         )
         await cluster.create("t")
         leader = cluster.leader("t")
