@@ -11,8 +11,11 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
+from types import ModuleType
 
 import barnabas
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.planning import look_here
 
 FOLDER = "barnabas-package"
 _WITH = ("crc32c", "cramjam", "msgspec")
@@ -28,14 +31,22 @@ def write_package(path: Path, modules: Iterable[str] = ()) -> None:
             for each in _files(name):
                 archive.add(each[0], each[1], recursive=False)
         for name in dict.fromkeys(name.partition(".")[0] for name in modules):
-            found = import_module(name)
             if name == "barnabas":
                 continue
+            found = _imported(name)
             if hasattr(found, "__path__"):
                 for part in found.__path__:
                     _add(archive, Path(part))
             elif found.__file__ is not None:
                 _add(archive, Path(found.__file__))
+
+
+def _imported(name: str) -> ModuleType:
+    look_here()
+    try:
+        return import_module(name)
+    except ImportError as problem:
+        raise PipelineError(f"module {name!r}: {problem}; run it where {name} is") from None
 
 
 def _add(archive: tarfile.TarFile, path: Path) -> None:

@@ -3,6 +3,7 @@
 In: a spec. Out: lines for a user.
 """
 
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -98,12 +99,8 @@ def source_of(spec: Spec) -> dict[str, str]:
 
 def function(named: str) -> Any:
     """`module:function`, looked for in the working directory too."""
-    import sys
-
     module, _, name = named.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    look_here()
     try:
         found = getattr(import_module(module), name)
     except ImportError as problem:
@@ -113,6 +110,13 @@ def function(named: str) -> Any:
     if not callable(found):
         raise PipelineError(f"transform: {named!r} is no function")
     return found
+
+
+def look_here() -> None:
+    """Modules may be in the working directory, also of an installed command."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def ensure_topic(servers: str, topic: str) -> None:
