@@ -6,6 +6,8 @@ The names of the client are here: `from barnabas import Admin`; the same, blocki
 
 from typing import TYPE_CHECKING
 
+from barnabas.model.version import VERSION
+
 if TYPE_CHECKING:
     from barnabas.client.accumulator import BufferFull
     from barnabas.client.admin import Admin
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from barnabas.model.errors import Corrupt, Failed, Fenced, InvalidRequest, KafkaError, Retriable
     from barnabas.model.ids import TopicPartition
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Admin",

@@ -3,8 +3,8 @@
 import os
 from typing import TYPE_CHECKING
 
-import barnabas
 from barnabas.broker.dispatch import Call
+from barnabas.model.version import VERSION
 from barnabas.system.machine import boot_id
 from barnabas.wire.messages.cluster_story import (
     ClusterStoryRequest,
@@ -26,7 +26,7 @@ def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> Cluste
         broker_epoch=-1 if cluster is None else cluster.broker_epoch,
         process_id=os.getpid(),
         machine=boot_id(),
-        version=barnabas.__version__,
+        version=VERSION,
         controller_id=broker.controller_id,
         controller_epoch=-1 if controlling is None else controlling.epoch,
         is_controller=controlling is None or controlling.active,

@@ -1,0 +1,3 @@
+"""Which Barnabas this is."""
+
+VERSION = "0.1.0"
