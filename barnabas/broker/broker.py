@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from barnabas.broker.buffers import Buffers
-from barnabas.broker.catalog import AnyCatalog, Catalog
+from barnabas.broker.catalog import Catalog
 from barnabas.broker.cleaner import Cleaner
 from barnabas.broker.connection import Connection, Door
 from barnabas.broker.dispatch import Call, Dispatcher
@@ -27,6 +27,7 @@ from barnabas.broker.moves import Moves
 from barnabas.broker.partition import Partition
 from barnabas.broker.storage import Storage
 from barnabas.broker.topic import Topics
+from barnabas.broker.topics_kept import AnyCatalog
 from barnabas.broker.volume import Volume
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import Address

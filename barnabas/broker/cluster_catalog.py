@@ -10,9 +10,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from barnabas.broker.catalog import OFFSETS_TOPIC, Change, apply_config, check_new_topic, log_config
 from barnabas.broker.producer_ids import next_block
 from barnabas.broker.topic import Topic
+from barnabas.broker.topics_kept import (
+    OFFSETS_TOPIC,
+    Change,
+    apply_config,
+    check_new_topic,
+    log_config,
+)
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import LogConfig

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from barnabas.broker import failed_disks
-from barnabas.broker.catalog import log_config
 from barnabas.broker.fetchers import Fetchers
 from barnabas.broker.leading import Leading
 from barnabas.broker.partition import Partition
@@ -28,6 +27,7 @@ from barnabas.broker.proposals import Proposals
 from barnabas.broker.replica_sessions import ReplicaSessions
 from barnabas.broker.throttles import Throttles
 from barnabas.broker.topic import Topic
+from barnabas.broker.topics_kept import log_config
 from barnabas.broker.volume import storage_error
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
