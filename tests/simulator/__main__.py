@@ -83,9 +83,9 @@ def bugs(names: list[str], seeds_max: int, jobs: int) -> int:
         for name, found in zip(wanted, pool.map(_find, arguments), strict=True):
             if found is None:
                 missed.append(name)
-                print(f"NOT FOUND in {seeds_max} seeds  {name}")
+                print(f"NOT FOUND in {seeds_max} seeds  {name}", flush=True)
             else:
-                print(f"seed {found.seed:<4} {name}: {found.problem[:160]}")
+                print(f"seed {found.seed:<4} {name}: {found.problem[:160]}", flush=True)
     print(f"{len(wanted) - len(missed)} of {len(wanted)} bugs found")
     return 1 if missed else 0
 

@@ -273,3 +273,42 @@ class Founder(Client):
                 await self.pause(200)
             else:
                 return
+
+
+class Operator(Client):
+    """Does to a cluster what people do: makes and deletes topics, moves leaders and replicas."""
+
+    async def run(self) -> None:
+        rng, alone = self.rng, self.world.plan.brokers == 1
+        extra: list[str] = []
+        async with Admin(bootstrap_servers=self.world.bootstrap, **PATIENCE) as admin:
+            while not self.stopped:
+                await self.pause(rng.expovariate(1 / 1500))
+                kind = rng.choice(("create", "delete", "configure", "elect", "move", "move"))
+                try:
+                    if kind == "create":
+                        extra.append(f"extra-{len(extra)}-{self.name}")
+                        await admin.create_topic(
+                            extra[-1], partitions=2, replication_factor=self.world.plan.replicas
+                        )
+                    elif kind == "delete" and extra:
+                        await admin.delete_topic(rng.choice(extra))
+                    elif kind == "configure":
+                        await admin.alter_topic(
+                            "orders", put={"retention.ms": str(rng.randrange(10**9, 10**10))}
+                        )
+                    elif kind == "elect" and not alone:
+                        await admin.elect_leaders()
+                    elif kind == "move" and not alone:
+                        await self._move(admin)
+                except KafkaError as problem:
+                    self.tell(f"{kind}: {problem}"[:200])
+                else:
+                    self.world.story.counts["done by the operator"] += 1
+
+    async def _move(self, admin: Admin) -> None:
+        brokers = [machine.number for machine in self.world.machines]
+        at = TopicPartition("orders", self.rng.randrange(self.world.plan.partitions))
+        replicas = self.rng.sample(brokers, self.world.plan.replicas)
+        self.tell(f"moves {at} to {replicas}")
+        await admin.reassign({at: replicas})

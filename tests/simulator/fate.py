@@ -34,6 +34,7 @@ class Fate:
             (self._lose_power, 8),
             (self._lose_disk, 3),
             (self._stop, 4),
+            (self._sicken, 3),
             (self._pause, 6),
             (self._cut, 8),
             (self._isolate, 6),
@@ -161,6 +162,16 @@ class Fate:
             return
         self._count("clean stops")
         machine.stop()
+
+    def _sicken(self) -> None:
+        """The next sync of one of its files fails."""
+        machine = self._some_machine()
+        files = [] if machine is None else [path for path in machine.disk.opened if ".log" in path]
+        if machine is not None and files:
+            path = self._rng.choice(files)
+            self._count("failed syncs")
+            self._world.story.tell(machine.name, f"will fail to sync {path}")
+            machine.disk.fail_sync(path)
 
     def _pause(self) -> None:
         machine = self._some_machine()

@@ -13,6 +13,7 @@ from random import Random
 
 from barnabas.keeper.keeper import (
     Create,
+    Delete,
     Disconnected,
     Event,
     Listener,
@@ -119,11 +120,21 @@ class Ensemble:
 
     def _written(self, operations: Sequence[Operation]) -> None:
         try:
-            for operation in operations:
+            # Replicas first: a state in the same write is about them.
+            for operation in sorted(operations, key=lambda each: each.path.count("/")):
                 if isinstance(operation, Create | Set):
                     self._look_at(operation.path, operation.data)
+                elif isinstance(operation, Delete):
+                    self._deleted(operation.path)
         except Violation as problem:
             self._failed(problem)
+
+    def _deleted(self, path: str) -> None:
+        parts = path.split("/")
+        if path.startswith("/brokers/topics/") and parts[-1] == "state":
+            at = TopicPartition(parts[3], int(parts[5]))
+            self.states.pop(at, None)
+            self.replicas.pop(at, None)
 
     def _look_at(self, path: str, data: bytes) -> None:
         parts = path.split("/")
@@ -222,6 +233,7 @@ class KeeperSession(MemoryKeeper):
         self.name = name
         self.loop = loop
         self.timeout_ms = timeout_ms
+        self._news_ms = ensemble.rng.choice((1, 1, 1, 10, 300))  # how late it hears, about
         ensemble.store.now_ms = ensemble.schedule.now_us // 1000
         super().__init__(ensemble.store, timeout_ms, self._hear)
         self._beat()
@@ -259,7 +271,7 @@ class KeeperSession(MemoryKeeper):
     def _hear(self, news: Event | SessionState) -> None:
         self._news.append(news)
         rng = self._ensemble.rng
-        delay_ms = rng.expovariate(1 / (20 if rng.random() < 0.1 else 1))
+        delay_ms = rng.expovariate(1 / (20 if rng.random() < 0.1 else self._news_ms))
         self._ensemble.schedule.after(int(delay_ms * 1000), self._pass_on_one)
 
     def _pass_on_one(self) -> None:

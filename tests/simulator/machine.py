@@ -122,7 +122,10 @@ class Machine:
             self._story.tell(self.name, "is ready")
             await broker.stopping.wait()
             self._story.tell(self.name, "stops")
-            await broker.stop()
+            try:
+                await broker.stop()
+            except (KafkaError, OSError) as error:  # as broker/main.py: said, and an end
+                self._story.tell(self.name, f"did not stop well: {error}")
         self.die("has stopped", power=False)
 
     def _keeper(self, loop: VirtualLoop) -> "MemoryKeeper | Callable[[Listener], MemoryKeeper]":

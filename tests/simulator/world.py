@@ -11,7 +11,7 @@ from random import Random
 from traceback import format_exception
 
 from barnabas.model.ids import TopicPartition
-from tests.simulator.clients import Client, Founder, Hasty, Reader, Writer
+from tests.simulator.clients import Client, Founder, Hasty, Operator, Reader, Writer
 from tests.simulator.fate import Fate
 from tests.simulator.groups import Groups
 from tests.simulator.guards import Guards
@@ -55,6 +55,7 @@ class Plan:
     lag_ms: int
     segment_bytes: int
     hasty: bool
+    operator: bool
 
     @classmethod
     def of(cls, rng: Random, brokers: int | None) -> "Plan":
@@ -76,6 +77,7 @@ class Plan:
             lag_ms=rng.choice((500, 1_500, 4_000)),
             segment_bytes=rng.choice((2_000, 10_000, 1_000_000)),
             hasty=rng.random() < 0.5,
+            operator=rng.random() < 0.4,
         )
 
 
@@ -211,6 +213,8 @@ class World:
             self.add(Writer(self, self.name("writer"), self.new_rng(), "orders", plan.partitions))
         if plan.hasty:
             self.add(Hasty(self, self.name(HASTY), self.new_rng(), "orders", plan.partitions))
+        if plan.operator:
+            self.add(Operator(self, self.name("operator"), self.new_rng()))
         for _ in range(plan.readers):
             self.add_reader()
         self.fate.begin()
@@ -246,7 +250,7 @@ class World:
     def _make_progress(self) -> None:
         """Within a minute: every partition takes records, and the group has read all of them."""
         for each in self.clients:
-            each.stopped = each.stopped or isinstance(each, Hasty)
+            each.stopped = each.stopped or isinstance(each, Hasty | Operator)
         writers = [each for each in self.clients if type(each) is Writer and not each.ended]
         if not writers:
             writer = Writer(
