@@ -235,3 +235,26 @@ async def test_a_connection_that_idles_and_is_closed_is_opened_again_without_a_w
         await peers.call(OTHER, QUESTION, timeout_ms=10_000)
         assert len(server.streams) == 2
         assert said.getvalue() == ""
+
+
+async def test_where_answers_may_take_long_one_who_is_late_costs_no_other() -> None:
+    frames: list[tuple[Stream, bytes]] = []
+    asked = asyncio.Event()
+
+    def keep(server: Behaviour, stream: Stream, frame: bytes) -> None:
+        frames.append((stream, frame))
+        asked.set()
+
+    async with calling_one_who(keep) as (_, peers, said):
+        hasty = peers.call(OTHER, QUESTION, lane="forward", timeout_ms=50)
+        with pytest.raises(Retriable, match="no answer to DescribeClusterRequest in time"):
+            await hasty
+        asked.clear()
+        patient = asyncio.ensure_future(
+            peers.call(OTHER, QUESTION, lane="forward", timeout_ms=60_000)
+        )
+        await asked.wait()
+        for stream, frame in frames:
+            answer(stream, frame)
+        assert isinstance(await patient, DescribeClusterResponse)
+        assert said.getvalue() == ""
