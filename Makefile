@@ -31,6 +31,9 @@ SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill te
 SLOW_HERE = $(wildcard $(SLOW))
 # What real clients do, once more on three brokers with three replicas of everything.
 CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py groups_new.py offsets.py)
+# What tries a share of its random examples in `check`, and all of them in `test`.
+SHARES := $(addprefix tests/,assignment cli/test_formats.py config log/test_recovery.py pipeline/test_offsets.py \
+	pipeline/test_pushdown.py wire) $(addprefix tests/client/test_,accumulator.py cores.py message_loops.py session.py)
 PYTEST = $(PY) -m pytest -q
 
 .PHONY: help demo test check lint fast slow spark bench sim sim-bugs lives fuzz kills faults pipeline-kills compile clean
@@ -77,6 +80,7 @@ fast: $(COMPILED)
 slow: $(COMPILED)
 	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
 	HISTORIES=2000 $(PYTEST) -n 2 tests/coordinators/test_histories.py
+	IN_FULL=1 $(PYTEST) -n 2 $(SHARES)
 	SEEDS=100 $(PYTEST) -n 2 tests/simulator/test_worlds.py
 	BROKERS=3 $(PYTEST) -n 2 --dist loadfile $(CLUSTERED)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from hypothesis import settings
 
 from tests.peers.cache import ROOT, Missing, locked
 from tests.peers.go import Franz
@@ -26,11 +27,16 @@ from tests.peers.kafka import KafkaBroker, running_kafka
 from tests.peers.node import Node
 from tests.peers.node import kafkajs as fetch_kafkajs
 from tests.process import BrokerProcess, running_broker
+from tests.share import examples
 
 T = TypeVar("T")
 StartBroker = Callable[..., BrokerProcess]
 
 _topic_numbers = itertools.count()
+
+# No deadline: how long an example takes says nothing on a machine that does something else.
+settings.register_profile("here", max_examples=examples(100), deadline=None)
+settings.load_profile("here")
 
 
 def _compiled_before_last_edit() -> list[str]:

@@ -1,6 +1,5 @@
 """What holds for every group, whatever it subscribes to and whatever it owned."""
 
-import os
 from collections import Counter
 from dataclasses import replace
 from time import process_time
@@ -15,8 +14,9 @@ from barnabas.assignment.group import alike
 from barnabas.assignment.java_order import slot_of, text_hash
 from barnabas.model.ids import TopicPartition
 from tests.assignment.groups import ASSIGNORS, STICKY, Group, claiming
+from tests.share import examples
 
-EXAMPLES = settings(max_examples=int(os.environ.get("EXAMPLES", "80")), deadline=None)
+EXAMPLES = settings(max_examples=examples(100), deadline=None)
 EVEN = ("roundrobin", "sticky", "server uniform")
 LASTING = ("sticky", "cooperative-sticky", "server uniform")
 

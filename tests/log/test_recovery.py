@@ -19,6 +19,7 @@ from tests.log.batches import (
     read_batches,
     reopened,
 )
+from tests.share import some
 from tests.simulator.disk import SimulatedDisk
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=200, segment_index_bytes=4096)
@@ -59,7 +60,7 @@ def test_a_tail_cut_at_any_byte_leaves_whole_batches() -> None:
     ends = [0]
     for data in batches:
         ends.append(ends[-1] + len(data))
-    for size in range(length, -1, -1):
+    for size in some(range(length, -1, -1)):
         disk.open(path).truncate(size)
         copy = disk.kill()
         directory = open_directory(copy)
@@ -78,7 +79,7 @@ def test_a_flip_in_any_region_cuts_from_that_batch_on() -> None:
     path = last_segment(disk)
     start = 0
     for number, data in enumerate(batches):
-        for inside in range(len(data)):
+        for inside in some(range(len(data))):
             copy = disk.kill()
             copy.flip(path, start + inside)
             log = reopened(copy)
@@ -195,7 +196,7 @@ def test_a_bad_entry_is_found_when_a_search_ends_at_it(suffix: str, active: bool
     path = f"{HOME}/{0:020d}{suffix}"
     good = disk.read_file(path)
     entry = 8 if suffix == ".index" else 12
-    for slot in range(1, len(good) // entry - 1):
+    for slot in some(range(1, len(good) // entry - 1)):
         for field in (3, 7, 11)[: entry // 4]:
             after = disk.kill()
             after.flip(path, slot * entry + field)

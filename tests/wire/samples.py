@@ -1,9 +1,5 @@
-"""Every message at every version, and instances of them to try.
+"""Every message at every version, and instances of them to try."""
 
-`BARNABAS_EXAMPLES` sets how many instances each property is tried with (few unless told).
-"""
-
-import os
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -20,10 +16,10 @@ from barnabas.wire.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from barnabas.wire.plan import Kind, PlannedField, plan_of
+from tests.share import examples
 
-EXAMPLES = int(os.environ.get("BARNABAS_EXAMPLES", "6"))
 few = settings(
-    max_examples=EXAMPLES,
+    max_examples=examples(15),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],

@@ -4,7 +4,7 @@ from array import array
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire import column_writer as imported
@@ -59,7 +59,6 @@ def columns(writer: Any, rows: list[Any]) -> Any:
 
 
 @both
-@settings(deadline=None)
 @given(rows=ROWS, size_max=st.integers(100, 2000) | st.just(SIZE_MAX))
 def test_rows_become_the_records_of_batches(writer: Any, rows: list[Any], size_max: int) -> None:
     made = columns(writer, rows)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.model.errors import Corrupt
@@ -88,7 +88,6 @@ def rows_of(columns: Any, headers: bool = False) -> list[Record]:
 
 
 @both
-@settings(deadline=None)
 @given(
     codec=st.sampled_from(Codec),
     base=st.integers(0, 2**60),
@@ -131,7 +130,6 @@ def test_times_are_scaled_and_stay_within_64_bits(columns: Any) -> None:
 
 
 @both
-@settings(deadline=None)
 @given(
     fields=st.lists(FIELDS, min_size=1, max_size=5),
     at=st.integers(0, 10_000),

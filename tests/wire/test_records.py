@@ -5,7 +5,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.model.errors import Corrupt
@@ -33,7 +33,6 @@ FIELDS = st.tuples(
 
 
 @both
-@settings(deadline=None)
 @given(
     codec=st.sampled_from(Codec),
     base_offset=st.integers(0, 2**62),

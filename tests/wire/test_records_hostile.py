@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from barnabas.model.errors import Corrupt
 from barnabas.wire.batch import HEADER_SIZE, BatchHeader, read_header, write_header
 from barnabas.wire.compression import Codec
+from tests.share import examples
 from tests.wire.flavours import FLAVOUR_MODULES, FLAVOURS
 
 both = pytest.mark.parametrize("records", FLAVOURS)
@@ -127,7 +128,7 @@ def test_with_its_checksum_mended_a_changed_byte_gives_records_or_corrupt(
 
 
 @both
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=examples(500))
 @given(
     body=st.binary(max_size=60) | st.lists(st.binary(max_size=3), max_size=20).map(b"".join),
     count=st.integers(0, 4),

@@ -1,0 +1,22 @@
+"""How much of what could be tried is tried: a share in `make check`, all of it in `make test`.
+
+`IN_FULL=1` asks for all.
+"""
+
+import os
+
+IN_FULL = bool(os.environ.get("IN_FULL"))
+_PART = 5
+
+
+def examples(count: int) -> int:
+    """How many of so many random examples."""
+    return count if IN_FULL else max(1, count // _PART)
+
+
+def some(places: range) -> range:
+    """Those of all places that are tried, the first and the last among them."""
+    if IN_FULL or len(places) <= _PART:
+        return places
+    step = next(step for step in (_PART, 4, 3, 2, 1) if (len(places) - 1) % step == 0)
+    return places[::step]
