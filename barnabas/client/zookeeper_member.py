@@ -23,7 +23,6 @@ from barnabas.keeper.keeper import (
     Operation,
     SessionState,
     Set,
-    What,
     ensure,
 )
 from barnabas.keeper.paths import BROKERS, TOPICS, read_topic
@@ -225,8 +224,7 @@ class Attempts:
         elif news is SessionState.CONNECTED:
             self._anew("the keeper is connected again, and its watches were lost")
         elif isinstance(news, Event):
-            what = "came or went" if news.what is What.CHILDREN else f"was {news.what.value}"
-            self._anew(f"{news.path} {what}")
+            self._anew(_said(news))
 
     def _anew(self, cause: str) -> None:
         self.cause = cause
@@ -255,3 +253,11 @@ class Attempts:
 
     def next_deadline(self) -> int | None:
         return self._due_at
+
+
+def _said(event: Event) -> str:
+    if event.path.startswith(paths.CONSUMERS):
+        return "a member came or went"
+    if event.path == BROKERS:
+        return "a broker came or went"
+    return f"topic {event.path.rpartition('/')[2]} was {event.what.value}"

@@ -195,8 +195,12 @@ def test_every_change_of_what_was_seen_is_a_reason_of_its_own() -> None:
     attempts.failed(0)
     attempts.hear(Event(What.CHILDREN, "/consumers/g/ids"))
     assert attempts.due(1)
-    assert attempts.cause == "/consumers/g/ids came or went"
+    assert attempts.cause == "a member came or went"
     assert not attempts.failed(1), "its tries begin again"
+    attempts.hear(Event(What.CHANGED, "/brokers/topics/orders"))
+    assert attempts.cause == "topic orders was changed"
+    attempts.hear(Event(What.CREATED, "/brokers/ids"))
+    assert attempts.cause == "a broker came or went"
     attempts.done()
     attempts.hear(SessionState.SUSPENDED)
     assert not attempts.due(1)
