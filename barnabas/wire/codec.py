@@ -201,9 +201,17 @@ M = TypeVar("M", bound=type[Message])
 
 
 def message(
-    *, versions: str, flexible: str = "none", api_key: int = -1, records: bool = False
+    *,
+    versions: str,
+    flexible: str = "none",
+    api_key: int = -1,
+    records: bool = False,
+    large: bool = False,
 ) -> Callable[[M], M]:
-    """Which API, which versions ("0-4"), flexible from where ("4+" or "none")."""
+    """Which API, which versions ("0-4"), flexible from where ("4+" or "none").
+
+    `large`: a request that tells of a whole cluster, as responses do.
+    """
     first, _, last = versions.partition("-")
 
     def declare(made: M) -> M:
@@ -212,7 +220,7 @@ def message(
         made.version_max = int(last or first)
         made.flexible_from = VERSION_MAX if flexible == "none" else int(flexible.rstrip("+"))
         response = made.__name__.endswith("Response")
-        made.elements_max = RESPONSE_ELEMENTS_MAX if response else ELEMENTS_MAX
+        made.elements_max = RESPONSE_ELEMENTS_MAX if response or large else ELEMENTS_MAX
         made.has_records = records
         made.decoders = {}
         made.encoders = {}

@@ -222,3 +222,24 @@ def test_what_the_controller_sends_has_the_bytes_of_kafka_3_9() -> None:
         "030000000100000002" "0200000002" "01" "01" "01" "00" "00"
         "02" "00000001" "0268" "00002384" "00" "00"
     )  # fmt: skip
+
+
+def test_a_controller_may_tell_of_a_cluster_larger_than_any_client_asks_for() -> None:
+    state = UpdateMetadataPartitionState(
+        partition_index=0,
+        controller_epoch=1,
+        leader=1,
+        leader_epoch=1,
+        isr=[1, 2, 3],
+        zk_version=1,
+        replicas=[1, 2, 3],
+    )
+    count = 40_000
+    topic = UpdateMetadataTopicState(
+        topic_name="t", topic_id=UUID(int=1), partition_states=[state] * count
+    )
+    request = UpdateMetadataRequest(
+        controller_id=1, controller_epoch=1, topic_states=[topic], live_brokers=[]
+    )
+    read = UpdateMetadataRequest.decode(request.encode(8), 8)
+    assert len(read.topic_states[0].partition_states) == count

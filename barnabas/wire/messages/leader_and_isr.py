@@ -31,7 +31,7 @@ class LeaderAndIsrLiveLeader(Struct):
     port: Int32
 
 
-@message(api_key=4, versions="7", flexible="4+")
+@message(api_key=4, versions="7", flexible="4+", large=True)
 class LeaderAndIsrRequest(Message):
     """States of partitions that the broker has a replica of. `type`: 1 changes some, 2 is all."""
 

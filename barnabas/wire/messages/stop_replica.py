@@ -14,7 +14,7 @@ class StopReplicaTopicState(Struct):
     partition_states: list[StopReplicaPartitionState]
 
 
-@message(api_key=5, versions="4", flexible="2+")
+@message(api_key=5, versions="4", flexible="2+", large=True)
 class StopReplicaRequest(Message):
     """Replicas to stop, and which of them to delete."""
 

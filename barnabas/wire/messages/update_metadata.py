@@ -35,7 +35,7 @@ class UpdateMetadataBroker(Struct):
     rack: str | None = None
 
 
-@message(api_key=6, versions="8", flexible="6+")
+@message(api_key=6, versions="8", flexible="6+", large=True)
 class UpdateMetadataRequest(Message):
     """All live brokers, and partitions that have changed. `type`: 1 changes some, 2 is all."""
 
