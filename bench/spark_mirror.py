@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.client.blocking.admin import Admin
-from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.running import run_spec
 from barnabas.pipeline.spec import parse
@@ -74,8 +73,7 @@ def copy_with_mirror_maker(
 
 
 def _count(admin: Admin, topic: str, partitions: int) -> int:
-    try:
-        places = [TopicPartition(topic, number) for number in range(partitions)]
-        return sum(each.offset for each in admin.offsets(dict.fromkeys(places, -1)).values())
-    except KafkaError:
+    if topic not in admin.topics().topics:
         return 0
+    places = [TopicPartition(topic, number) for number in range(partitions)]
+    return sum(each.offset for each in admin.offsets(dict.fromkeys(places, -1)).values())
