@@ -49,7 +49,7 @@ class ClusterSide(Side):
 
     def create_on(self, name: str, broker: int) -> None:
         """One partition, one replica, there."""
-        topic = NewTopic(name, replica_assignment=[[broker]])
+        topic = NewTopic(name, num_partitions=1, replica_assignment=[[broker]])
         self._admin.create_topics([topic])[name].result(60)
 
 
