@@ -206,9 +206,13 @@ class Fate:
             self._world.ensemble.store.expire(session.session)
 
     def _depose(self) -> None:
-        """An operator deletes /controller, as one does to have another one elected."""
+        """An operator deletes /controller, as one does to have another one elected; the one that
+        was controller may be the last to hear of it."""
         store = self._world.ensemble.store
         if store.holds("/controller"):
+            session = self._world.ensemble.sessions.get(store.held("/controller").node.owner)
+            if session is not None:
+                session.news_ms = self._rng.choice((1, 3000))
             self._count("depositions")
             self._world.story.tell("operator", "deletes /controller")
             store.write([Delete("/controller")], 0)

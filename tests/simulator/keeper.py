@@ -233,7 +233,7 @@ class KeeperSession(MemoryKeeper):
         self.name = name
         self.loop = loop
         self.timeout_ms = timeout_ms
-        self._news_ms = ensemble.rng.choice((1, 1, 1, 10, 300))  # how late it hears, about
+        self.news_ms = ensemble.rng.choice((1, 1, 1, 10, 300))  # how late it hears, about
         ensemble.store.now_ms = ensemble.schedule.now_us // 1000
         super().__init__(ensemble.store, timeout_ms, self._hear)
         self._beat()
@@ -271,7 +271,7 @@ class KeeperSession(MemoryKeeper):
     def _hear(self, news: Event | SessionState) -> None:
         self._news.append(news)
         rng = self._ensemble.rng
-        delay_ms = rng.expovariate(1 / (20 if rng.random() < 0.1 else self._news_ms))
+        delay_ms = rng.expovariate(1 / (20 if rng.random() < 0.1 else self.news_ms))
         self._ensemble.schedule.after(int(delay_ms * 1000), self._pass_on_one)
 
     def _pass_on_one(self) -> None:

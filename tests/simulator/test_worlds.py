@@ -13,9 +13,9 @@ import pytest
 
 from tests.simulator.run import run_seed
 
-SEEDS = int(os.environ.get("SEEDS", "8"))
+SEEDS = int(os.environ.get("SEEDS", "6"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
-PER_TEST = 4
+PER_TEST = 3
 ROOT = Path(__file__).parents[2]
 TRACES = "from tests.simulator.run import run_seed; print(*[run_seed(s).trace for s in ({})])"
 
@@ -32,16 +32,15 @@ def test_the_same_seed_gives_the_same_world_in_any_process() -> None:
     """Whatever order sets have there, and whatever ran before."""
     seeds = (5, 2)
     here = [run_seed(seed).trace for seed in seeds]
-    for hash_seed in ("1", "2"):
-        there = subprocess.run(
-            [sys.executable, "-c", TRACES.format(", ".join(map(str, reversed(seeds))))],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        assert there[::-1] == here
+    there = subprocess.run(
+        [sys.executable, "-c", TRACES.format(", ".join(map(str, reversed(seeds))))],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert there[::-1] == here
 
 
 def test_another_seed_gives_another_world() -> None:

@@ -76,11 +76,11 @@ def elects_the_first_replica() -> list[Change]:
 @bug()
 def writes_without_a_look_at_its_epoch() -> list[Change]:
     """Hazard 8: a controller that another has followed goes on writing."""
-    multi = ControllerStore.write
+    real = ControllerStore.write
 
-    def write(self: ControllerStore, changes: Any) -> Any:
-        self._keeper = _Careless(self._keeper)  # type: ignore[assignment]
-        return multi(self, changes)
+    def write(self: Any, changes: Any) -> Any:
+        self._keeper = _Careless(self._keeper)
+        return real(self, changes)
 
     return [(ControllerStore, "write", write)]
 
@@ -89,7 +89,7 @@ class _Careless:
     """A keeper that checks nothing."""
 
     def __init__(self, keeper: Any) -> None:
-        self._keeper = keeper._keeper if isinstance(keeper, _Careless) else keeper
+        self._keeper: Any = keeper._keeper if isinstance(keeper, _Careless) else keeper
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._keeper, name)
