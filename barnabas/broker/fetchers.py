@@ -55,6 +55,7 @@ class Fetcher:
         self._requests = 0
         self._polling = False  # a request is out that may wait for records
         self._nudging = False
+        self._lost = False  # something that the leader was to be told
         self._task = self._loop.create_task(self._run())
 
     def __len__(self) -> int:
@@ -114,7 +115,8 @@ class Fetcher:
         try:
             response = await self._call(request)
         except KafkaError:
-            return  # the one that waits has failed too
+            self._lost = True  # the one that waits may not have failed: all is said again
+            return
         if session == self._session_id:
             self._take(response, number)
 
@@ -123,7 +125,7 @@ class Fetcher:
         wait_ms = self._broker.config.replica_fetch_wait_max_ms
         while self._followed:
             try:
-                new = self._session_id == NO_SESSION
+                new = self._lost or self._session_id == NO_SESSION
                 if new:
                     self._begin_session()
                 request, number = self._request(0 if new else wait_ms), self._requests
@@ -164,7 +166,8 @@ class Fetcher:
         return response
 
     def _begin_session(self) -> None:
-        self._session_epoch = INITIAL_EPOCH
+        self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
+        self._lost = False
         self._forgotten.clear()
         self._changed = dict.fromkeys(self._followed.values())
 
