@@ -7,6 +7,7 @@ from barnabas.broker.controller_store import ControllerStore
 from barnabas.broker.controlling import Controlling
 from barnabas.controller import brokers, election, in_sync, takeover
 from barnabas.controller.state import Cluster
+from barnabas.controller.steps import ReadBrokers
 from barnabas.keeper.keeper import ANY_VERSION, Check, SessionState, Set
 from barnabas.model.errors import Code
 from tests.simulator.bugs.planting import Change, bug
@@ -24,7 +25,7 @@ def misses_restarts() -> list[Change]:
     """Hazard 6 (KIP-903): a broker that has registered anew is taken for the one it was."""
 
     def brokers_changed(term: Any) -> Any:
-        found = yield brokers.ReadBrokers()
+        found = yield ReadBrokers()
         here = {broker.id: broker for broker in found}
         known = term.cluster.brokers
         gone = [id_ for id_ in known if id_ not in here]
