@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli import exits
+from barnabas.cli.cluster_view import counted
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.partitions import broker_ids, named_partitions
 from barnabas.cli.render import output_option, render
@@ -80,7 +81,7 @@ def reassign(
             if plan:
                 admin.reassign(dict(plan))
             moved = [at.topic for at in plan]
-            click.echo(f"{len(plan)} partitions begin to move", err=True)
+            click.echo(f"{counted(len(plan), 'partition')} to move", err=True)
         elif targets or replication_factor:
             raise click.UsageError("name the topics to move")
         if wait:
@@ -165,7 +166,7 @@ def _cancel(admin: "Admin", words: Sequence[str], output: str) -> int:
         moving = [at for at in moving if at in named]
     if moving:
         admin.reassign(dict.fromkeys(moving))
-    click.echo(f"{len(moving)} moves called off", err=True)
+    click.echo(f"{counted(len(moving), 'move')} called off", err=True)
     return exits.OK
 
 
@@ -211,7 +212,9 @@ def _wait(admin: "Admin", moved: Iterable[str]) -> None:
         left = sum(row["left"] or 0 for row in moving)
         if sys.stderr.isatty() and left != shown:
             click.echo(
-                f"\r\x1b[K{len(moving)} partitions move, {left} records left", err=True, nl=False
+                f"\r\x1b[K{counted(len(moving), 'partition')} left to move, {left} records",
+                err=True,
+                nl=False,
             )
             shown = left
         time.sleep(_LOOK_S)

@@ -88,6 +88,10 @@ def health(problems: list[Row], partitions: int) -> str:
     offline = sum(row["problem"] == "offline" for row in problems)
     behind = len(problems) - offline
     if not problems:
-        return f"{partitions} partitions, all led and in sync"
+        return f"{counted(partitions, 'partition')}, all led and in sync"
     parts = [f"{offline} offline"] * bool(offline) + [f"{behind} under-replicated"] * bool(behind)
-    return f"{partitions} partitions, {', '.join(parts)}"
+    return f"{counted(partitions, 'partition')}, {', '.join(parts)}"
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
