@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -237,11 +238,19 @@ def test_all_comes_back_after_a_clean_stop_and_after_a_crash_of_all(tmp_path: Pa
     cluster.check_log()
 
 
-def test_an_ephemeral_cluster_leaves_nothing_behind(tmp_path: Path) -> None:
+def _metrics(port: int) -> dict[str, float]:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=WAIT_S) as page:
+        lines = page.read().decode().splitlines()
+    pairs = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+    return {name: float(value) for name, _, value in pairs}
+
+
+def test_an_ephemeral_cluster_tells_its_metrics_and_leaves_nothing_behind() -> None:
+    metrics = free_ports_from(2)
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "barnabas", "up", "--ephemeral", "-n", "2"),
-            *("--listen", "127.0.0.1:0"),
+            *("--listen", "127.0.0.1:0", "--metrics", f"127.0.0.1:{metrics}"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -253,6 +262,10 @@ def test_an_ephemeral_cluster_leaves_nothing_behind(tmp_path: Path) -> None:
     child = Path(f"/proc/{children(process.pid)[0]}/cmdline").read_bytes().decode().split("\0")
     directory = Path(child[child.index("--data") + 1]).parent
     assert directory.is_dir()
+    pages = [_metrics(metrics), _metrics(metrics + 1)]
+    assert sum(page["barnabas_controller_active"] for page in pages) == 1
+    assert [page["barnabas_replication_brokers"] for page in pages] == [2, 2]
+    assert all("barnabas_replication_isr_shrinks_total" in page for page in pages)
     process.send_signal(signal.SIGTERM)
     assert process.wait(WAIT_S) == 0
     process.stdout.close()
