@@ -160,7 +160,7 @@ def write_until_taken(
             if leaders.get(place, -1) in cluster.addresses:
                 by_leader.setdefault(leaders[place], []).append(place)
         for leader, some in by_leader.items():
-            with suppress(OSError), RawClient(*cluster.addresses[leader], timeout_s=10) as client:
+            with suppress(OSError), RawClient(*cluster.addresses[leader], timeout_s=5) as client:
                 answer = client.call(_request(some, record), _PRODUCE, ProduceResponse)
                 now = time.monotonic() - started
                 for topic in answer.responses:
@@ -180,7 +180,7 @@ def _request(places: list[Place], record: bytes) -> ProduceRequest:
         topics.setdefault(topic, []).append(data)
     return ProduceRequest(
         acks=-1,
-        timeout_ms=5_000,
+        timeout_ms=1_000,
         topic_data=[TopicProduceData(name=t, partition_data=d) for t, d in topics.items()],
     )
 
