@@ -40,14 +40,21 @@ def command(records: int | None, keep: bool) -> int:
     problem = _no_spark()
     if problem is None:
         from barnabas.cli.demo_pipelines import tell
+        from barnabas.pipeline.errors import PipelineError
 
-        return tell(records or _RECORDS_OF_PIPELINES, keep)
+        try:
+            return tell(records or _RECORDS_OF_PIPELINES, keep)
+        except PipelineError as failure:
+            click.echo(f"✘ {failure}", err=True)
+            return exits.FAILURE
     click.echo(f"without pipelines: {problem}", err=True)
     return _broker_only(records or _RECORDS, keep)
 
 
 def _no_spark() -> str | None:
     """Why pipelines cannot run here, in one line; None if they can."""
+    from importlib.util import find_spec
+
     from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.starting import check_java, spark_home
 
@@ -56,6 +63,9 @@ def _no_spark() -> str | None:
         check_java()
     except PipelineError as problem:
         return str(problem)
+    for name in ("pandas", "pyarrow", "yaml"):
+        if find_spec(name) is None:
+            return f"{name} is not installed: pip install 'barnabas[spark]'"
     return None
 
 

@@ -243,7 +243,9 @@ _WHAT = {
 
 def _watch(running: list[Running], stream: Orders, servers: str, drawing: Drawing) -> str | None:
     """Until the three groups have read all there is."""
-    names = [each.spec.name for each in running]
+    groups = [each.spec.source.group for each in running]
+    # Those that take poison away are groups of their own.
+    groups += [f"{each.spec.source.group}.errors" for each in running if each.spec.errors.dlq]
     deadline = None
     while True:
         for each in running:
@@ -251,7 +253,7 @@ def _watch(running: list[Running], stream: Orders, servers: str, drawing: Drawin
                 return each.problem
         if stream.problem is not None:
             return f"orders: {stream.problem.detail}"
-        behind = lags(servers, names)
+        behind = lags(servers, groups)
         sent = stream.sent
         drawing.draw(
             [f"  {'orders':<16}{sent.good + sent.bad:>12,} written"]
