@@ -35,3 +35,46 @@ def test_a_broken_node_is_named(data: bytes) -> None:
     for read in (paths.read_topic, paths.read_config, paths.read_cluster_id):
         with pytest.raises(Corrupt, match="/some/path"):
             read("/some/path", data)
+
+
+def test_a_broker_reads_back_with_its_addresses_and_rack() -> None:
+    endpoints = (
+        paths.Endpoint("PLAINTEXT", "broker.example", 9092),
+        paths.Endpoint("INSIDE", "fe80::1", 9093),
+    )
+    for rack in (None, "east"):
+        registration = paths.Registration(endpoints, rack)
+        assert paths.read_broker("/b", paths.broker_data(registration, 1)) == registration
+
+
+def test_a_broker_that_kafka_registered_can_be_read() -> None:
+    data = (
+        b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
+        b'"endpoints":["PLAINTEXT://kafka-1:9092"],"jmx_port":-1,"port":9092,"host":"kafka-1",'
+        b'"version":5,"timestamp":"1731670000000"}'
+    )
+    found = paths.read_broker("/brokers/ids/1", data)
+    assert found == paths.Registration((paths.Endpoint("PLAINTEXT", "kafka-1", 9092),), None)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"endpoints":[]}',
+        b'{"endpoints":["x"]}',
+        b'{"endpoints":[1]}',
+        b'{"endpoints":["P://h:1"],"rack":7}',
+    ],
+)
+def test_a_broker_that_cannot_be_read_is_told_with_its_path(data: bytes) -> None:
+    with pytest.raises(Corrupt, match="/brokers/ids/1"):
+        paths.read_broker("/brokers/ids/1", data)
+
+
+def test_a_note_of_changed_settings_names_whose_they_are() -> None:
+    assert paths.read_config_change("/n", paths.config_change_data("topics/t")) == "topics/t"
+    with pytest.raises(Corrupt, match="entity_path"):
+        paths.read_config_change("/n", b"{}")
