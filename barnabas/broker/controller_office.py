@@ -201,6 +201,7 @@ class Office:
             answer = conflict = None
             if isinstance(step, Send):
                 job.sent.append(self._send(step))
+                await asyncio.sleep(0)  # thousands of partitions take a while: others have a turn
             elif isinstance(step, Say):
                 log = self._broker.log
                 (log.warning if step.loud else log.info)(step.event, **step.values)

@@ -21,7 +21,15 @@ from barnabas.controller.steps import Settle
 from barnabas.controller.story import Entry
 from barnabas.controller.term import UNCLEAN, Options
 from barnabas.keeper.controller_paths import CONTROLLER
-from barnabas.keeper.keeper import Event, Keeper, KeeperError, SessionExpired, SessionState
+from barnabas.keeper.keeper import (
+    Disconnected,
+    Event,
+    Keeper,
+    KeeperError,
+    OutcomeUnknown,
+    SessionExpired,
+    SessionState,
+)
 from barnabas.keeper.paths import BROKERS
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
@@ -34,6 +42,7 @@ T = TypeVar("T")
 
 AGAIN_MS = 50  # until it stands again after something went wrong
 AGAIN_MS_MAX = 2_000
+LOOK_S = 5  # now and then, unasked: a watch that was lost must not matter for long
 
 
 class Controlling:
@@ -60,6 +69,7 @@ class Controlling:
         self._look_again = False
         self._again_ms = AGAIN_MS
         self._standing: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self.controller: BrokerId | None = None
         """Who is controller, as /controller says; None: nobody, or not known now."""
@@ -127,6 +137,8 @@ class Controlling:
         self.controller = None
         standing = self._standing = self._broker.loop.create_future()
         self._look()
+        if self._timer is None:
+            self._timer = self._broker.loop.call_later(LOOK_S, self._look_unasked)
         await standing
 
     def heard(self, news: Event | SessionState) -> None:
@@ -148,6 +160,9 @@ class Controlling:
         self._stopped = True
         active, keeper = self.active, self._keeper
         self._resign("this broker is stopping")
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -170,6 +185,12 @@ class Controlling:
         if self._keeper is not None and (self._looking is None or self._looking.done()):
             self._looking = self._broker.loop.create_task(self._campaign())
 
+    def _look_unasked(self) -> None:
+        self._timer = self._broker.loop.call_later(LOOK_S, self._look_unasked)
+        self._look()
+        if self._office is not None:
+            self._office.brokers_changed()
+
     async def _campaign(self) -> None:
         wait_ms = AGAIN_MS
         while self._look_again and self._keeper is not None and not self._stopped:
@@ -181,6 +202,8 @@ class Controlling:
                 if keeper is self._keeper:
                     self._expired()
                 continue
+            except (Disconnected, OutcomeUnknown):
+                return  # when it is connected again, that is heard
             except (KafkaError, KeeperError) as error:
                 self._broker.log.warning("no election yet", reason=str(error))
                 await asyncio.sleep(wait_ms / 1000)

@@ -41,17 +41,22 @@ def _epoch(broker: BrokerInfo | None) -> int:
 
 def _lose(term: Term, gone: Sequence[BrokerId], here: Mapping[BrokerId, BrokerInfo]) -> Steps[None]:
     cluster = term.cluster
-    concerned: dict[PartitionView, str] = {}
+    led: dict[PartitionView, str] = {}
+    followed: dict[PartitionView, str] = {}
     for broker in gone:
         anew = broker in here
         cause = f"broker {broker} {'has registered anew' if anew else 'is gone'}"
         cluster.leave(broker)
         term.story.add(term.now, "broker down", cause)
         yield Say("broker down", {"broker": broker, "anew": anew}, loud=True)
+        led.update(dict.fromkeys(cluster.led(broker), cause))
         for partition in cluster.hosted(broker):
-            concerned.setdefault(partition, cause)
+            followed.setdefault(partition, cause)
     term.brokers_changed()
-    yield from repair(term, concerned)
+    if led:  # their clients wait: these first
+        yield from repair(term, led)
+        yield from term.flush()
+    yield from repair(term, {each: why for each, why in followed.items() if each not in led})
     for waiting in term.deletions.values():
         for broker in gone:
             waiting.pop(broker, None)

@@ -75,7 +75,7 @@ class Obeying:
             for state in topic.partition_states:
                 key = (topic.topic_name, topic.topic_id, state.partition_index)
                 named.add(key)
-                for other in [each for each in self.logs if each[::2] == key[::2] != 0]:
+                for other in [each for each in self.logs if each[::2] == key[::2]]:
                     if other[1] != key[1]:
                         del self.logs[other]  # of an older topic of the name
                 replica = self.logs.setdefault(key, Replica())
