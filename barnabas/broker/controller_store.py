@@ -46,6 +46,7 @@ from barnabas.keeper.keeper import (
     Set,
     ensure,
 )
+from barnabas.model.errors import Corrupt
 from barnabas.model.ids import BrokerId
 
 NOTES_MAX = 100  # of changed settings; who has missed some of them reads everything
@@ -230,14 +231,17 @@ class ControllerStore:
         return self.read_config(question.kind, question.name)
 
     def read_brokers(self) -> list[BrokerInfo]:
+        """A registration that cannot be read is nobody's: one of them must not stop all others."""
         found = []
         for name in self._keeper.children(paths.BROKERS, watch=True):
+            if not name.isdecimal():
+                continue
             path = paths.broker(int(name))
             try:
                 node = self._keeper.get(path)
-            except NoNode:  # gone meanwhile: that is told
+                endpoints, rack = paths.read_broker(path, node.data)
+            except (NoNode, Corrupt):  # one that is gone meanwhile is told
                 continue
-            endpoints, rack = paths.read_broker(path, node.data)
             broker = BrokerId(int(name))
             listeners = tuple(Endpoint(*each) for each in endpoints)
             found.append(BrokerInfo(broker, node.created, listeners, rack))

@@ -188,6 +188,14 @@ def test_a_newcomer_is_told_everything_and_leadership_first(world: World, office
     assert [each.id for each in metadata.live_brokers] == [1, 2, 3]
 
 
+def test_rubbish_among_the_registrations_stops_nobody(world: World, office: Office) -> None:
+    world.looker.create("/brokers/ids/x", b"{}")
+    world.looker.create("/brokers/ids/7", b"rubbish")
+    office.brokers_changed()
+    assert sorted(office.machine.cluster.brokers) == [1, 2, 3]
+    world.elect(2)
+
+
 def test_replicas_on_a_failed_disk_are_led_by_others(world: World, office: Office) -> None:
     """The broker is there: it says so in its answer to LeaderAndIsr."""
     partition = office.partition("t")
