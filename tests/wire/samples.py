@@ -16,7 +16,7 @@ from barnabas.wire.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from barnabas.wire.plan import Kind, PlannedField, plan_of
-from tests.share import examples
+from tests.share import IN_FULL, examples
 
 few = settings(
     max_examples=examples(15),
@@ -30,11 +30,16 @@ MESSAGES: list[type[Message]] = [
     ConsumerProtocolSubscription,
     ConsumerProtocolAssignment,
 ]
-CASES = [
-    (message, version)
-    for message in MESSAGES
-    for version in range(message.version_min, message.version_max + 1)
-]
+
+
+def _versions(message: type[Message]) -> list[int]:
+    """All, or the first and last in each of the two ways to write a message."""
+    every = range(message.version_min, message.version_max + 1)
+    ends = (every[0], message.flexible_from - 1, message.flexible_from, every[-1])
+    return [version for version in every if IN_FULL or version in ends]
+
+
+CASES = [(message, version) for message in MESSAGES for version in _versions(message)]
 
 
 def case_name(value: object) -> str:
