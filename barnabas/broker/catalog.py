@@ -206,7 +206,7 @@ class Catalog:
             self._broker.topics.remove(topic)
             for partition in topic.partitions:
                 partition.close()
-            await self._delete_logs([partition.name for partition in topic.partitions])
+            await self._broker.logs.delete_all(partition.name for partition in topic.partitions)
             # Nobody can commit to it any more, nor yet to the next one of its name.
             ends: dict[int, int] = {}
             if self._broker.topics.get(OFFSETS_TOPIC) is not None:
@@ -308,25 +308,12 @@ class Catalog:
         """For those that are there."""
         return [Delete(path) for path in nodes if self._keeper.exists(path)]
 
-    async def _delete_logs(self, names: list[TopicPartition]) -> None:
-        logs = self._broker.logs
-        for volume in logs.online():
-            here = [name for name in names if name in volume.logs.logs]
-            if here:
-                async with volume.renaming:
-                    for name in here:
-                        logs.delete(name)
-                # Their offsets go from the checkpoints before a log of the same name can be made.
-                await volume.checkpoint()
-        for name in names:
-            logs.delete(name)  # what is on no volume that answers
-
     async def _unmake(self, topic: Topic, total: int) -> None:
         """Take back a topic that could not be made whole; nobody has seen it yet."""
         logs = self._broker.logs
         try:
             names = (TopicPartition(topic.name, index) for index in range(total))
-            await self._delete_logs([name for name in names if name in logs.logs])
+            await logs.delete_all([name for name in names if name in logs.logs])
             operations = self._deletes(paths.topic(topic.name), paths.topic_config(topic.name))
             await self._in_thread(lambda: self._keeper.multi(operations))
         except (OSError, KafkaError) as error:
