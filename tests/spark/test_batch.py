@@ -218,7 +218,7 @@ def test_a_sink_takes_topic_partition_and_timestamp_from_columns(
         assert int(row.timestamp.timestamp() * 1000) == TIMES_FROM + number
 
 
-def test_rows_that_cannot_be_written_are_said_in_one_line(spark: Any, servers: str) -> None:
+def test_both_refuse_the_same_rows_and_ours_says_so_in_one_line(spark: Any, servers: str) -> None:
     from pyspark.sql import functions as f
 
     numbers = spark.range(3)
@@ -234,13 +234,25 @@ def test_rows_that_cannot_be_written_are_said_in_one_line(spark: Any, servers: s
             text.withColumn("partition", f.lit(77)), {"topic": "numbers-out"},
         ),
         "bootstrap.servers is missing": (text, {"topic": "t"}),
+        "a topic is only ever added to": (text, {"topic": "t", "mode": "overwrite"}),
+        "column headers must be array<struct<key:string,value:binary>>": (
+            text.withColumn("headers", f.lit("h")), {"topic": "t", "includeHeaders": "true"},
+        ),
     }  # fmt: skip
     for said, (data, options) in wrong.items():
+        mode = options.pop("mode", "append")
+        theirs = data.write.format("kafka").options(**options)
+        if "bootstrap" not in said:
+            theirs = theirs.option("kafka.bootstrap.servers", servers)
+        with pytest.raises(Exception, match=r"."):
+            theirs.option("kafka.delivery.timeout.ms", "3000").option(
+                "kafka.request.timeout.ms", "2000"
+            ).mode(mode).save()
         sink = data.write.format("barnabas").options(**options)
         if "bootstrap" not in said:
             sink = sink.option("kafka.bootstrap.servers", servers)
         with pytest.raises(Exception, match=said) as refused:
-            sink.mode("append").save()
+            sink.mode(mode).save()
         assert "Traceback" not in str(refused.value)
         assert "\tat " not in str(refused.value)
 

@@ -72,22 +72,54 @@ def test_a_query_goes_on_where_it_stopped_and_finds_new_partitions(
     assert rows == [(p, n) for p, count in ((0, 20), (1, 20), (2, 10)) for n in range(count)]
 
 
-def test_a_topic_that_is_gone_stops_a_query_with_one_line(
-    spark: Any, our_broker: Any, topic: str, tmp_path: Path
+@pytest.mark.usefixtures("both_formats")
+def test_a_topic_that_is_gone_stops_a_query_and_ours_with_one_line(
+    spark: Any, servers: str, topic: str, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
-    servers = our_broker.bootstrap_servers
     create(servers, topic)
     produce(servers, topic, range(30))
-    run(stream(spark, "barnabas", servers, topic), tmp_path)
+    for name in FORMATS:
+        run(stream(spark, name, servers, topic), tmp_path / name)
     delete(servers, topic)
     create(servers, topic)
     produce(servers, topic, range(3))
-    with pytest.raises(StreamingQueryException, match="Set failOnDataLoss to false") as stopped:
-        run(stream(spark, "barnabas", servers, topic), tmp_path)
-    assert "Traceback" not in str(stopped.value)
-    assert "\tat " not in str(stopped.value)
+    said = {}
+    for name in FORMATS:
+        with pytest.raises(StreamingQueryException, match="failOnDataLoss") as stopped:
+            run(stream(spark, name, servers, topic), tmp_path / name)
+        said[name] = str(stopped.value)
+    assert "Set failOnDataLoss to false" in said["barnabas"]
+    assert "Traceback" not in said["barnabas"]
+    assert "\tat " not in said["barnabas"]
+
+
+WRONG: list[dict[str, str]] = [
+    {"subscribe": "there-is-none"},
+    {"startingOffsets": "soon"},
+    {"startingOffsets": '{"TOPIC":{"0":1}}'},
+    {"endingOffsets": "latest"},
+    {"minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "5"},
+    {"assign": '{"TOPIC":[0]}'},
+    {"kafka.enable.auto.commit": "true"},
+    {"kafka.key.deserializer": "x"},
+]
+
+
+@pytest.mark.usefixtures("both_formats")
+def test_both_refuse_the_same_streams_and_ours_says_so_in_one_line(
+    spark: Any, servers: str, topic: str, tmp_path: Path
+) -> None:
+    create(servers, topic)
+    produce(servers, topic, range(3))
+    for number, options in enumerate(WRONG):
+        given = {name: value.replace("TOPIC", topic) for name, value in options.items()}
+        for name in reversed(FORMATS):
+            with pytest.raises(Exception, match=r".") as refused:
+                run(stream(spark, name, servers, topic, **given), tmp_path / f"{name}-{number}")
+        assert "Traceback" not in str(refused.value), given
+        assert "\tat " not in str(refused.value), given
 
 
 def test_a_query_is_a_group(spark: Any, servers: str, topic: str, tmp_path: Path) -> None:
