@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from barnabas.pipeline.errors import OptionError, one_line
+from barnabas.model.errors import KafkaError
+from barnabas.pipeline.errors import OptionError, PipelineError, one_line
 from barnabas.pipeline.typed import columns_of, typed_options
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sink import BatchWriter, StreamWriter
-    from barnabas.pipeline.source import BatchReader, StreamReader
+    from barnabas.pipeline.source import BatchReader, BrokenReader, StreamReader
 
 COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
@@ -44,12 +45,15 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
         kind = FilteringReader if asked_for() else BatchReader
         return kind(self.options, schema)
 
-    @one_line
-    def streamReader(self, schema: Any) -> "StreamReader":
-        from barnabas.pipeline.source import StreamReader
+    def streamReader(self, schema: Any) -> "StreamReader | BrokenReader":
+        from barnabas.pipeline.source import BrokenReader, StreamReader
 
-        self._check_columns(schema)
-        return StreamReader(self.options, schema)
+        try:
+            self._check_columns(schema)
+            return StreamReader(self.options, schema)
+        except (KafkaError, PipelineError) as problem:
+            # Spark would say that it has no reader, and nothing of the reason.
+            return BrokenReader(problem)
 
     def _check_columns(self, schema: Any) -> None:
         """Spark lets a user put any schema in place of ours."""

@@ -282,5 +282,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._noted = offsets
 
 
+class BrokenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Says why there is no reader as soon as Spark asks it anything."""
+
+    def __init__(self, problem: Exception) -> None:
+        self._problem = problem
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to prepare."""
+
+    @one_line
+    def initialOffset(self) -> dict[str, dict[str, int]]:
+        raise self._problem
+
+    @one_line
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, dict[str, int]]:
+        raise self._problem
+
+    @one_line
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Slice]:
+        raise self._problem
+
+    def read(self, partition: Slice) -> Iterator["pyarrow.RecordBatch"]:
+        return iter(())
+
+
 def _behind(offsets: Mapping[TopicPartition, int], noted: Mapping[TopicPartition, int]) -> bool:
     return all(offset <= noted.get(at, -1) for at, offset in offsets.items())

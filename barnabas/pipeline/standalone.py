@@ -28,7 +28,7 @@ _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _LEADS = re.compile(r"I have been elected leader")
 _JOINED = re.compile(r"Registering worker ")
-_READY_S_MAX = 90.0
+_READY_S_MAX = 180.0
 _STOP_S_MAX = 20.0
 _TOLD_MAX = 20
 # As the kernel's PR_SET_PDEATHSIG has it: SIGTERM also when we are killed. It outlasts exec.

@@ -5,6 +5,7 @@ Executors elsewhere get this package by themselves (package.py).
 """
 
 import atexit
+import logging
 import os
 import re
 import shutil
@@ -73,6 +74,7 @@ def session(
         builder = builder.master(master)
     for option, value in given.items():
         builder = builder.config(option, value)
+    _hush()
     with quietly():
         spark = builder.getOrCreate()
     if master.startswith(_STANDALONE) and "spark.dynamicAllocation.enabled" not in given:
@@ -88,6 +90,13 @@ def spark_home() -> str:
     if found is None or found.origin is None:
         raise PipelineError("pyspark is not installed: pip install 'barnabas[spark]'")
     return os.environ.get("SPARK_HOME") or str(Path(found.origin).parent)
+
+
+def _hush() -> None:
+    """PySpark logs an error that it also raises."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 def _packaged(modules: Iterable[str]) -> dict[str, str]:
