@@ -33,13 +33,15 @@ class Progress:
     """What the leader knows of one follower."""
 
     __slots__ = (
-        "asked_ms", "broker_epoch", "caught_up_ms", "end", "end_then", "rejected_ms", "start",
+        "asked_ms", "broker_epoch", "caught_up_ms", "end", "end_then", "isr_epoch", "rejected_ms",
+        "start",
     )  # fmt: skip
 
     def __init__(self, caught_up_ms: int) -> None:
         self.end = UNKNOWN  # it has everything below
         self.start = UNKNOWN
         self.broker_epoch = UNKNOWN
+        self.isr_epoch = UNKNOWN  # as which it was last in sync
         self.caught_up_ms = caught_up_ms  # when it last had all there was
         self.end_then = UNKNOWN  # the leader's end when it was last given records
         self.asked_ms = NEVER
@@ -230,9 +232,12 @@ class Leader:
         for each in self._isr:
             if each not in state.isr and each in self._followers:
                 # The controller knows better than the clock: nobody waits for it any more, and
-                # what it had does not count until it asks again.
-                self._followers[each].caught_up_ms = NEVER
-                self._followers[each].end = UNKNOWN
+                # what it had does not count until it asks again. If it has registered anew and
+                # asked already, it need not: it would not, as long as nothing is appended.
+                progress = self._followers[each]
+                progress.caught_up_ms = NEVER
+                if progress.broker_epoch == progress.isr_epoch:
+                    progress.end = UNKNOWN
         self._adopt(state, now)
         return True
 
@@ -250,18 +255,22 @@ class Leader:
         if broker_epoch != progress.broker_epoch:
             if UNKNOWN < broker_epoch < progress.broker_epoch:
                 raise OldIncarnation
+            if progress.broker_epoch == UNKNOWN:
+                progress.isr_epoch = broker_epoch
             progress.broker_epoch = broker_epoch
             progress.end_then = UNKNOWN
         return progress
 
     def _adopt(self, state: PartitionState, now: int) -> None:
         self._state = state
-        self._isr = state.isr
         self.pending = None
         for each in state.isr:
             progress = self._followers.get(each)
+            if progress is not None and each not in self._isr:
+                progress.isr_epoch = progress.broker_epoch
             if progress is not None and progress.caught_up_ms == NEVER:
                 progress.caught_up_ms = now
+        self._isr = state.isr
         self._advance(now)
 
     def _in_time(self, progress: Progress | None, now: int) -> bool:

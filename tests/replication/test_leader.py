@@ -303,3 +303,14 @@ def test_one_that_the_controller_took_out_comes_in_only_when_it_asks_again() -> 
     assert not machine.waits_for_level
     assert machine.tick(now=2) is None
     assert isr_of(fetch(machine, 3, 5, now=3, epoch=2)) == [1, 2, 3]
+
+
+def test_one_that_came_back_before_the_controller_took_it_out_need_not_ask_again() -> None:
+    """It has said all it has to say: on an idle partition it would wait for ever."""
+    machine = leader(end=5, high_watermark=5)
+    fetch(machine, 2, 5, epoch=1)
+    fetch(machine, 3, 5, epoch=1)
+    fetch(machine, 3, 5, epoch=2)
+    machine.update(state("12", partition_epoch=1), now=1)
+    assert machine.waits_for_level
+    assert isr_of(machine.tick(now=2)) == [1, 2, 3]

@@ -299,7 +299,8 @@ class KeeperSession(MemoryKeeper):
     def multi(self, operations: Sequence[Operation]) -> list[Result]:
         self._reach()
         ensemble = self._ensemble
-        if ensemble.lossy and ensemble.rng.random() < ensemble.lossy:
+        is_open = ensemble.store.is_open(self.session)
+        if is_open and ensemble.lossy and ensemble.rng.random() < ensemble.lossy:
             ensemble.story.counts["writes cut off"] += 1
             ensemble.store.fail_next_write(self.session, done=ensemble.rng.random() < 0.5)
         return super().multi(operations)

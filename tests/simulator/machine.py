@@ -15,7 +15,7 @@ from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import KafkaError
 from tests.simulator.disk import SimulatedDisk
 from tests.simulator.keeper import Ensemble
-from tests.simulator.loop import Schedule, VirtualLoop
+from tests.simulator.loop import DISK_US, Schedule, VirtualLoop
 from tests.simulator.network import Cables
 from tests.simulator.outside import WALL_US
 from tests.simulator.story import Story, StoryLogger
@@ -66,6 +66,7 @@ class Machine:
         self.logger = StoryLogger(story, self.name)
         self.lives = 0
         self.slowness = 1.0
+        self.disk_us = DISK_US
         self._schedule = schedule
         self._cables = cables
         self._ensemble = ensemble
@@ -84,6 +85,7 @@ class Machine:
         assert self.loop is None
         self.lives += 1
         self.loop = loop = VirtualLoop(self.name, self._schedule, self.slowness)
+        loop.disk_us = self.disk_us
         loop.before_turn = self._before_turn
         loop.after_turn = self._turned
         loop.complained = self._complained

@@ -69,6 +69,7 @@ def outside(
         (broker_module, "Lanes", Lanes),
         (lanes, "BRISK_S", -1.0),  # a loop that lingers goes round for nothing
         (group_loading, "LOAD_SLICE_S", -1.0),  # others have a turn after every batch
+        (group_loading, "LOAD_BYTES", 400),  # and disks take their time
         (client_connection, "_open", open_socket),
     ]
     for name, module in sys.modules.items():

@@ -120,7 +120,7 @@ class World:
         }
         if plan.flush:
             settings["log.flush.interval.messages"] = "1"
-        return Machine(
+        machine = Machine(
             number,
             self.schedule,
             self.cables,
@@ -132,6 +132,8 @@ class World:
             self._turned,
             self._died,
         )
+        machine.disk_us = self.rng.choice((300, 300, 300, 15_000))
+        return machine
 
     # --- what everybody asks for ---
 
