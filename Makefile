@@ -30,7 +30,7 @@ SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill te
 	tests/simulator/test_bugs.py
 SLOW_HERE = $(wildcard $(SLOW))
 # What real clients do, once more on three brokers with three replicas of everything.
-CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py groups_new.py offsets.py)
+CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py offsets.py)
 # What tries a share of its random examples in `check`, and all of them in `test`.
 SHARES := $(addprefix tests/,assignment cli/test_formats.py config log/test_recovery.py pipeline/test_offsets.py \
 	pipeline/test_pushdown.py wire) $(addprefix tests/client/test_,accumulator.py cores.py message_loops.py session.py)
