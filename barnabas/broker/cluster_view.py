@@ -34,7 +34,9 @@ class View:
     def __init__(self, broker: "Broker", settings: Settings) -> None:
         self._broker = broker
         self._settings = settings
-        self._whole: set[UUID] = set()  # topics of which all partitions have been named
+        # Topics of which all partitions have been named, and how many those were: a replica that
+        # is here may be known before.
+        self._whole: dict[UUID, int] = {}
 
     def is_whole(self, topic: Topic) -> bool:
         """LeaderAndIsr names only the partitions that are here."""
@@ -58,10 +60,10 @@ class View:
         if topic is None:
             topic = self.topic(told.topic_name, told.topic_id)
         new = topic.id not in self._whole
-        before = 0 if new else len(topic.partitions)
-        self._whole.add(topic.id)
+        before = self._whole.get(topic.id, 0)
         for state in told.partition_states:
             topic.place(state.partition_index).told(_state_of(state))
+        self._whole[topic.id] = len(topic.partitions)
         if new or len(topic.partitions) > before:
             self._broker.catalog.apply(topic)
             if topic.name == OFFSETS_TOPIC and new:
@@ -89,7 +91,7 @@ class View:
     def forget(self, topic: Topic) -> None:
         """Its logs, where there are any, go when the controller says so of each (StopReplica)."""
         self._broker.topics.remove(topic)
-        self._whole.discard(topic.id)
+        self._whole.pop(topic.id, None)
         for partition in topic.partitions:
             partition.close()
         self._settings.topics.pop(topic.name, None)
