@@ -1,0 +1,37 @@
+"""`barnabas demo`, as a user runs it: the whole story, with counts that agree."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.peers.cache import ROOT
+
+
+def test_the_demo_tells_its_story_and_the_counts_agree(spark: Any, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "barnabas", "demo", "-n", "20000"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=380,
+        check=False,
+    )
+    assert ended.returncode == 0, ended
+    assert ended.stderr == ""
+    for line in (
+        "sent                                  20,000    19,960      40",
+        "topic orders                          20,000",
+        "orders-revenue: windows                         19,960",
+        "orders-lake: Parquet                            19,960",
+        "orders-lake: dead letters                                   40",
+        "orders-mirror: the other cluster      20,000",
+        "orders-revenue    0",
+        "orders-lake       0",
+        "orders-mirror     0",
+        "All counts agree",
+    ):
+        assert line in ended.stdout, ended.stdout
+    assert not any(tmp_path.iterdir())
