@@ -61,7 +61,8 @@ class Cluster:
         self.view = View(broker, self.settings)
         self.forwarding = Forwarding(broker, self)
         self.peers = Peers(BrokerId(broker.id), network, broker.log, broker.dispatcher.answer)
-        self.controlling = Controlling(broker, self.peers, self._session.in_thread)
+        # The next controller may have told of its cluster before this one heard that it is none.
+        self.controlling = Controlling(broker, self.peers, self._session.in_thread, self._meet)
         self.members: dict[BrokerId, Member] = {}
         self.broker_epoch = -1
         self.registered = asyncio.Event()  # with `broker_epoch`
@@ -303,11 +304,12 @@ class Cluster:
             if each.endpoints
         }
         if not self.controlling.active:  # who knows sooner
-            self.peers.known(
-                {each.id: Address(each.host, each.port) for each in self.members.values()}
-            )
+            self._meet()
         self.view.update(request)
         self.ready.set()
+
+    def _meet(self) -> None:
+        self.peers.known({each.id: Address(each.host, each.port) for each in self.members.values()})
 
     async def learn(self, topics: Iterable[tuple[str, UUID]]) -> None:
         """Read the settings of those that are new here: `view.topic` can make them then."""

@@ -53,6 +53,7 @@ class Controlling:
         broker: "Broker",
         peers: "Peers",
         in_thread: InThread,
+        resigned: Callable[[], None] = lambda: None,
         chance: Callable[[int], int] = randbelow,
         new_id: Callable[[], UUID] = uuid4,
     ) -> None:
@@ -62,6 +63,7 @@ class Controlling:
         self._new_id = new_id
         self._peers = peers
         self._in_thread = in_thread
+        self._resigned = resigned
         self._keeper: Keeper | None = None
         self._office: Office | None = None
         self._counts = Elections()
@@ -261,6 +263,7 @@ class Controlling:
         if office is not None:
             self._broker.log.warning("no longer controller", epoch=self.epoch, reason=reason)
             office.close(self._not_controller())
+            self._resigned()
 
     # From handlers and the catalog, on the broker that is controller; NOT_CONTROLLER elsewhere.
 
