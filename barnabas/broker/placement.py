@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 PARTITIONS_MAX = 10_000  # of one topic, and made by one request: Kafka's own bound on the latter
 
 
-def live_brokers(broker: "Broker") -> list[int]:
-    """As far as this broker knows; the controller, which decides, knows best."""
+def live_brokers(broker: "Broker") -> list[int] | None:
+    """As far as this broker knows; the controller, which decides, knows best.
+
+    None: it was elected a moment ago, and has not looked yet.
+    """
     if broker.cluster is not None and broker.cluster.controlling.active:
-        return list(broker.cluster.controlling.machine.cluster.brokers)
+        return list(broker.cluster.controlling.machine.cluster.brokers) or None
     return [each.id for each in broker.nodes()]
 
 
@@ -28,11 +31,11 @@ def check_replication_factor(broker: "Broker", factor: int) -> None:
             Code.INVALID_REPLICATION_FACTOR,
             f"replication factor {factor}: it must be above 0, or -1 for the default",
         )
-    live = len(live_brokers(broker))
-    if factor > live:
+    live = live_brokers(broker)
+    if live is not None and factor > len(live):
         there = "there is 1 broker, ask for 1 replica"
-        if live != 1:
-            there = f"there are {live} brokers, ask for at most {live} replicas"
+        if len(live) != 1:
+            there = f"there are {len(live)} brokers, ask for at most {len(live)} replicas"
         raise InvalidRequest(
             Code.INVALID_REPLICATION_FACTOR, f"replication factor {factor}: {there}"
         )
@@ -40,7 +43,7 @@ def check_replication_factor(broker: "Broker", factor: int) -> None:
 
 def check_replicas(broker: "Broker", partition: int, replicas: Sequence[int]) -> None:
     """An explicit assignment of one partition."""
-    live = live_brokers(broker)
+    live = live_brokers(broker) or list(replicas)
     problem = ""
     if not replicas:
         problem = "no replica is given"

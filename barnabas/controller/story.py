@@ -52,6 +52,9 @@ class Story:
     def add_state(
         self, at_ms: int, name: TopicPartition, old: State | None, new: State, cause: str
     ) -> None:
+        """The first leader of a partition is told with its topic, not a thousand times."""
+        if old is None:
+            return
         self._number += 1
         self._entries.append(
             Entry(
@@ -64,8 +67,8 @@ class Story:
                 new.leader,
                 new.leader_epoch,
                 new.isr,
-                NO_LEADER if old is None else old.leader,
-                () if old is None else old.isr,
+                old.leader,
+                old.isr,
             )
         )
 
