@@ -90,7 +90,7 @@ spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two bro
 	$(PYTEST) tests/zookeeper
 	$(PYTEST) tests/cluster/test_faults.py -k zookeeper
 
-test: check slow spark ## everything; what this machine cannot run is listed at the end
+test: $(SPARK) check slow spark ## everything; what this machine cannot run is listed at the end
 
 sim: $(COMPILED) ## whole clusters, and workers, on SEEDS seeds each
 	$(PY) -m tests.simulator --seeds $(SEEDS)
