@@ -9,8 +9,8 @@ arrives, late, or the connection breaks, as the test wants. No bytes are lost wi
 import asyncio
 import struct
 import threading
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from barnabas.broker.peers import PEER
@@ -56,6 +56,13 @@ class Door:
             self._server.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._network.closed:
+            writer.transport.abort()
+            return
+        with self._network.visit():
+            await self._carry_both(reader, writer)
+
+    async def _carry_both(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             there, host = await asyncio.open_connection("127.0.0.1", self._target)
         except (OSError, asyncio.CancelledError):  # nobody there, or the network is closed
@@ -103,6 +110,8 @@ class Network:
 
     def __init__(self) -> None:
         self.links: set[Link] = set()
+        self.closed = False
+        self._visits: set[asyncio.Task[Any] | None] = set()
         self._cuts: set[tuple[str, str]] = set()
         self._healed = asyncio.Event()
         self._doors: list[Door] = []
@@ -141,16 +150,27 @@ class Network:
         while way in self._cuts:
             await self._healed.wait()
 
+    @contextmanager
+    def visit(self) -> Iterator[None]:
+        """The task that runs this is cancelled when the network closes."""
+        task = asyncio.current_task()
+        self._visits.add(task)
+        try:
+            yield
+        finally:
+            self._visits.discard(task)
+
     def close(self) -> None:
         async def end() -> None:
+            self.closed = True
             for door in self._doors:
                 door.close()
-            for link in list(self.links):
-                link.abort()
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            for task in self._visits:
+                if task is not None:
+                    task.cancel()
+            # Who was only just let in is not cancelled, for nobody would close its socket.
+            while others := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(others)
 
         self._call(end())
         self._loop.call_soon_threadsafe(self._loop.stop)

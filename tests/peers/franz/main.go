@@ -119,12 +119,15 @@ func administer(ctx context.Context, admin *kadm.Client, topic string, total int
 		[]kadm.AlterConfig{{Name: "retention.ms", Value: &five}}, topic)
 	check(err, "alter configs")
 	check(altered[0].Err, "alter configs")
-	configs, err := admin.DescribeTopicConfigs(ctx, topic)
-	check(err, "describe configs")
 	kept := ""
-	for _, config := range configs[0].Configs {
-		if config.Key == "retention.ms" {
-			kept = config.MaybeValue()
+	// What a broker knows may follow the controller a little later.
+	for tries := 0; tries < 100 && kept != five; tries++ {
+		configs, err := admin.DescribeTopicConfigs(ctx, topic)
+		check(err, "describe configs")
+		for _, config := range configs[0].Configs {
+			if config.Key == "retention.ms" {
+				kept = config.MaybeValue()
+			}
 		}
 	}
 	expect(kept == five, "retention.ms %s, got %q", five, kept)

@@ -219,8 +219,12 @@ public final class Visit {
         ConfigEntry entry = new ConfigEntry("retention.ms", "5000000");
         admin.incrementalAlterConfigs(
             Map.of(resource, List.of(new AlterConfigOp(entry, AlterConfigOp.OpType.SET)))).all().get();
-        String kept = admin.describeConfigs(List.of(resource)).all().get()
-            .get(resource).get("retention.ms").value();
+        String kept = "";
+        // What a broker knows may follow the controller a little later.
+        for (int tries = 0; tries < 100 && !kept.equals("5000000"); tries++) {
+            kept = admin.describeConfigs(List.of(resource)).all().get()
+                .get(resource).get("retention.ms").value();
+        }
         expect("5000000", kept, "retention.ms");
 
         admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(10))).all().get();
@@ -231,7 +235,6 @@ public final class Visit {
         expect(1, admin.describeCluster().nodes().get().size(), "nodes");
         admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
         int partitions = 0;
-        // The metadata of a broker may follow the controller a little later.
         for (int tries = 0; tries < 100 && partitions != 3; tries++) {
             partitions = admin.describeTopics(List.of(topic)).allTopicNames().get()
                 .get(topic).partitions().size();

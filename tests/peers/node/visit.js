@@ -53,11 +53,16 @@ async function administer(kafka, topic, total) {
     validateOnly: false,
     resources: [{ type: 2, name: topic, configEntries }],
   });
-  const described = await admin.describeConfigs({
-    includeSynonyms: false,
-    resources: [{ type: 2, name: topic, configNames: ["retention.ms"] }],
-  });
-  assert.equal(described.resources[0].configEntries[0].configValue, "5000000");
+  let kept = "";
+  // What a broker knows may follow the controller a little later.
+  for (let tries = 0; tries < 100 && kept !== "5000000"; tries++) {
+    const described = await admin.describeConfigs({
+      includeSynonyms: false,
+      resources: [{ type: 2, name: topic, configNames: ["retention.ms"] }],
+    });
+    kept = described.resources[0].configEntries[0].configValue;
+  }
+  assert.equal(kept, "5000000");
 
   await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: "10" }] });
   assert.equal(Number((await admin.fetchTopicOffsets(topic))[0].low), 10, "start offset");
