@@ -268,6 +268,7 @@ class Fetcher:
         partition.followed_to(taken.high_watermark, size)
         if taken.start > log.start_offset:
             log.delete_before(min(taken.start, log.high_watermark))
+            self._changed[followed] = None  # who had records deleted may wait to hear of it
         if size:
             wait_ms = self._throttled(followed, size)
             if partition.flush_after is not None:

@@ -27,6 +27,14 @@ class Listener(Protocol):
         ...
 
 
+class StartWaiter(Protocol):
+    """Someone who waits until no replica has what was deleted."""
+
+    def started(self) -> None:
+        """A replica begins elsewhere now, or its broker is gone."""
+        ...
+
+
 class Court(Protocol):
     """What all led partitions of a broker share (replicas.py)."""
 
@@ -38,6 +46,8 @@ class Court(Protocol):
         """Not everything is committed, or not everybody in sync: it wants a tick now and then."""
         ...
 
+    def is_there(self, broker: BrokerId) -> bool: ...
+
     @property
     def lag_ms_max(self) -> int: ...
 
@@ -45,13 +55,14 @@ class Court(Protocol):
 class Leading:
     """From one LeaderAndIsr to the next leader epoch."""
 
-    __slots__ = ("_court", "listeners", "machine", "partition")
+    __slots__ = ("_court", "listeners", "machine", "partition", "starts_awaited")
 
     def __init__(
         self, partition: "Partition", broker: BrokerId, state: PartitionState, court: Court
     ) -> None:
         self.partition = partition
         self.listeners: dict[BrokerId, Listener] = {}
+        self.starts_awaited: dict[StartWaiter, None] = {}
         self._court = court
         log = partition.log
         self.machine = Leader(
@@ -67,6 +78,16 @@ class Leading:
     @property
     def high_watermark(self) -> int:
         return self.machine.high_watermark
+
+    @property
+    def start_everywhere(self) -> int:
+        """No replica on a broker that is there has anything below."""
+        there = [
+            progress.start
+            for follower, progress in self.machine.followers.items()
+            if self._court.is_there(follower)
+        ]
+        return min([self.partition.log.start_offset, *there])
 
     def configure(self, isr_min: int) -> None:
         self.machine.configure(isr_min, self._court.lag_ms_max, self._court.now_ms())
@@ -89,6 +110,15 @@ class Leading:
         for listener in self.listeners.values():
             listener.marks()
 
+    def wait_for_starts(self, waiter: StartWaiter) -> None:
+        """It is told when `start_everywhere` may have moved, while it is in `starts_awaited`."""
+        self.starts_awaited[waiter] = None
+        self._court.restless(self)
+
+    def _tell_starts(self) -> None:
+        for waiter in tuple(self.starts_awaited):
+            waiter.started()
+
     # Told by others
 
     def fetched(self, follower: BrokerId, offset: int, start: int, broker_epoch: int) -> None:
@@ -99,6 +129,8 @@ class Leading:
         if proposal is not None:
             self._court.propose(self, proposal)
         self.partition.commit_to(self.machine.high_watermark)
+        if self.starts_awaited:
+            self._tell_starts()
 
     def given(self, follower: BrokerId) -> None:
         self.machine.given(follower, self._court.now_ms())
@@ -110,9 +142,12 @@ class Leading:
         if proposal is not None:
             self._court.propose(self, proposal)
         self.partition.commit_to(machine.high_watermark)
+        if self.starts_awaited:  # the broker of who is waited for may be gone
+            self._tell_starts()
         end = self.partition.log.end_offset
         return (
             machine.high_watermark < end
+            or bool(self.starts_awaited)
             or machine.waits_for_level
             or any(machine.end_of(each) < end for each in machine.isr if each in machine.followers)
         )

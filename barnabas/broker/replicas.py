@@ -14,7 +14,7 @@ For the rooms around:
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -70,6 +70,8 @@ class Cluster(Protocol):
     peers: Peers
     broker_epoch: int
     """Of this registration."""
+    members: Mapping[BrokerId, object]
+    """The brokers that are registered."""
 
     def admit(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
         """Fenced, with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH, unless it is to be obeyed."""
@@ -133,6 +135,9 @@ class Replicas:
     @property
     def lag_ms_max(self) -> int:
         return self._broker.config.replica_lag_time_max_ms
+
+    def is_there(self, broker: BrokerId) -> bool:
+        return broker in self._cluster.members
 
     def propose(self, leading: Leading, proposal: Proposal) -> None:
         topic = self._broker.topics.get(leading.partition.name.topic)

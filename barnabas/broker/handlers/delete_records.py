@@ -1,9 +1,14 @@
-"""DeleteRecords: partitions cut at the front."""
+"""DeleteRecords: partitions cut at the front, here and then wherever a replica is.
 
-from typing import TYPE_CHECKING
+Always: the answer waits until all replicas on brokers that are there begin where they should, but
+no longer than who asks wants to.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.dispatch import Call
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.broker.later import Later
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -13,38 +18,52 @@ from barnabas.wire.messages.delete_records import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.leading import Leading
+    from barnabas.broker.partition import Partition
 
 HIGH_WATERMARK = -1
 INVALID_LOW_WATERMARK = -1
+WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
 
 
-def handle(broker: "Broker", request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
-    topics = []
-    refused: list[KafkaError] = []
+class Result(NamedTuple):
+    """What became of one partition: the lowest offset that any replica has left, or why not."""
+
+    low_watermark: int = INVALID_LOW_WATERMARK
+    problem: KafkaError | None = None
+
+
+class Pending(NamedTuple):
+    """A partition of which replicas elsewhere still begin before the offset."""
+
+    partition: "Partition"
+    leading: "Leading"
+    offset: int
+
+    def result(self) -> Result | None:
+        """None: not yet."""
+        partition = self.partition
+        if partition.leading is not self.leading:
+            return Result(problem=partition.refusal())
+        low_watermark = self.leading.start_everywhere
+        return Result(low_watermark) if low_watermark >= self.offset else None
+
+
+def handle(
+    broker: "Broker", request: DeleteRecordsRequest, call: Call
+) -> DeleteRecordsResponse | Later[DeleteRecordsResponse]:
+    results: list[Result | Pending] = []
     for topic in request.topics:
-        partitions = []
         for asked in topic.partitions:
-            low_watermark, code = INVALID_LOW_WATERMARK, Code.NONE
             try:
-                low_watermark = _delete(broker, topic.name, asked.partition_index, asked.offset)
+                results.append(_delete(broker, topic.name, asked.partition_index, asked.offset))
             except KafkaError as error:
-                refused.append(error)
-                code = error.code
-            partitions.append(
-                DeleteRecordsPartitionResult(
-                    partition_index=asked.partition_index,
-                    low_watermark=low_watermark,
-                    error_code=code,
-                )
-            )
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
-    if refused:  # the response has no place for words
-        broker.refused("delete of records refused", call, refused[0], partitions=len(refused))
-    return DeleteRecordsResponse(topics=topics)
+                results.append(Result(problem=error))
+    waiting = _Waiting(broker, request, call, results)
+    return waiting.later if waiting.pending else waiting.response()
 
 
-def _delete(broker: "Broker", name: str, index: int, offset: int) -> int:
-    """The lowest offset that is left."""
+def _delete(broker: "Broker", name: str, index: int, offset: int) -> Result | Pending:
     topic = broker.topics.existing(name)
     partition = topic.partition(index)
     log = partition.log
@@ -58,7 +77,107 @@ def _delete(broker: "Broker", name: str, index: int, offset: int) -> int:
             Code.POLICY_VIOLATION,
             f"topic {name} is compacted: records can be deleted where cleanup.policy has delete",
         )
-    log.delete_before(log.high_watermark if offset == HIGH_WATERMARK else offset)
-    if partition.leading is not None:
-        partition.leading.committed()  # followers hear of the new start
-    return log.start_offset
+    if offset == HIGH_WATERMARK:
+        offset = log.high_watermark
+    log.delete_before(offset)
+    if partition.leading is None:
+        return Result(log.start_offset)
+    partition.leading.committed()  # followers hear of the new start
+    pending = Pending(partition, partition.leading, offset)
+    return pending.result() or pending
+
+
+class _Waiting:
+    """A response to which followers have not all come up yet."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        request: DeleteRecordsRequest,
+        call: Call,
+        results: list[Result | Pending],
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._call = call
+        self._results = results
+        self.pending = {n: r for n, r in enumerate(results) if isinstance(r, Pending)}
+        self.later: Later[DeleteRecordsResponse] = Later()
+        if not self.pending:
+            return
+        self.later.cancelled = self._leave
+        wait_s = min(max(request.timeout_ms, 0), WAIT_MS_MAX) / 1000
+        self._timer = broker.loop.call_later(wait_s, self._late)
+        self._places = list(self.pending.values())
+        for each in self._places:
+            each.partition.waiters[self] = None
+            each.leading.wait_for_starts(self)
+
+    # Told by partitions and their leaderships
+
+    def appended(self, size: int) -> None:
+        """Records are not what is waited for."""
+
+    def gone(self) -> None:
+        self._broker.loop.call_soon(self.started)  # the partition is in the middle of its change
+
+    def started(self) -> None:
+        """A replica begins elsewhere now, or its broker is gone."""
+        for number, each in list(self.pending.items()):
+            result = each.result()
+            if result is not None:
+                self._results[number] = result
+                del self.pending[number]
+        if not self.pending:
+            self._finish()
+
+    def _late(self) -> None:
+        for number, each in self.pending.items():
+            behind = each.leading.start_everywhere
+            self._results[number] = Result(
+                behind,
+                Retriable(
+                    Code.REQUEST_TIMED_OUT,
+                    f"a replica of {each.partition.name} still begins at {behind}: the records"
+                    " will be deleted there too",
+                ),
+            )
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self.later.done:
+            self._leave()
+            self.later.set(self.response())
+
+    def _leave(self) -> None:
+        self._timer.cancel()
+        for each in self._places:
+            each.partition.waiters.pop(self, None)
+            each.leading.starts_awaited.pop(self, None)
+
+    def response(self) -> DeleteRecordsResponse:
+        results = iter(self._results)
+        refused: list[KafkaError] = []
+        topics = []
+        for topic in self._request.topics:
+            partitions = []
+            for asked in topic.partitions:
+                result = next(results)
+                assert isinstance(result, Result)
+                code = Code.NONE
+                if result.problem is not None:
+                    refused.append(result.problem)
+                    code = result.problem.code
+                partitions.append(
+                    DeleteRecordsPartitionResult(
+                        partition_index=asked.partition_index,
+                        low_watermark=result.low_watermark,
+                        error_code=code,
+                    )
+                )
+            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
+        if refused:  # the response has no place for words
+            self._broker.refused(
+                "delete of records refused", self._call, refused[0], partitions=len(refused)
+            )
+        return DeleteRecordsResponse(topics=topics)
