@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
+SEED ?= 1
 SEEDS ?= 20
 LIVES ?= 100000
 REQUESTS ?= 20000
@@ -22,8 +23,9 @@ SPARK := $(VENV)/.spark
 TYPED := $(shell find barnabas -name '*.pxd')
 
 # Real clients, other languages, kills, fuzzing, and all that starts many processes or floods a broker
-# take minutes: they run in `test`, not in `check`. So do random histories in full: `check` has a share.
-SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill tests/fuzz \
+# take minutes: they run in `test`, not in `check`.
+# (ZooKeeper's server comes with Spark's wheel.)
+SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill tests/fuzz tests/zookeeper \
 	$(addprefix tests/cli/test_,groups.py log.py logs_told.py pipeline.py topics.py up.py usage.py) \
 	$(addprefix tests/broker/test_,hostile.py hostile_groups.py log_life.py) \
 	$(addprefix tests/pipeline/test_,mirror.py stream_reader.py writing.py) tests/client/test_driver.py \
@@ -31,12 +33,14 @@ SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill te
 SLOW_HERE = $(wildcard $(SLOW))
 # What real clients do, once more on three brokers with three replicas of everything.
 CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py offsets.py)
-# What tries a share of its random examples in `check`, and all of them in `test`.
-SHARES := $(addprefix tests/,assignment cli/test_formats.py config log/test_recovery.py pipeline/test_offsets.py \
-	pipeline/test_pushdown.py wire) $(addprefix tests/client/test_,accumulator.py cores.py message_loops.py session.py)
-PYTEST = $(PY) -m pytest -q
+CLIENTS := tests/clients tests/client_suite tests/peers/test_other_languages.py
+# Of random examples, histories and worlds `check` tries a share, `test` all.
+WHOLE := IN_FULL=1 HISTORIES=2000 SEEDS=100
+# The same chance and order each time, so that a failure can be had again; SEED=2 for others.
+export SEED
+PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast slow spark bench sim sim-bugs lives fuzz kills faults pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench sim sim-bugs lives fuzz kills faults pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -74,23 +78,29 @@ lint: $(COMPILED)
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-fast: $(COMPILED)
-	$(PYTEST) -n auto $(SLOW:%=--ignore=%) --ignore=tests/spark --ignore=tests/zookeeper
+FAST = $(PYTEST) -n auto $(SLOW:%=--ignore=%) --ignore=tests/spark
 
-slow: $(COMPILED)
+fast: $(COMPILED)
+	$(FAST)
+
+full: $(COMPILED)
+	$(WHOLE) $(FAST)
+
+# Other people's programs, fetched before a test would have to wait for them.
+peers: $(COMPILED)
+	@$(PY) -m tests.peers.install
+
+slow: $(COMPILED) peers
 	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
-	HISTORIES=2000 $(PYTEST) -n 2 tests/coordinators/test_histories.py
-	IN_FULL=1 $(PYTEST) -n 2 $(SHARES)
-	SEEDS=100 $(PYTEST) -n 2 tests/simulator/test_worlds.py
 	BROKERS=3 $(PYTEST) -n 2 --dist loadfile $(CLUSTERED)
 
-spark: $(COMPILED) $(SPARK) ## format("barnabas") beside Spark's own, on two brokers
-	$(PYTEST) tests/spark
-# ZooKeeper's server comes with Spark's wheel.
-	$(PYTEST) tests/zookeeper
-	$(PYTEST) tests/cluster/test_faults.py -k zookeeper
+spark: $(COMPILED) $(SPARK) peers ## format("barnabas") beside Spark's own, on two brokers
+	$(PYTEST) -n 2 tests/spark
 
-test: $(SPARK) check slow spark ## everything; what this machine cannot run is listed at the end
+test: $(SPARK) lint full slow spark ## everything; what this machine cannot run is listed at the end
+
+cluster-clients: $(COMPILED) ## all suites of real clients on three brokers, three replicas of everything
+	BROKERS=3 $(PYTEST) -n 2 --dist loadfile $(CLIENTS)
 
 sim: $(COMPILED) ## whole clusters, and workers, on SEEDS seeds each
 	$(PY) -m tests.simulator --seeds $(SEEDS)

@@ -23,6 +23,7 @@ from bench.sides import BARNABAS, KAFKA, Side, directory
 from bench.suite import Pace, Settings, Suite, Workload, compare, rows_of, say
 from tests.peers import kafka
 from tests.peers.cache import ROOT
+from tests.ports import free_ports_from
 from tests.process import BrokerProcess
 
 SECONDS = "s"
@@ -181,7 +182,7 @@ def _kafka_start(home: Path) -> tuple[Callable[[], tuple[str, int]], Callable[[]
 
 def _own_start(home: Path) -> tuple[Callable[[], tuple[str, int]], Callable[[], object]]:
     home.mkdir()
-    (port,) = kafka.free_ports(1)
+    port = free_ports_from(1)
     broker = BrokerProcess(home / "data", port=port, log=home / "log")
 
     def start() -> tuple[str, int]:

@@ -21,6 +21,7 @@ from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
 from bench.suite import Settings, say
 from tests.peers import kafka
 from tests.peers.probe import METADATA_REQUEST, ask, wait_for_metadata
+from tests.ports import free_ports_from
 from tests.process import BrokerProcess
 
 SETTLE_S = 2.0
@@ -129,7 +130,7 @@ def start_times(sides: list[str], base: Path, repeats: int) -> list[Cost]:
 
 
 def _start_times_of_ours(home: Path, repeats: int, empty: Cost, clean: Cost, killed: Cost) -> None:
-    (port,) = kafka.free_ports(1)
+    port = free_ports_from(1)
     terminate, kill = subprocess.Popen.terminate, subprocess.Popen.kill
 
     def median(end: Callable[[subprocess.Popen[bytes]], None]) -> float:

@@ -6,6 +6,7 @@ are listed at the end of the run.
 
 import itertools
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.peers.cache import ROOT, Missing, locked
 from tests.peers.go import Franz
@@ -26,7 +27,7 @@ from tests.peers.java import kafka_lib as fetch_kafka_lib
 from tests.peers.kafka import KafkaBroker, running_kafka
 from tests.peers.node import Node
 from tests.peers.node import kafkajs as fetch_kafkajs
-from tests.process import BrokerProcess, running_broker
+from tests.process import BROKERS, BrokerProcess, running_broker
 from tests.share import examples
 
 T = TypeVar("T")
@@ -34,8 +35,13 @@ StartBroker = Callable[..., BrokerProcess]
 
 _topic_numbers = itertools.count()
 
-# No deadline: how long an example takes says nothing on a machine that does something else.
-settings.register_profile("here", max_examples=examples(100), deadline=None)
+# How long an example takes says nothing on a machine that does something else.
+settings.register_profile(
+    "here",
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("here")
 
 
@@ -49,6 +55,17 @@ def _compiled_before_last_edit() -> list[str]:
 
 
 def pytest_configure() -> None:
+    _heed_ctrl_c()
+    _compile_again()
+
+
+def _heed_ctrl_c() -> None:
+    """A shell's background job ignores SIGINT, and so would every program that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _compile_again() -> None:
     """A compiled module hides its source: tests of an older one would prove nothing."""
     if not _compiled_before_last_edit():
         return
@@ -58,6 +75,15 @@ def pytest_configure() -> None:
             subprocess.run(compile_again, cwd=ROOT, check=False, capture_output=True)
         if stale := _compiled_before_last_edit():
             raise pytest.UsageError(f"could not compile {', '.join(stale)}: try `make compile`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On several brokers (BROKERS=3), what is about one broker's own files is left out."""
+    if BROKERS == 1:
+        return
+    alone = [item for item in items if item.get_closest_marker("alone")]
+    config.hook.pytest_deselected(items=alone)
+    items[:] = [item for item in items if item not in alone]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

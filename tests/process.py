@@ -7,21 +7,21 @@ has three replicas: so the suites of the clients are put to a cluster.
 """
 
 import os
-import random
 import re
 import selectors
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
+from tests.ports import free_ports_from
+
 READY = re.compile(r"barnabas ready on (\S+):(\d+) \((\d+) ms\)")
-START_TIMEOUT_S = 20
-STOP_TIMEOUT_S = 20
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 60
 BROKERS = int(os.environ.get("BROKERS", "1"))
 REPLICAS = min(BROKERS, 3)
 IN_CLUSTER = {
@@ -29,7 +29,10 @@ IN_CLUSTER = {
     "offsets.topic.replication.factor": str(REPLICAS),
     "min.insync.replicas": str(max(1, REPLICAS - 1)),
 }
-PORTS = (20_000, 30_000)  # below those that the kernel gives out
+
+
+# Tests write records of any time: none is deleted for its age while a test reads it.
+KEPT = {"log.initial.task.delay.ms": "86400000"}
 
 
 class BrokerProcess:
@@ -199,19 +202,6 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in path.read_text().split()]
 
 
-def free_ports_from(count: int) -> int:
-    """The first of so many ports in a row that nobody has."""
-    while True:
-        first = random.randrange(*PORTS)
-        with ExitStack() as held:
-            try:
-                for port in range(first, first + count):
-                    held.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-
-
 @contextmanager
 def running_broker(
     directory: Path,
@@ -222,12 +212,14 @@ def running_broker(
     """A broker with its data and its log in `directory`, stopped at the end; or BROKERS of them."""
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "broker.log"
+    options = {**KEPT, **(options or {})}
     if BROKERS > 1:
         broker: BrokerProcess = ClusterProcess(
             BROKERS, directory / "data", options, log=log, env=env
         )
     else:
-        broker = BrokerProcess(directory / "data", options, log=log, env=env)
+        port = free_ports_from(1)
+        broker = BrokerProcess(directory / "data", options, port=port, log=log, env=env)
     broker.start()
     try:
         yield broker

@@ -15,6 +15,7 @@ from barnabas.wire.codec import Message
 from barnabas.wire.compression import Codec
 from barnabas.wire.frames import read_response, request_frame
 from barnabas.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -36,8 +37,9 @@ from barnabas.wire.messages.produce import (
     TopicProduceData,
 )
 from barnabas.wire.records import Record, encode_batch
+from tests.process import BROKERS, REPLICAS
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 SIZE = Struct(">i")
 PRODUCE_BY_NAME = 12  # the last versions that name topics
 FETCH_BY_NAME = 12
@@ -132,15 +134,27 @@ class RawClient:
         self, name: str, partitions: int = 1, configs: Sequence[tuple[str, str]] = ()
     ) -> int:
         """The error code."""
+        alone = BROKERS == 1
         topic = CreatableTopic(
             name=name,
-            num_partitions=partitions,
-            replication_factor=1,
-            assignments=[],
+            num_partitions=partitions if alone else -1,
+            replication_factor=1 if alone else -1,
+            assignments=[] if alone else _led_by_the_first(partitions),
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs],
         )
         answer = self.call(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
-        return answer.topics[0].error_code
+        code = answer.topics[0].error_code
+        if not alone and not code:
+            self._wait_led(name, partitions)
+        return code
+
+    def _wait_led(self, topic: str, partitions: int) -> None:
+        """Brokers hear of a topic a little after the controller has made it."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while any(self.fetch(topic, 0, partition=p).error_code for p in range(partitions)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} is not led by the broker that was asked")
+            time.sleep(0.01)
 
     def produce(
         self, topic: str, records: bytes | bytearray, *, partition: int = 0, version: int = 9
@@ -159,6 +173,14 @@ class RawClient:
     def metadata(self, *, version: int = 12) -> MetadataResponse:
         """Of all topics."""
         return self.call(MetadataRequest(topics=None), version, MetadataResponse)
+
+
+def _led_by_the_first(partitions: int) -> list[CreatableReplicaAssignment]:
+    """With a replica on each of the brokers; a raw client speaks to the first of them."""
+    return [
+        CreatableReplicaAssignment(partition_index=index, broker_ids=list(range(1, REPLICAS + 1)))
+        for index in range(partitions)
+    ]
 
 
 def produce_request(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 TICK_S = 1.0
 CHECKPOINT_EVERY_TICKS = 5
 EXPIRE_EVERY_TICKS = 600
-RETENTION_DELAY_MS = 30_000  # after a start, as in Kafka
 RETENTION_SLICE_S = 0.005
 CLOCK_JUMP_MS = 3_600_000
 
@@ -39,8 +38,9 @@ class Housekeeping:
         clock = self._broker.clock
         self._door.now_ms = now_ms = clock.monotonic_ms()
         self._clock_offset_ms = clock.wall_ms() - now_ms
-        interval_ms = self._broker.config.log_retention_check_interval_ms
-        self._retention_ms = now_ms + min(0, RETENTION_DELAY_MS - interval_ms)
+        config = self._broker.config
+        first_ms = now_ms + config.log_initial_task_delay_ms
+        self._retention_ms = first_ms - config.log_retention_check_interval_ms
         self._timer = self._broker.loop.call_later(TICK_S, self._tick)
 
     async def stop(self) -> None:

@@ -147,6 +147,14 @@ class LogOptions(Config):
         needs_restart=True,
         doc="How often logs are looked at for segments past their retention.",
     )
+    log_initial_task_delay_ms = Option[int](
+        name="log.initial.task.delay.ms",
+        kind=Milliseconds(min=0),
+        default=30_000,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="How long after a start logs are first looked at for segments past their retention.",
+    )
     log_cleaner_enable = Option[bool](
         name="log.cleaner.enable",
         kind=Bool(),

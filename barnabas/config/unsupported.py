@@ -12,7 +12,7 @@ IGNORED = (
     "group.consumer.", "group.coordinator.", "initial.broker.registration.timeout.ms",
     "inter.broker.listener.name", "internal.", "kafka.metrics.",
     "listener.security.protocol.map", "log.cleaner.", "log.dir.failure.timeout.ms",
-    "log.flush.start.offset.checkpoint.interval.ms", "log.initial.task.delay.ms",
+    "log.flush.start.offset.checkpoint.interval.ms",
     "metadata.", "metric.reporters", "metrics.num.samples", "metrics.recording.level",
     "metrics.sample.window.ms", "num.io.threads", "num.network.threads",
     "num.recovery.threads.per.data.dir", "num.replica.", "offsets.commit.", "offsets.load.",

@@ -36,7 +36,7 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.records import Record, encode_batch
 
-ANSWER_S_MAX = 20
+ANSWER_S_MAX = 60
 PORT = 9092
 CORRELATION = 4711
 R = TypeVar("R", bound=Message)

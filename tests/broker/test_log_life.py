@@ -1,20 +1,13 @@
 """Retention and compaction in a running broker, with its real worker process."""
 
-import asyncio
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.broker.metrics import page
 from barnabas.log.log import Log
 from barnabas.wire.messages.log_story import LogStoryRequest, LogStoryResponse
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -23,21 +16,21 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.records import Record, encode_batch
 from tests.broker.running import Running, running_broker
+from tests.group_requests import commit_request
 from tests.log.compacting import contents
+from tests.waiting import eventually
 
-QUICK = {"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "1"}
+QUICK = {
+    "log.cleaner.backoff.ms": "50",
+    "log.retention.check.interval.ms": "1",
+    "log.initial.task.delay.ms": "0",
+}
 COMPACTED = {
     "cleanup.policy": "compact",
     "segment.bytes": "3000",
     "min.cleanable.dirty.ratio": "0.01",
     "file.delete.delay.ms": "0",
 }
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 async def put(running: Running, topic: str, *pairs: tuple[str, str], time: int = 0) -> None:
@@ -64,9 +57,9 @@ async def test_old_segments_go_and_the_cause_is_told(tmp_path: Path) -> None:
         log = log_of(running, "t")
         for number in range(6):
             await put(running, "t", (f"k{number}", "x" * 300), time=1_700_000_000_000)
-        await until(lambda: log.start_offset == 6)
+        await eventually(lambda: log.start_offset == 6)
         files = tmp_path / "t-0"
-        await until(lambda: len(list(files.glob("*.log*"))) == 1)
+        await eventually(lambda: len(list(files.glob("*.log*"))) == 1)
         assert "segment deleted" in running.log.getvalue()
         assert "retention.ms = 1000: its largest timestamp is" in running.log.getvalue()
 
@@ -79,7 +72,7 @@ async def test_limits_may_change_while_the_broker_runs(tmp_path: Path) -> None:
         topic = running.broker.topics.existing("t")
         new = {"segment.bytes": "500", "retention.bytes": "700"}
         await running.broker.catalog.configure_topic(topic, lambda _: new)
-        await until(lambda: 700 <= log_of(running, "t").size < 1200)
+        await eventually(lambda: 700 <= log_of(running, "t").size < 1200)
 
 
 async def test_a_dirty_log_is_compacted_by_the_worker_which_then_ends(tmp_path: Path) -> None:
@@ -88,14 +81,14 @@ async def test_a_dirty_log_is_compacted_by_the_worker_which_then_ends(tmp_path: 
         log, cleaner = log_of(running, "t"), running.broker.cleaner
         for number in range(40):
             await put(running, "t", (f"k{number % 4}", f"{number}" * 50), (f"k{number % 3}", "v"))
-        await until(lambda: cleaner.runs > 0 and log.cleaned_to > 60)
+        await eventually(lambda: cleaner.runs > 0 and log.cleaned_to > 60)
         newest = {}
         for record in contents(log):
             newest[record.key] = record.offset
         kept = [record for record in contents(log) if record.offset < log.cleaned_to]
         assert len({record.key for record in kept}) == len(kept) == 4
         assert newest[b"k3"] == 78
-        await until(lambda: cleaner.worker_pid is None)
+        await eventually(lambda: cleaner.worker_pid is None)
         line = running.log.getvalue()
         assert "log compacted" in line
         assert "is dirty, min.cleanable.dirty.ratio = 0.01" in line
@@ -128,10 +121,10 @@ async def test_a_worker_that_is_killed_costs_a_pass_and_nothing_else(tmp_path: P
         cleaner = running.broker.cleaner
         for number in range(40):
             await put(running, "t", (f"k{number % 4}", f"{number}" * 100))
-        await until(lambda: cleaner.worker_pid is not None)
+        await eventually(lambda: cleaner.worker_pid is not None)
         before = contents(log_of(running, "t"))
         os.kill(cleaner.worker_pid or 0, signal.SIGKILL)
-        await until(lambda: cleaner.failures > 0)
+        await eventually(lambda: cleaner.failures > 0)
         assert "the compaction worker ended" in running.log.getvalue()
         assert contents(log_of(running, "t")) == before
         await put(running, "t", ("k0", "last"))
@@ -143,7 +136,7 @@ async def test_a_broker_stops_at_once_in_the_middle_of_a_pass(tmp_path: Path) ->
         await running.create("t", configs=COMPACTED)
         for number in range(40):
             await put(running, "t", (f"k{number % 4}", f"{number}" * 100))
-        await until(lambda: running.broker.cleaner.worker_pid is not None)
+        await eventually(lambda: running.broker.cleaner.worker_pid is not None)
         pid = running.broker.cleaner.worker_pid or 0
         keeper = running.keeper
         before = contents(log_of(running, "t"))
@@ -167,7 +160,7 @@ async def test_a_damaged_log_is_told_of_once_and_left_alone(tmp_path: Path) -> N
         first.write_bytes(data)
     async with running_broker(tmp_path, QUICK, keeper=keeper) as running:
         cleaner = running.broker.cleaner
-        await until(lambda: len(cleaner.unfit) == 1)
+        await eventually(lambda: len(cleaner.unfit) == 1)
         log = log_of(running, "t")
         assert "checksum" in cleaner.unfit[log]
         told = await running.ask(LogStoryRequest(topic="t", partitions=[0]), LogStoryResponse)
@@ -196,14 +189,14 @@ async def test_groups_survive_the_compaction_of_their_offsets(tmp_path: Path) ->
         log = log_of(running, "__consumer_offsets")
         for number in range(120, 240):
             await commit(running, f"group{number % 3}", number % 3, number)
-        await until(lambda: log.cleaned_to > 200)
+        await eventually(lambda: log.cleaned_to > 200)
         keeper = running.keeper
     async with running_broker(tmp_path, settings, keeper=keeper) as running:
         from barnabas.broker.coordination import coordination
 
         groups = coordination(running.broker)
         await groups.ready()
-        await until(lambda: not groups.runtime.is_loading())
+        await eventually(lambda: not groups.runtime.is_loading())
         offsets = groups.shard_of("group0").offsets
         for group in range(3):
             found = offsets.find(f"group{group}", "t", group)
@@ -213,23 +206,7 @@ async def test_groups_survive_the_compaction_of_their_offsets(tmp_path: Path) ->
 
 
 async def commit(running: Running, group: str, partition: int, offset: int) -> None:
-    request = OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        topics=[
-            OffsetCommitRequestTopic(
-                name="t",
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=partition,
-                        committed_offset=offset,
-                        committed_metadata="x" * 40,
-                    )
-                ],
-            )
-        ],
-    )
+    request = commit_request(group, {partition: offset}, metadata="x" * 40)
     response = await running.ask(request, OffsetCommitResponse, 8)
     assert not response.topics[0].partitions[0].error_code
 

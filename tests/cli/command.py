@@ -5,7 +5,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 class Ended(NamedTuple):

@@ -23,8 +23,8 @@ from barnabas.client.groups.report import Committed, GroupReport
 from barnabas.model.ids import TopicPartition
 from tests.cli.command import Ended
 from tests.cli.test_topics import Shell
-from tests.clients.groups.team import until
 from tests.process import BrokerProcess
+from tests.waiting import until
 
 RECORDS = 10
 
@@ -337,7 +337,7 @@ def watching(shell: Shell, *arguments: str) -> Iterator[Callable[[], str]]:
         yield process.stdout.readline
     finally:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "")
 
 

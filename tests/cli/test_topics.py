@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.command import Ended, barnabas
 from tests.process import BrokerProcess
+from tests.waiting import until
 
 
 class Shell:
@@ -67,9 +68,13 @@ def test_options_are_set_shown_and_reset(shell: Shell, topic: str) -> None:
     shell.out("topic", "create", topic, "-c", "retention.ms=1000")
     shell.out("topic", "config", topic, "--set", "max.message.bytes=5000", "--set", "segment.ms=7")
     shell.out("topic", "config", topic, "--reset", "retention.ms")
-    shown = [json.loads(line) for line in shell.out("topic", "config", topic, "-J").splitlines()]
-    own = {row["name"]: row["value"] for row in shown if row["source"] == "dynamic topic"}
-    assert own == {"max.message.bytes": "5000", "segment.ms": "7"}
+
+    def own() -> dict[str, str]:
+        rows = [json.loads(line) for line in shell.out("topic", "config", topic, "-J").splitlines()]
+        return {row["name"]: row["value"] for row in rows if row["source"] == "dynamic topic"}
+
+    # Kafka's brokers learn of it a little later.
+    until(lambda: own() == {"max.message.bytes": "5000", "segment.ms": "7"}, own)
     every = json.loads(shell.out("topic", "config", topic, "--all", "--output", "json"))
     assert {"name": "retention.ms", "value": "604800000", "source": "default"} in every
     wrong = shell("topic", "config", topic, "--set", "retention.m=1")
@@ -200,7 +205,7 @@ def test_reading_goes_on_until_interrupted(shell: Shell, topic: str) -> None:
             shell.out("produce", topic, stdin="second\n")
             assert reader.stdout.readline() == b"second\n"
             reader.send_signal(signal.SIGINT)
-            _, err = reader.communicate(timeout=20)
+            _, err = reader.communicate(timeout=60)
         finally:
             reader.kill()
     assert reader.returncode == 130
@@ -222,7 +227,7 @@ def test_a_reader_that_closes_its_end_is_no_error_to_speak_of(shell: Shell, topi
     writer.stdout.close()
     assert writer.stderr.read() == b""
     writer.stderr.close()
-    assert writer.wait(20) == 141
+    assert writer.wait(60) == 141
 
 
 def test_a_record_of_ten_megabytes_goes_through(shell: Shell, topic: str) -> None:

@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +59,21 @@ class Impostor:
         self.port = int(self._listener.getsockname()[1])
         self.address = f"127.0.0.1:{self.port}"
         self.closing = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def __enter__(self) -> "Impostor":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in it
+        self._accepting.join()
         self._listener.close()
         for each in self._open:
-            try:
+            with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def connected(self) -> list[str]:
         """Sockets of this process that are connected to it."""

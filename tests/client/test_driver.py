@@ -65,10 +65,10 @@ def test_an_offset_that_is_not_there_is_an_error_without_a_policy(
         Admin(cluster=cluster).create_topic(topic)
         reader = PartitionConsumer([(topic, 0)], cluster=cluster)
         with pytest.raises(InvalidRequest, match=r"auto\.offset\.reset is none"):
-            reader.getmany(timeout=10)
+            reader.getmany(timeout=60)
         reader.seek((topic, 0), 99)
         with pytest.raises(InvalidRequest, match="offset 99 is not in the log") as refused:
-            reader.getmany(timeout=10)
+            reader.getmany(timeout=60)
     assert refused.value.code is Code.OFFSET_OUT_OF_RANGE
 
 
@@ -77,7 +77,7 @@ def test_a_producer_that_may_not_create_says_which_topic_is_missing(
 ) -> None:
     broker = start_broker({"auto.create.topics.enable": "false"})
     with (
-        Producer(bootstrap_servers=broker.bootstrap_servers, max_block_ms=500) as producer,
+        Producer(bootstrap_servers=broker.bootstrap_servers, max_block_ms=3_000) as producer,
         pytest.raises(InvalidRequest, match="'absent'") as refused,
     ):
         producer.send("absent", b"x")

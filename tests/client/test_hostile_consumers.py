@@ -33,10 +33,10 @@ from tests.client.test_hostile import another_request, cut_short, garbage, hang_
 
 FETCH, LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 1, 2, 9, 10
 JOIN, HEARTBEAT, LEAVE, SYNC = 11, 12, 13, 14
-LONG_S = 15
+LONG_S = 60
 QUICK: dict[str, Any] = {
     "request_timeout_ms": 300,
-    "default_api_timeout_ms": 600,
+    "default_api_timeout_ms": 20_000,
     "retry_backoff_ms": 20,
     "auto_offset_reset": "earliest",
     "fetch_max_wait_ms": 50,

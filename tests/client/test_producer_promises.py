@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +22,9 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.records import decode_batch
 from tests.client.impostor import INIT_PRODUCER_ID, METADATA, Impostor, Request
+from tests.ports import free_ports_from
 
-SOON_S = 15  # far more than anything here takes, far less than for ever
+SOON_S = 60  # far more than anything here takes, far less than for ever
 
 
 class Log:
@@ -86,8 +86,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def refused_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+    return f"127.0.0.1:{free_ports_from(1)}"
 
 
 # --- without acks ---

@@ -13,9 +13,10 @@ from typing import Protocol
 import pytest
 
 from tests.peers import kafka as kafka_peer
-from tests.process import running_broker
+from tests.process import BROKERS, KEPT, running_broker
 
-KINDS = ("barnabas", "kafka")
+# Several brokers are put to the test only where they are ours.
+KINDS = ("barnabas", "kafka") if BROKERS == 1 else ("barnabas",)
 _numbers = itertools.count()
 # Groups form at once, and internal topics do not need three brokers.
 OPTIONS = {
@@ -45,7 +46,7 @@ class OwnBroker(Served, Protocol):
 
 class _OwnKafka:
     def __init__(self, directory: Path) -> None:
-        self._properties, self._port = kafka_peer.prepare(directory, OPTIONS)
+        self._properties, self._port = kafka_peer.prepare(directory, {**KEPT, **OPTIONS})
         self._running: kafka_peer.KafkaBroker | None = None
         self.start()
 

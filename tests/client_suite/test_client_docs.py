@@ -11,7 +11,7 @@ from tests.client_suite.conftest import Served
 from tests.peers.cache import ROOT
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/CLIENT.md").read_text(), re.DOTALL)
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))

@@ -16,9 +16,11 @@ import barnabas
 import barnabas.sync
 from barnabas.model.errors import Fenced
 from tests.client_suite.conftest import OPTIONS, Served
-from tests.client_suite.test_consumer import PROTOCOLS, WAIT_S, member, until
+from tests.client_suite.test_consumer import PROTOCOLS, WAIT_S, member, nobody_is_in, until
 from tests.client_suite.test_partition_consumer import filled, reader_on, take, values
-from tests.process import BrokerProcess, running_broker
+from tests.process import BrokerProcess, children, running_broker
+
+SOON_S = 15  # far less than a request may take
 
 
 class Interceptor:
@@ -120,13 +122,7 @@ async def test_a_callback_that_fails_does_not_keep_a_member_in_its_group(
     await take(consumer, 5)
     with pytest.raises(ZeroDivisionError):
         await consumer.close()
-    await asyncio.wait_for(nobody_is_in(served, group), 10)
-
-
-async def nobody_is_in(served: Served, group: str) -> None:
-    async with barnabas.Admin(bootstrap_servers=served.bootstrap_servers) as admin:
-        while (found := (await admin.describe_groups([group])).get(group)) and found.members:
-            await asyncio.sleep(0.05)
+    await asyncio.wait_for(nobody_is_in(served, group), WAIT_S)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -142,11 +138,12 @@ async def test_a_farewell_is_said_again_when_the_broker_is_back(
         closing = asyncio.create_task(consumer.close())
         await asyncio.to_thread(broker.start)
         await asyncio.wait_for(closing, WAIT_S)
-        await asyncio.wait_for(nobody_is_in(broker, "g"), 10)
+        await asyncio.wait_for(nobody_is_in(broker, "g"), WAIT_S)
 
 
 def stalled(broker: BrokerProcess, is_stalled: bool) -> None:
-    os.kill(broker.pid, signal.SIGSTOP if is_stalled else signal.SIGCONT)
+    for pid in (broker.pid, *children(broker.pid)):  # of several, and who watches over them
+        os.kill(pid, signal.SIGSTOP if is_stalled else signal.SIGCONT)
 
 
 STALLS: dict[str, Any] = {
@@ -170,11 +167,11 @@ async def test_a_broker_that_stalls_keeps_nobody_longer_than_asked(
             for _ in range(7):  # four give what was fetched before
                 begun = time.monotonic()
                 found += await consumer.getmany(timeout=0.2)
-                assert time.monotonic() - begun < 2
+                assert time.monotonic() - begun < SOON_S
             other = member(broker, "t", "other", group_protocol=protocol, **STALLS)
             begun = time.monotonic()
             assert await other.getmany(timeout=0.2) == []
-            assert time.monotonic() - begun < 2
+            assert time.monotonic() - begun < SOON_S
         finally:
             stalled(broker, False)
         found += await take(consumer, 10 - len(found))
@@ -195,7 +192,7 @@ def test_a_broker_that_stalls_keeps_no_thread_longer_than_asked(tmp_path: Path) 
                 for _ in range(7):  # four give what was fetched before
                     begun = time.monotonic()
                     found += consumer.getmany(timeout=0.2)
-                    assert time.monotonic() - begun < 2
+                    assert time.monotonic() - begun < SOON_S
             finally:
                 stalled(broker, False)
             while len(found) < 10:
@@ -235,6 +232,6 @@ async def test_what_is_forgotten_lets_go(served: Served, topic: str, group: str)
     before = held()
     await awaited()
     assert held() - before
-    await asyncio.wait_for(gone(), 10)
+    await asyncio.wait_for(gone(), WAIT_S)
     blocked()
-    await asyncio.wait_for(gone(), 10)
+    await asyncio.wait_for(gone(), WAIT_S)

@@ -56,7 +56,7 @@ def test_a_program_that_closes_nothing_ends_in_silence(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

@@ -42,7 +42,7 @@ def values(messages: list[Any]) -> list[int]:
 async def take(consumer: Any, count: int) -> list[Any]:
     found: list[Any] = []
     while len(found) < count:
-        found += await asyncio.wait_for(consumer.getmany(count - len(found)), 30)
+        found += await asyncio.wait_for(consumer.getmany(count - len(found)), 60)
     return found
 
 
@@ -236,7 +236,7 @@ async def test_rows_come_as_arrow(served: Served, topic: str) -> None:
         await take(consumer, 5)
         rows: list[Any] = []
         while len(rows) < 105:
-            batch = await consumer.read_arrow(1000, timeout=10)
+            batch = await consumer.read_arrow(1000, timeout=60)
             rows += batch.to_pylist()
         assert {row["partition"] for row in rows} == {0, 1}
         assert len({(row["partition"], row["offset"]) for row in rows}) == 105
@@ -249,7 +249,7 @@ async def test_a_topic_that_is_not_there_is_named(served: Served) -> None:
     options = {"allow_auto_create_topics": False}
     async with reader_on(served, ("absent", 0), **options) as consumer:
         with pytest.raises(InvalidRequest, match="'absent'") as refused:
-            await consumer.getmany(timeout=30)
+            await consumer.getmany(timeout=60)
     assert refused.value.code is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -323,4 +323,4 @@ async def test_two_tasks_cannot_ask_at_once_and_a_close_ends_the_wait(
         await consumer.getmany(timeout=0.1)
     await consumer.close()
     with pytest.raises(InvalidRequest, match="the consumer is closed"):
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)

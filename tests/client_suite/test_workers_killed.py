@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -20,12 +21,13 @@ from barnabas.client.workers.letters import Trail, trail_in
 from barnabas.model.ids import TopicPartition
 from tests.client_suite.conftest import OPTIONS, Served
 from tests.conftest import StartBroker
+from tests.waiting import until
 
 PARTITIONS = 4
 RECORDS = 3_000
 POISON = 40
 KILLS = 2
-DEADLINE_S = 90
+DEADLINE_S = 180
 
 
 class Workers:
@@ -50,12 +52,20 @@ class Workers:
         """Exit codes after SIGTERM."""
         codes = []
         for process in self._running:
+            until(partial(_heeds_sigterm, process.pid))
             process.send_signal(signal.SIGTERM)
         for process in self._running:
-            process.communicate(timeout=30)
+            process.communicate(timeout=DEADLINE_S)
             codes.append(process.returncode)
         self._running.clear()
         return codes
+
+
+def _heeds_sigterm(pid: int) -> bool:
+    """One that was started just now would simply end."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 @contextmanager
@@ -80,7 +90,7 @@ def produce(servers: str, topic: str) -> tuple[set[str], set[str]]:
     values = sorted(good | bad, key=lambda value: (hash(value), value))
     for number, value in enumerate(values):
         producer.produce(topic, value.encode(), key=f"key-{number % 50}".encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(DEADLINE_S) == 0
     return good, bad
 
 

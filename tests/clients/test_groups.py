@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.groups.team import OPTIONS, Team, team_of, until
+from tests.clients.groups.team import OPTIONS, Team, team_of
 from tests.conftest import StartBroker
 from tests.process import BrokerProcess, running_broker
+from tests.waiting import until
 
 LIBRARIES = ["confluent", "kafka-python", "aiokafka"]
 STRATEGIES = [
@@ -106,7 +107,7 @@ def test_a_group_goes_on_when_its_broker_comes_back(
     start_broker: StartBroker, topic: str, library: str, how: str
 ) -> None:
     own = start_broker(OPTIONS)
-    with team_of(own.bootstrap_servers, topic, 4, [library] * 2, session_ms=10_000) as team:
+    with team_of(own.bootstrap_servers, topic, 4, [library] * 2, session_ms=20_000) as team:
         team.write(30)
         team.wait_read()
         team.wait_committed()

@@ -11,13 +11,14 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.cimpl import NewPartitions
 
-from tests.clients.groups.team import OPTIONS, WAIT_S, Team, team_of, until
+from tests.clients.groups.team import OPTIONS, WAIT_S, Team, team_of
 from tests.conftest import StartBroker
 from tests.process import BrokerProcess, running_broker
+from tests.waiting import until
 
 UNIFORM, RANGE = "server-uniform", "server-range"
 NEW_OPTIONS = OPTIONS | {
-    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.assignment.interval.ms": "200",
 }
@@ -140,7 +141,7 @@ def test_a_static_member_restarts_without_anybody_noticing(
 def test_a_group_goes_on_when_its_broker_comes_back(
     start_broker: StartBroker, topic: str, how: str
 ) -> None:
-    own = start_broker(NEW_OPTIONS | {"group.consumer.session.timeout.ms": "10000"})
+    own = start_broker(NEW_OPTIONS | {"group.consumer.session.timeout.ms": "20000"})
     with team_of(own.bootstrap_servers, topic, 4, ["confluent"] * 2, strategy=UNIFORM) as team:
         team.write(30)
         team.wait_read()

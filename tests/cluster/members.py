@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 from barnabas.model.errors import Code
@@ -23,8 +22,8 @@ from barnabas.wire.messages.create_topics import (
 from barnabas.wire.messages.metadata import MetadataResponse
 from tests.cluster.checker import Place
 from tests.cluster.proxy import Network
-from tests.kill.arena import free_port
 from tests.peers.zookeeper import Zookeeper
+from tests.ports import free_ports_from
 from tests.process import BrokerProcess
 from tests.raw import RawClient
 
@@ -91,7 +90,6 @@ class Cluster:
         self,
         home: Path,
         count: int,
-        random: Random,
         zookeeper: Zookeeper | None = None,
         options: Mapping[str, str] | None = None,
     ) -> None:
@@ -102,7 +100,7 @@ class Cluster:
         self.members: dict[int, Member] = {}
         ports: list[int] = []
         for number in range(1, count + 1):
-            listen = free_port(random)
+            listen = free_ports_from(1)
             door = self.network.door(f"broker-{number}", listen)
             ports.append(door.port)
             own = {**OPTIONS, **(options or {}), **self._keeper(number)}
@@ -233,7 +231,7 @@ def running_cluster(
     zookeeper: Zookeeper | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    cluster = Cluster(home, count, Random(), zookeeper, options)
+    cluster = Cluster(home, count, zookeeper, options)
     try:
         cluster.start()
         yield cluster

@@ -18,7 +18,7 @@ from barnabas.broker.peers import PEER
 CLIENT = "client"
 _PIECE = 65_536
 _HEADER = struct.Struct(">ihhih")  # size, key, version, correlation, length of the client id
-_START_S = 10
+_CALL_S = 60
 
 
 class Link:
@@ -178,7 +178,7 @@ class Network:
         self._loop.close()
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(_START_S)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_S)
 
 
 def _caller(piece: bytes) -> str | None:

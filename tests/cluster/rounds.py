@@ -62,7 +62,7 @@ class Arena:
         self, home: Path, random: Random, brokers: int, zookeeper: Zookeeper | None
     ) -> None:
         self._random = random
-        self.cluster = Cluster(home, brokers, random, zookeeper)
+        self.cluster = Cluster(home, brokers, zookeeper)
         places = [(name, number) for name, count in TOPICS.items() for number in range(count)]
         self.history = History(places, PRODUCERS)
         self.lock = threading.Lock()

@@ -1,7 +1,6 @@
 """A share of the faults of each kind; `make faults ROUNDS=100` for all of them."""
 
 import os
-from random import SystemRandom
 
 import pytest
 
@@ -10,13 +9,13 @@ from tests.cluster.members import ZOOKEEPER
 from tests.cluster.rounds import run_all
 from tests.peers.cache import Missing
 from tests.peers.spark import check_spark
+from tests.share import SEED
 
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
 
 
 def _run(kinds: list[str], keeper: str, brokers: int = 3) -> None:
-    seed = SystemRandom().randrange(1 << 32)
-    done = run_all(ROUNDS, kinds, keeper, seed, say=print, brokers=brokers)
+    done = run_all(ROUNDS, kinds, keeper, SEED, say=print, brokers=brokers)
     assert sum(done.faults.values()) == ROUNDS * len(kinds)
     assert done.acknowledged > 0
 

@@ -14,7 +14,8 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.command import Ended, barnabas
-from tests.process import BrokerProcess, ClusterProcess, children, free_ports_from
+from tests.ports import free_ports_from
+from tests.process import BrokerProcess, ClusterProcess, children
 
 WAIT_S = 30.0
 

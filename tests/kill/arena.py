@@ -7,7 +7,6 @@ read back, at the end all of it, once more after a clean stop.
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from tests.kill.groups import GroupUser
 from tests.kill.ledger import Mark, PartitionLedger, Violation
 from tests.kill.producers import LoadProducer, Place, RawProducer, RdkafkaProducer
 from tests.kill.topics import TopicUser
+from tests.ports import free_ports_from
 from tests.process import BrokerProcess
 from tests.raw import FETCH_BY_NAME, RawClient, records_in
 
@@ -36,7 +36,6 @@ STOPPING_S_MAX = 0.08
 LOAD_S_MAX = 0.5
 FINISH_S = 30.0
 FETCH_BYTES = 4 << 20
-PORTS = (20_000, 30_000)
 # How often each. Housekeeping starts after a second and writes checkpoints after five.
 WAYS = {
     "under load": 20,
@@ -47,18 +46,6 @@ WAYS = {
     "after a while": 2,
 }
 BAD_WORDS = ("Traceback", "request failed", "giving up", '"level": "error"')
-
-
-def free_port(random: Random) -> int:
-    """Below those that the kernel gives out, or a client could take it while the broker is dead."""
-    while True:
-        port = random.randrange(*PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 class Arena:
@@ -76,7 +63,7 @@ class Arena:
             "group.initial.rebalance.delay.ms": "0",
         }
         self.broker = BrokerProcess(
-            directory / "data", options, port=free_port(random), log=directory / "broker.log"
+            directory / "data", options, port=free_ports_from(1), log=directory / "broker.log"
         )
         self.broker.start()
         self.kills: dict[str, int] = {}

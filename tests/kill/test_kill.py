@@ -1,7 +1,5 @@
 """A broker killed at random moments keeps its word; `make kills RUNS=1000` for more of it."""
 
-from random import SystemRandom
-
 import pytest
 
 from barnabas.model.ids import NO_TOPIC_ID
@@ -21,12 +19,13 @@ from tests.conftest import StartBroker
 from tests.kill.ledger import Mark, PartitionLedger, Violation
 from tests.kill.rounds import run_all
 from tests.raw import RawClient, batch_of, records_in
+from tests.share import SEED
 
 RUNS = 15
 
 
 def test_every_acknowledged_record_is_there_after_a_kill_and_none_twice() -> None:
-    done = run_all(RUNS, SystemRandom().randrange(1 << 32), say=lambda _: None)
+    done = run_all(RUNS, SEED, say=lambda _: None)
     assert done.acknowledged > RUNS
     assert sum(done.kills.values()) == RUNS
 

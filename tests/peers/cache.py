@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
-FAILURE_REMEMBERED_S = 600
+FAILURE_REMEMBERED_S = 3600  # longer than all tests take
 
 
 class Missing(Exception):
@@ -52,6 +52,11 @@ def once(name: str, build: Callable[[Path], None]) -> Path:
         making.rename(done)
         failed.unlink(missing_ok=True)
     return done
+
+
+def forget_failures() -> None:
+    for failed in CACHE.glob("*.failed"):
+        failed.unlink(missing_ok=True)
 
 
 def run(

@@ -43,7 +43,7 @@ MAY_DIFFER = {
     "cluster_id", "documentation", "error_message", "host", "log_dir", "port", "producer_id",
     "throttle_time_ms", "topic_id", "total_bytes", "usable_bytes",
 }  # fmt: skip
-READY_S_MAX = 20
+READY_S_MAX = 60
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

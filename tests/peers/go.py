@@ -29,7 +29,7 @@ class Franz:
 
     path: Path
 
-    def run(self, *arguments: str, timeout_s: float = 90) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(self.path), *arguments],
             stdin=subprocess.DEVNULL,

@@ -1,14 +1,15 @@
 """Finds a program, or fetches it from the system's packages where that is possible.
 
 Only root on a system with apt-get installs anything; `BARNABAS_INSTALL=0` forbids it.
-`python -m tests.peers.install` fetches every peer ahead of time and says what it could not get.
+`python -m tests.peers.install` fetches every peer ahead of time, so that no test has to wait for a
+download, and says what it could not get.
 """
 
 import os
 import shutil
 from collections.abc import Callable
 
-from tests.peers.cache import Missing, locked, run
+from tests.peers.cache import Missing, forget_failures, locked, run
 
 # program: Debian's package
 PACKAGES = {
@@ -56,17 +57,20 @@ def _apt_get(name: str, package: str) -> str:
 
 
 def main() -> None:
-    from tests.peers import go, java, node
+    from tests.peers import go, java, node, spark
 
     parts: dict[str, Callable[[], object]] = {
         "Apache Kafka's jars": java.kafka_lib,
+        "the Java test programs": java.java_programs,
+        "Spark's Kafka connector": spark.connector_jars,
         "kafkajs": node.kafkajs,
         "franz-go": go.franz_go,
         "kcat": lambda: program("kcat"),
     }
+    forget_failures()
     for name, fetch in parts.items():
         try:
-            print(f"{name}: {fetch()}")
+            fetch()
         except Missing as missing:
             print(f"{name}: not here: {missing}")
 

@@ -61,7 +61,7 @@ class Java:
         return [program("java"), *flags, quiet, "-cp", self.class_path, main, *arguments]
 
     def run(
-        self, main: str, *arguments: str, timeout_s: float = 90, stdin: str | None = None
+        self, main: str, *arguments: str, timeout_s: float = 240, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; the caller judges return code, stdout and stderr."""
         # Short-lived tools: half the start time without the optimising compiler.

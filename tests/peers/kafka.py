@@ -4,7 +4,6 @@ In: an empty directory. Out: a process that answers, and its address; or one for
 """
 
 import base64
-import socket
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,11 @@ from pathlib import Path
 
 from tests.peers.java import Java, kafka_tools
 from tests.peers.probe import wait_for_metadata
+from tests.ports import free_ports
+from tests.process import KEPT
 
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 30
+START_TIMEOUT_S = 180
+STOP_TIMEOUT_S = 60
 
 # What bin/kafka-server-start.sh and bin/kafka-run-class.sh set.
 JVM_FLAGS = (
@@ -52,14 +53,6 @@ class KafkaBroker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 def _properties(port: int, controller_port: int, data: Path, more: Mapping[str, str]) -> str:
@@ -173,7 +166,7 @@ def start(properties: Path, port: int) -> KafkaBroker:
 def running_kafka(
     directory: Path, options: Mapping[str, str] | None = None
 ) -> Iterator[KafkaBroker]:
-    broker = start(*prepare(directory, options))
+    broker = start(*prepare(directory, {**KEPT, **(options or {})}))
     try:
         yield broker
     finally:

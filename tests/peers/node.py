@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.peers.cache import once, run
 from tests.peers.install import program
+from tests.process import BROKERS
 
 PACKAGES = ("kafkajs@2.2.4", "snappyjs@0.7.0", "lz4js@0.2.0", "zstd-codec@0.1.5")
 SOURCES = Path(__file__).parent / "node"
@@ -24,13 +25,14 @@ class Node:
             "PATH": str(Path(program("node")).parent),
             "NODE_PATH": str(self.directory / "node_modules"),
             "KAFKAJS_NO_PARTITIONER_WARNING": "1",
+            "BROKERS": str(BROKERS),
         }
 
     def command(self, script: str, *arguments: str) -> list[str]:
         return [program("node"), str(SOURCES / script), *arguments]
 
     def run(
-        self, script: str, *arguments: str, timeout_s: float = 90
+        self, script: str, *arguments: str, timeout_s: float = 240
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command(script, *arguments),

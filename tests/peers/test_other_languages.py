@@ -12,14 +12,14 @@ from tests.peers.java import Java
 from tests.peers.kafka import KafkaBroker
 from tests.peers.node import Node
 from tests.peers.probe import advertised_apis
-from tests.process import BrokerProcess
+from tests.process import BROKERS, BrokerProcess
 
 FIND_COORDINATOR = 10
 
 Target = BrokerProcess | KafkaBroker
 
 
-@pytest.fixture(params=["broker", "kafka"])
+@pytest.fixture(params=["broker", "kafka"] if BROKERS == 1 else ["broker"])
 def target(request: pytest.FixtureRequest) -> Target:
     found: Target = request.getfixturevalue(request.param)
     return found

@@ -13,7 +13,7 @@ from tests.assignment.groups import ASSIGNORS, Group, random_group
 from tests.peers.java import Java
 
 CASES = int(os.environ.get("CASES", "300"))
-TIMEOUT_S = 100 + CASES
+TIMEOUT_S = 300 + CASES
 
 
 def _text(data: bytes | None) -> str | None:
@@ -61,7 +61,7 @@ def kafka_s(java_client: Java) -> dict[str, list[Any]]:
     return found
 
 
-@pytest.mark.timeout(TIMEOUT_S + 60)
+@pytest.mark.timeout(TIMEOUT_S + 600)
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_assignments_are_kafka_s(kafka_s: dict[str, list[Any]], assignor: str) -> None:
     for seed, theirs in enumerate(kafka_s[assignor]):

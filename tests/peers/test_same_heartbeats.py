@@ -17,16 +17,12 @@ from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.list_groups import ListGroupsRequest
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from tests.group_requests import commit_request
 from tests.peers.caller import READY_S_MAX, Caller
 from tests.peers.kafka import KafkaBroker, running_kafka
 from tests.process import BrokerProcess, running_broker
@@ -104,21 +100,7 @@ class Script:
         self.beat(member, 0, [], **more)
 
     def commit(self, member: str, epoch: int, partition: int, version: int = 9) -> None:
-        request = OffsetCommitRequest(
-            group_id=GROUP,
-            generation_id_or_member_epoch=self._in(epoch),
-            member_id=member,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name="t",
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=partition, committed_offset=5, committed_metadata=""
-                        )
-                    ],
-                )
-            ],
-        )
+        request = commit_request(GROUP, {partition: 5}, member=member, generation=self._in(epoch))
         answer: Any = self.caller.ask(request, version)
         code = answer.topics[0].partitions[0].error_code
         self.said.append(("commit", member, epoch, partition, code))

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from tests.peers.install import program
-from tests.peers.kafka import free_ports
 from tests.peers.spark import check_spark
+from tests.ports import free_ports
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120
 TICK_MS = 200  # sessions may last 2 to 20 ticks
 _SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _CLOSE_SESSION = struct.pack(">iii", 8, 1, -11)

@@ -22,7 +22,7 @@ def test_there_are_bugs_enough() -> None:
     assert len(BUGS) >= 25
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SHARE)
 def test_a_planted_bug_is_found(name: str) -> None:
     assert find_bug(name, SEEDS_MAX) is not None

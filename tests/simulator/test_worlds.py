@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 TRACES = "from tests.simulator.run import run_seed; print(*[run_seed(s).trace for s in ({})])"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEEDS, PER_TEST))
 def test_no_world_breaks_a_promise(first: int) -> None:
     for seed in range(first, min(first + PER_TEST, FIRST_SEED + SEEDS)):

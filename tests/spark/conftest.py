@@ -78,4 +78,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The first of them waits for Spark to start and to warm up."""
     for item in items:
         if "tests/spark/" in item.path.as_posix():
-            item.add_marker(pytest.mark.timeout(400))
+            item.add_marker(pytest.mark.timeout(900))

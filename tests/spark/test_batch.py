@@ -269,7 +269,7 @@ def test_no_broker_is_said_at_once(spark: Any) -> None:
     with pytest.raises(Exception, match=r"no broker at 127\.0\.0\.1:1") as refused:
         load(spark, "barnabas", "127.0.0.1:1", {"subscribe": "t"}).collect()
     assert "Traceback" not in str(refused.value)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60
 
 
 def test_only_committed_records_are_read_if_wanted(

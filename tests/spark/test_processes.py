@@ -85,7 +85,7 @@ def test_a_pipeline_is_listed_measured_and_stopped_after_its_batch(
         entry = here.status(topic)
         assert (entry["state"], entry["pid"], entry["lag"]) == ("running", runs.pid, 0)
         assert entry["batches"] >= 2
-        page = urllib.request.urlopen(entry["metrics"], timeout=10).read().decode()
+        page = urllib.request.urlopen(entry["metrics"], timeout=60).read().decode()
         query = f'{{pipeline="{topic}",query="{topic}.lake"}}'
         assert f"barnabas_pipeline_rows_total{query} 150.0" in page
         assert topic in here.barnabas("ls")[1]
@@ -173,16 +173,16 @@ def test_a_spec_runs_on_a_cluster_and_the_package_comes_along(
         for place in places.pop().split():
             assert "/barnabas-package/" in place
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=WAIT_S)
         assert (process.returncode, err) == (0, "")
-    assert processes_of(address) == []
+    eventually(lambda: not processes_of(address))
 
 
 def test_a_cluster_ends_with_the_process_that_started_it(here: Here) -> None:
     with cluster(here) as (process, address):
         assert len(processes_of(address)) == 3
         process.kill()
-        process.wait(20)
+        process.wait(WAIT_S)
         eventually(lambda: not processes_of(address))
 
 
@@ -192,11 +192,11 @@ def test_a_cluster_whose_worker_dies_says_so_and_ends(here: Here) -> None:
             if b"worker.Worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
                 break
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=WAIT_S)
         assert process.returncode == 1
         assert err.startswith("barnabas: Spark's worker ")
         assert " ended with -9" in err
-        assert processes_of(address) == []
+        eventually(lambda: not processes_of(address))
 
 
 def test_a_port_that_is_taken_is_one_line(our_broker: Any, here: Here) -> None:

@@ -30,7 +30,7 @@ def run(rows: Any, out: Path) -> list[Any]:
         .trigger(availableNow=True)
         .start(str(out / "rows"))
     )
-    assert query.awaitTermination(100)
+    assert query.awaitTermination(300)
     return [progress for progress in query.recentProgress if progress.numInputRows]
 
 
@@ -146,7 +146,7 @@ def test_a_listener_makes_a_group_of_a_query_of_sparks_own_source(
     spark.streams.addListener(listener)
     try:
         run(stream(spark, "kafka", servers, topic), tmp_path)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 240
         while committed(servers, group, topic) != [20, 20, 20]:
             assert time.monotonic() < deadline, "the listener has not committed"
             time.sleep(0.1)
@@ -173,7 +173,7 @@ def test_every_row_of_a_stream_is_written_in_order(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(100)
+    assert query.awaitTermination(300)
     same = ["partition", "offset", "key", "value", "headers", "timestamp"]
     tables = []
     for name in (topic, copy):
@@ -213,18 +213,18 @@ def test_a_batch_that_failed_is_read_again_and_nothing_is_left_out(
         return writer.option("checkpointLocation", str(tmp_path)).start()
 
     query = start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while committed(servers, f"group-of-{topic}", topic, 1) != [0]:
         assert time.monotonic() < deadline, "the query has not begun"
     producer_rows = [0, 3, 6]
     produce(servers, topic, producer_rows)
     with pytest.raises(StreamingQueryException):
-        query.awaitTermination(60)
+        query.awaitTermination(300)
     produce(servers, topic, [9])
     failing = False
     query = start()
     while len(seen) < 4:
-        assert time.monotonic() < deadline + 60, seen
+        assert time.monotonic() < deadline + 240, seen
         assert query.exception() is None
         time.sleep(0.05)
     query.stop()

@@ -53,6 +53,6 @@ def committed(servers: str, group: str, topic: str, partitions: int = 3) -> list
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
     try:
         places = [TopicPartition(topic, number) for number in range(partitions)]
-        return [at.offset for at in consumer.committed(places, timeout=20)]
+        return [at.offset for at in consumer.committed(places, timeout=60)]
     finally:
         consumer.close()

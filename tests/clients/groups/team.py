@@ -5,9 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -20,23 +19,14 @@ from confluent_kafka.cimpl import NewTopic
 from tests.peers.java import java_programs
 from tests.peers.node import kafkajs
 from tests.process import REPLICAS
+from tests.waiting import until
 
 WAIT_S = 60.0
-PAUSE_S = 0.02
 END_S = 20.0
 ROOT = Path(__file__).resolve().parents[3]
 
 OPTIONS = {"group.initial.rebalance.delay.ms": "300", "group.min.session.timeout.ms": "1000"}
 """Of a broker whose groups come to rest soon enough for a test."""
-
-
-def until(condition: Callable[[], bool], say: Callable[[], object], wait_s: float = WAIT_S) -> None:
-    """Ask again and again; `say` tells what was there instead."""
-    deadline = time.monotonic() + wait_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {wait_s} s: {say()}")
-        time.sleep(PAUSE_S)
 
 
 def _command(library: str, options: dict[str, Any]) -> list[str]:
@@ -122,7 +112,14 @@ class Member:
 class Team:
     """The members of one group on one topic."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, group: str = "") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        group: str = "",
+        replicas: int = REPLICAS,
+    ) -> None:
         self.bootstrap = bootstrap
         self.topic = topic
         self.partitions = partitions
@@ -130,9 +127,11 @@ class Team:
         self.members: list[Member] = []
         self.past: list[Member] = []
         self.written: Counter[int] = Counter()
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True}
+        )
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        future = self.admin.create_topics([NewTopic(topic, partitions, REPLICAS)])[topic]
+        future = self.admin.create_topics([NewTopic(topic, partitions, replicas)])[topic]
         future.result(WAIT_S)
 
     def __enter__(self) -> Self:
@@ -154,7 +153,7 @@ class Team:
         strategy: str = "range",
         *,
         instance: str = "",
-        session_ms: int = 6_000,
+        session_ms: int = 20_000,
         pattern: str = "",
     ) -> Member:
         """`pattern`: what to subscribe to instead of the topic's own name."""

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -31,6 +32,19 @@ func expect(holds bool, format string, arguments ...any) {
 	if !holds {
 		check(fmt.Errorf(format, arguments...), "expected")
 	}
+}
+
+func addresses(servers string) []string {
+	return strings.Split(servers, ",")
+}
+
+// replicas of a topic: as many as there are brokers, three at most.
+func replicas() int16 {
+	brokers, err := strconv.Atoi(os.Getenv("BROKERS"))
+	if err != nil {
+		brokers = 1
+	}
+	return int16(min(brokers, 3))
 }
 
 func record(number int) *kgo.Record {
@@ -63,7 +77,7 @@ func produce(ctx context.Context, servers, topic string) int {
 	for _, codec := range codecs {
 		for _, a := range acks {
 			options := []kgo.Opt{
-				kgo.SeedBrokers(servers), kgo.DefaultProduceTopic(topic),
+				kgo.SeedBrokers(addresses(servers)...), kgo.DefaultProduceTopic(topic),
 				kgo.ProducerBatchCompression(codec), kgo.RequiredAcks(a.acks),
 				kgo.RecordPartitioner(kgo.ManualPartitioner()),
 			}
@@ -85,7 +99,7 @@ func produce(ctx context.Context, servers, topic string) int {
 }
 
 func consume(ctx context.Context, servers, topic string, total int) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(servers), kgo.ConsumePartitions(
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses(servers)...), kgo.ConsumePartitions(
 		map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	check(err, "consumer")
 	defer client.Close()
@@ -121,7 +135,8 @@ func administer(ctx context.Context, admin *kadm.Client, topic string, total int
 	check(altered[0].Err, "alter configs")
 	kept := ""
 	// What a broker knows may follow the controller a little later.
-	for tries := 0; tries < 100 && kept != five; tries++ {
+	for tries := 0; tries < 1000 && kept != five; tries++ {
+		time.Sleep(20 * time.Millisecond)
 		configs, err := admin.DescribeTopicConfigs(ctx, topic)
 		check(err, "describe configs")
 		for _, config := range configs[0].Configs {
@@ -151,7 +166,7 @@ func administer(ctx context.Context, admin *kadm.Client, topic string, total int
 		if len(details[topic].Partitions) == 3 {
 			break
 		}
-		expect(tries < 100, "3 partitions, got %d", len(details[topic].Partitions))
+		expect(tries < 600, "3 partitions, got %d", len(details[topic].Partitions))
 		time.Sleep(50 * time.Millisecond)
 	}
 	deleted, err := admin.DeleteTopic(ctx, topic)
@@ -179,12 +194,12 @@ func main() {
 }
 
 func visit(ctx context.Context, servers, topic string) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(servers))
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses(servers)...))
 	check(err, "client")
 	admin := kadm.NewClient(client)
-	_, err = admin.CreateTopic(ctx, 1, 1, nil, topic)
+	_, err = admin.CreateTopic(ctx, 1, replicas(), nil, topic)
 	check(err, "create topic")
-	_, err = admin.CreateTopic(ctx, 1, 1, nil, topic)
+	_, err = admin.CreateTopic(ctx, 1, replicas(), nil, topic)
 	expect(err != nil, "a second topic of the same name is refused")
 	total := produce(ctx, servers, topic)
 	consume(ctx, servers, topic, total)

@@ -22,7 +22,7 @@ func write(ctx context.Context, servers, topic string) {
 	number := 0
 	for _, codec := range codecs {
 		client, err := kgo.NewClient(
-			kgo.SeedBrokers(servers), kgo.DefaultProduceTopic(topic),
+			kgo.SeedBrokers(addresses(servers)...), kgo.DefaultProduceTopic(topic),
 			kgo.ProducerBatchCompression(codec.codec),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		check(err, "producer")
@@ -43,7 +43,7 @@ func write(ctx context.Context, servers, topic string) {
 
 // read prints the values of partition 0 from its start to its end.
 func read(ctx context.Context, servers, topic string, count int) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(servers), kgo.ConsumePartitions(
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses(servers)...), kgo.ConsumePartitions(
 		map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	check(err, "consumer")
 	defer client.Close()

@@ -58,6 +58,10 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class Tour {
     private static final long START_MS = 1_700_000_000_000L;
     private static final int PARTITIONS = 20;
+    /** Of the cluster; topics have as many replicas, three at most. */
+    private static final int BROKERS =
+        Integer.parseInt(System.getenv().getOrDefault("BROKERS", "1"));
+    private static final short REPLICAS = (short) Math.min(BROKERS, 3);
 
     private final String servers;
     private final String topic;
@@ -128,16 +132,19 @@ public final class Tour {
     private void cluster(Admin admin) throws Exception {
         var cluster = admin.describeCluster();
         Collection<Node> nodes = cluster.nodes().get();
-        expect(1, nodes.size(), "nodes");
-        Node node = nodes.iterator().next();
-        expect(servers, node.host() + ":" + node.port(), "address");
-        expect(node.id(), cluster.controller().get().id(), "controller");
+        expect(BROKERS, nodes.size(), "nodes");
+        Set<String> addresses = new HashSet<>();
+        for (Node node : nodes) {
+            addresses.add(node.host() + ":" + node.port());
+        }
+        expect(Set.of(servers.split(",")), addresses, "addresses");
+        expect(true, nodes.contains(cluster.controller().get()), "controller among the nodes");
         expect(22, cluster.clusterId().get().length(), "length of the cluster id");
         admin.describeFeatures().featureMetadata().get();
     }
 
     private void create(Admin admin) throws Exception {
-        NewTopic wanted = new NewTopic(topic, PARTITIONS, (short) 1)
+        NewTopic wanted = new NewTopic(topic, PARTITIONS, REPLICAS)
             .configs(Map.of("segment.bytes", "1048576", "retention.ms", "-1"));
         CreateTopicsOptions dry = new CreateTopicsOptions().validateOnly(true);
         admin.createTopics(List.of(wanted), dry).all().get();
@@ -145,7 +152,7 @@ public final class Tour {
 
         CreateTopicsResult made = admin.createTopics(List.of(wanted));
         expect(PARTITIONS, made.numPartitions(topic).get(), "partitions");
-        expect(1, made.replicationFactor(topic).get(), "replicas");
+        expect((int) REPLICAS, made.replicationFactor(topic).get(), "replicas");
         expect("-1", made.config(topic).get().get("retention.ms").value(), "retention.ms");
         expect(false, Uuid.ZERO_UUID.equals(made.topicId(topic).get()), "no topic id");
         until(() -> got(admin.listTopics().names()).contains(topic), "listed");
@@ -153,7 +160,7 @@ public final class Tour {
         refused(InvalidTopicException.class, () ->
             admin.createTopics(List.of(new NewTopic("../x", 1, (short) 1))).all().get());
         refused(InvalidReplicationFactorException.class, () ->
-            admin.createTopics(List.of(new NewTopic(topic + "-3", 1, (short) 3))).all().get());
+            admin.createTopics(List.of(new NewTopic(topic + "-3", 1, (short) (BROKERS + 2)))).all().get());
         refused(InvalidPartitionsException.class, () ->
             admin.createTopics(List.of(new NewTopic(topic + "-0", 0, (short) 1))).all().get());
 
@@ -198,7 +205,7 @@ public final class Tour {
             admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic);
         expect(PARTITIONS, named.partitions().size(), "partitions");
         expect(false, named.isInternal(), "internal");
-        expect(1, named.partitions().get(7).isr().size(), "in sync");
+        expect((int) REPLICAS, named.partitions().get(7).isr().size(), "in sync");
         TopicCollection ids = TopicCollection.ofTopicIds(List.of(named.topicId()));
         TopicDescription byId =
             admin.describeTopics(ids).allTopicIds().get().get(named.topicId());

@@ -37,6 +37,8 @@ public final class Visit {
     private static final long START_MS = 1_700_000_000_000L;
     private static final int PER_CODEC = 20;
     private static final int LARGE_BYTES = 10_000_000;
+    private static final short REPLICAS = (short) Math.min(
+        Integer.parseInt(System.getenv().getOrDefault("BROKERS", "1")), 3);
 
     private final String servers;
     private final String topic;
@@ -77,7 +79,7 @@ public final class Visit {
     }
 
     private void create(Admin admin) throws Exception {
-        NewTopic wanted = new NewTopic(topic, Optional.of(1), Optional.of((short) 1))
+        NewTopic wanted = new NewTopic(topic, Optional.of(1), Optional.of(REPLICAS))
             .configs(Map.of("max.message.bytes", "20000000"));
         admin.createTopics(List.of(wanted)).all().get();
         try {
@@ -157,12 +159,12 @@ public final class Visit {
     }
 
     private static ConsumerRecord<byte[], byte[]> next(KafkaConsumer<byte[], byte[]> consumer) {
-        for (int tries = 0; tries < 100; tries++) {
+        for (int tries = 0; tries < 300; tries++) {
             for (ConsumerRecord<byte[], byte[]> got : consumer.poll(Duration.ofMillis(200))) {
                 return got;
             }
         }
-        throw new AssertionError("no record in 20 s");
+        throw new AssertionError("no record in 60 s");
     }
 
     private void consume() {
@@ -221,7 +223,8 @@ public final class Visit {
             Map.of(resource, List.of(new AlterConfigOp(entry, AlterConfigOp.OpType.SET)))).all().get();
         String kept = "";
         // What a broker knows may follow the controller a little later.
-        for (int tries = 0; tries < 100 && !kept.equals("5000000"); tries++) {
+        for (int tries = 0; tries < 1000 && !kept.equals("5000000"); tries++) {
+            Thread.sleep(20);
             kept = admin.describeConfigs(List.of(resource)).all().get()
                 .get(resource).get("retention.ms").value();
         }
@@ -235,7 +238,8 @@ public final class Visit {
         expect(1, admin.describeCluster().nodes().get().size(), "nodes");
         admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
         int partitions = 0;
-        for (int tries = 0; tries < 100 && partitions != 3; tries++) {
+        for (int tries = 0; tries < 1000 && partitions != 3; tries++) {
+            Thread.sleep(20);
             partitions = admin.describeTopics(List.of(topic)).allTopicNames().get()
                 .get(topic).partitions().size();
         }

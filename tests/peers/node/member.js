@@ -6,7 +6,7 @@ const { Kafka, logLevel } = require("kafkajs");
 const options = JSON.parse(process.argv[2]);
 const kafka = new Kafka({
   clientId: options.name,
-  brokers: [options.bootstrap],
+  brokers: options.bootstrap.split(","),
   logLevel: logLevel.ERROR,
   retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 50 },
 });

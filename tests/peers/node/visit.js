@@ -10,6 +10,7 @@ const { installCodecs } = require("./codecs.js");
 
 const START_MS = 1_700_000_000_000;
 const PER_CODEC = 20;
+const REPLICAS = Math.min(Number(process.env.BROKERS || 1), 3);
 
 function message(number) {
   return {
@@ -55,7 +56,8 @@ async function administer(kafka, topic, total) {
   });
   let kept = "";
   // What a broker knows may follow the controller a little later.
-  for (let tries = 0; tries < 100 && kept !== "5000000"; tries++) {
+  for (let tries = 0; tries < 1000 && kept !== "5000000"; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
     const described = await admin.describeConfigs({
       includeSynonyms: false,
       resources: [{ type: 2, name: topic, configNames: ["retention.ms"] }],
@@ -101,10 +103,10 @@ async function consume(kafka, topic, total) {
 async function main() {
   const [servers, topic, ...parts] = process.argv.slice(2);
   await installCodecs();
-  const kafka = new Kafka({ brokers: [servers], logLevel: logLevel.NOTHING });
+  const kafka = new Kafka({ brokers: servers.split(","), logLevel: logLevel.NOTHING });
   const admin = kafka.admin();
   await admin.connect();
-  const topics = [{ topic, numPartitions: 1, replicationFactor: 1 }];
+  const topics = [{ topic, numPartitions: 1, replicationFactor: REPLICAS }];
   assert.equal(await admin.createTopics({ topics }), true);
   assert.equal(await admin.createTopics({ topics }), false, "a second topic of the same name");
   await admin.disconnect();

@@ -9,7 +9,7 @@ const START_MS = 1_700_000_000_000;
 async function main() {
   const [servers, topic] = process.argv.slice(2);
   await installCodecs();
-  const producer = new Kafka({ brokers: [servers], logLevel: logLevel.NOTHING }).producer();
+  const producer = new Kafka({ brokers: servers.split(","), logLevel: logLevel.NOTHING }).producer();
   await producer.connect();
   const codecs = [["none", "None"], ["gzip", "GZIP"], ["snappy", "Snappy"], ["lz4", "LZ4"], ["zstd", "ZSTD"]];
   let number = 0;
