@@ -19,7 +19,7 @@ from barnabas.keeper.keeper import (
     ensure,
     parent,
 )
-from barnabas.log.directory import read_meta
+from barnabas.log.claim import read_meta
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Disk
 from barnabas.system.logs import Logger

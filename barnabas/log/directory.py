@@ -1,9 +1,10 @@
-"""A log directory: whose it is, the logs in it, its checkpoints, and how it was left.
+"""A log directory: the logs in it, its checkpoints, and how it was left.
 
 In: a path and the disk. Out: open logs, and findings about what was not in order.
 Always: the clean-stop marker is there only while no process has the directory open.
 Always: a deleted log is renamed first, so a crash in the middle leaves nothing half alive.
-Not here: which directory a log is in, disk faults (the broker), when segments go (retention.py).
+Not here: whose it is (claim.py), which directory a log is in, disk faults (the broker), when
+segments go (retention.py).
 """
 
 import re
@@ -18,15 +19,13 @@ from barnabas.log.checkpoints import (
     CLEANER,
     HIGH_WATERMARK,
     LOG_START,
-    META_PROPERTIES,
     RECOVERY_POINT,
     CorruptCheckpoint,
     MetaProperties,
-    decode_meta,
     decode_offsets,
-    encode_meta,
     encode_offsets,
 )
+from barnabas.log.claim import claim
 from barnabas.log.config import LogConfig
 from barnabas.log.findings import Finding
 from barnabas.log.jobs import DELETED_SUFFIX
@@ -118,7 +117,7 @@ class LogDirectory:
         disk.make_directory(path)
         names = disk.list(path)
         findings: list[Finding] = []
-        meta = _claim(disk, path, names, meta)
+        meta = claim(disk, path, meta)
         clean = CLEAN_SHUTDOWN in names
         directory = cls(disk, path, meta, WarmSegments(warm_segments_max), clean)
         directory.findings = findings
@@ -375,36 +374,6 @@ class LogDirectory:
             return {}
         self._written[name] = data
         return offsets
-
-
-def read_meta(disk: Disk, path: str) -> MetaProperties | None:
-    """Whose directory `path` is; None if it is nobody's yet."""
-    try:
-        data = disk.read_file(f"{path}/{META_PROPERTIES}")
-    except FileNotFoundError:
-        return None
-    try:
-        return decode_meta(data)
-    except CorruptCheckpoint as error:
-        raise Failed(
-            Code.KAFKA_STORAGE_ERROR, f"{path}/{META_PROPERTIES}: {error}; restore or remove it"
-        ) from None
-
-
-def _claim(disk: Disk, path: str, names: list[str], meta: MetaProperties) -> MetaProperties:
-    """The directory's own meta.properties, which must be the broker's; written if new."""
-    found = read_meta(disk, path) if META_PROPERTIES in names else None
-    if found is None:
-        disk.replace_file(f"{path}/{META_PROPERTIES}", encode_meta(meta))
-        disk.sync_directory(path.rpartition("/")[0] or "/")
-        return meta
-    if found.cluster_id != meta.cluster_id or found.node_id != meta.node_id:
-        raise Failed(
-            Code.INCONSISTENT_CLUSTER_ID,
-            f"{path} belongs to node {found.node_id} of cluster {found.cluster_id!r}, this is "
-            f"node {meta.node_id} of {meta.cluster_id!r}; use another directory",
-        )
-    return found
 
 
 def _parse_name(name: str) -> TopicPartition | None:

@@ -5,8 +5,9 @@ from uuid import UUID
 
 import pytest
 
+from barnabas.log.claim import read_meta
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LogDirectory, read_meta
+from barnabas.log.directory import LogDirectory
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk

@@ -1,0 +1,44 @@
+"""Whose a log directory is: the broker and the cluster in its meta.properties.
+
+Always: a directory of another broker or cluster is refused; a new one is marked at once.
+"""
+
+from barnabas.log.checkpoints import (
+    META_PROPERTIES,
+    CorruptCheckpoint,
+    MetaProperties,
+    decode_meta,
+    encode_meta,
+)
+from barnabas.model.errors import Code, Failed
+from barnabas.model.ports import Disk
+
+
+def read_meta(disk: Disk, path: str) -> MetaProperties | None:
+    """Whose directory `path` is; None if it is nobody's yet."""
+    try:
+        data = disk.read_file(f"{path}/{META_PROPERTIES}")
+    except FileNotFoundError:
+        return None
+    try:
+        return decode_meta(data)
+    except CorruptCheckpoint as error:
+        raise Failed(
+            Code.KAFKA_STORAGE_ERROR, f"{path}/{META_PROPERTIES}: {error}; restore or remove it"
+        ) from None
+
+
+def claim(disk: Disk, path: str, meta: MetaProperties) -> MetaProperties:
+    """The directory's own meta.properties, which must be the broker's; written if new."""
+    found = read_meta(disk, path)
+    if found is None:
+        disk.replace_file(f"{path}/{META_PROPERTIES}", encode_meta(meta))
+        disk.sync_directory(path.rpartition("/")[0] or "/")
+        return meta
+    if found.cluster_id != meta.cluster_id or found.node_id != meta.node_id:
+        raise Failed(
+            Code.INCONSISTENT_CLUSTER_ID,
+            f"{path} belongs to node {found.node_id} of cluster {found.cluster_id!r}, this is "
+            f"node {meta.node_id} of {meta.cluster_id!r}; use another directory",
+        )
+    return found
