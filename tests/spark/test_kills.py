@@ -1,11 +1,10 @@
 """Pipelines killed at random keep their word; `make pipeline-kills ROUNDS=20` for more of it."""
 
-from random import SystemRandom
-
 import pytest
 
 from tests.conftest import _or_skip
 from tests.peers.spark import check_spark
+from tests.share import SEED
 from tests.spark.kills.rounds import PLACES, run_rounds
 
 ROUNDS = 3
@@ -16,6 +15,6 @@ ROUNDS = 3
 def test_killed_pipelines_lose_nothing_and_repeat_nothing(place: str) -> None:
     _or_skip(check_spark)
     pytest.importorskip("deltalake")
-    done = run_rounds(place, ROUNDS, SystemRandom().randrange(1 << 32), say=lambda _: None)
+    done = run_rounds(place, ROUNDS, SEED, say=lambda _: None)
     assert done.records > 0
     assert done.kills.total() == ROUNDS
