@@ -8,6 +8,7 @@ Not here: what to do with the offsets (offsets.py), the records (reading.py).
 import re
 import time
 from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
@@ -93,6 +94,7 @@ class Brokers:
         self._options = options
         self._cluster = opened(options.client)
         self._admin = Admin(cluster=self._cluster)
+        self.topic_ids: dict[str, UUID] = {}  # as of the last look at the partitions
 
     @property
     def committed_only(self) -> bool:
@@ -105,12 +107,15 @@ class Brokers:
             pattern = re.compile(options.pattern)
             topics = self._admin.topics().topics.values()
             chosen = [t for t in topics if not t.is_internal and pattern.search(t.name)]
+            self.topic_ids = {topic.name: topic.id for topic in chosen}
             return sorted(TopicPartition(t.name, p.number) for t in chosen for p in t.partitions)
         names = options.topics or tuple(dict.fromkeys(at.topic for at in options.assigned))
+        found = [self._admin.topic(name) for name in names]
+        self.topic_ids = {topic.name: topic.id for topic in found}
         there = [
-            TopicPartition(name, partition.number)
-            for name in names
-            for partition in self._admin.topic(name).partitions
+            TopicPartition(topic.name, partition.number)
+            for topic in found
+            for partition in topic.partitions
         ]
         if options.assigned:
             if missing := sorted(set(options.assigned) - set(there)):

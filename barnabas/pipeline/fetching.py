@@ -177,16 +177,18 @@ class Fetching:
                     f" {self._stop - self.position} should be there",
                 )
                 wait_ms = 0
+                nobody_answers = False
             except Retriable as why:
                 problem = why
                 wait_ms = next(waits)
+                nobody_answers = True
             except InvalidRequest as why:
                 if not self._skips_what_is_gone(why):
                     return None
-                problem, wait_ms = why, 0
+                problem, wait_ms, nobody_answers = why, 0, False
             ahead = None
             if time.monotonic() + wait_ms / 1000 > deadline:
-                if not self._fail_on_data_loss:
+                if not self._fail_on_data_loss and not nobody_answers:
                     return None
                 raise PipelineError(f"{problem} (waited {self._poll_timeout_ms} ms)")
             if wait_ms:

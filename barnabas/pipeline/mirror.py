@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from barnabas.client.admin import EARLIEST, LATEST
 from barnabas.client.blocking.admin import Admin
@@ -21,17 +22,18 @@ from barnabas.client.groups.report import Committed
 from barnabas.client.metadata import Topic
 from barnabas.config.resolve import Source as SetBy
 from barnabas.model.errors import Code, KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.cluster import commit_offsets, look_again, opened
 from barnabas.pipeline.copying import BYTES_MAX, CopyTask, copy_range
-from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.fetching import Fetching, lost
+from barnabas.pipeline.errors import DataLoss, PipelineError
+from barnabas.pipeline.fetching import Fetching
 from barnabas.pipeline.identical import Identical
 from barnabas.pipeline.offsets import OffsetRange, Offsets
 from barnabas.pipeline.sending import BatchSender
 from barnabas.pipeline.translation import (
     TOPIC,
     Copied,
+    Ids,
     Origins,
     Translation,
     origin_record,
@@ -129,6 +131,7 @@ class Mirroring:
             )
         self._loaded = False
         self._noted_origins: dict[str, list[str]] = {}
+        self._ids: dict[str, Ids] = {}
 
     def plan(self) -> tuple[list[Topic], list[str]]:
         """Which topics are mirrored, and which of them the target has not; changes nothing."""
@@ -142,10 +145,11 @@ class Mirroring:
         chosen, missing = self.plan()
         done = Round(topics=[topic.name for topic in chosen], created=missing)
         self._make_state_topic()
-        self._make_topics(chosen, missing, done)
         if not self._loaded:
             take_in(_all_records(self._target), self._translation, Origins())
             self._loaded = True
+        self._make_topics(chosen, missing, done)
+        self._check_still_the_same(chosen, done)
         ranges = self._ranges(chosen, done)
         tasks = [
             CopyTask(
@@ -225,6 +229,23 @@ class Mirroring:
         look_again(self._source)
         look_again(self._target)
 
+    def _check_still_the_same(self, chosen: list[Topic], done: Round) -> None:
+        """Topics that were deleted and made anew have the name, and other records."""
+        there = self._to.topics().topics
+        for topic in chosen:
+            copy = there.get(topic.name)  # brokers may not have heard of a new one yet
+            now = Ids(_text(topic.id), "" if copy is None else _text(copy.id))
+            noted = self._translation.ids.get(topic.name, now)
+            if noted.target and now.target and noted.target != now.target:
+                done.notes.append(f"{topic.name} is new in the target: it is copied from the start")
+                self._write_state(list(self._translation.forget(topic.name, _now_ms())))
+            elif noted.source and now.source and noted.source != now.source:
+                raise DataLoss(
+                    f"topic {topic.name!r} was deleted in the source, and made anew: delete it in"
+                    " the target too, and it is copied from the start"
+                )
+            self._ids[topic.name] = now
+
     # --- records ---
 
     def _ranges(self, chosen: list[Topic], done: Round) -> list[OffsetRange]:
@@ -240,9 +261,9 @@ class Mirroring:
             first, stop = firsts[at].offset, lasts[at].offset
             start = starts.get(at, first)
             if start > stop:
-                raise lost(
+                raise DataLoss(
                     f"{at} ends at offset {stop} in the source, and {start} were copied: was it"
-                    " made anew? Delete it in the target too, and mirror it under another name"
+                    " made anew? Delete it in the target too, and it is copied from the start"
                 )
             if start < first:
                 if self._identical is not None and start < stop:
@@ -266,13 +287,14 @@ class Mirroring:
 
     def _note(self, chosen: list[Topic], copied: list[Copied]) -> None:
         """The one thing that makes records count as copied."""
-        now_ms = int(time.time() * 1000)
+        now_ms = _now_ms()
         cluster = self._translation.cluster
         if copied:
-            records = [
-                origin_record(cluster, topic.name, self._noted_origins[topic.name], now_ms)
-                for topic in chosen
-            ]
+            records = []
+            for name in (topic.name for topic in chosen):
+                through, ids = self._noted_origins[name], self._ids[name]
+                self._translation.ids[name] = ids
+                records.append(origin_record(cluster, name, through, ids, now_ms))
             for each in copied:
                 records += self._translation.add(each, now_ms)
             self._write_state(records)
@@ -321,6 +343,15 @@ class Mirroring:
                 done.groups += 1
             except KafkaError as problem:
                 done.notes.append(f"group {group!r} was not moved: {problem.detail}")
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _text(id_: UUID) -> str:
+    """Nothing, where brokers are too old to have any."""
+    return "" if id_ == NO_TOPIC_ID else str(id_)
 
 
 def _own_options(admin: Admin, topic: str) -> dict[str, str]:

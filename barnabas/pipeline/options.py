@@ -77,6 +77,7 @@ class SourceOptions:
     trigger_delay_ms_max: int = 15 * 60_000
     headers: bool = False
     group: str | None = None
+    behind_group: str | None = None  # reads only what this group has read
     tries: int = 3
     retry_wait_ms: int = 10
     poll_timeout_ms: int = 120_000
@@ -130,6 +131,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         trigger_delay_ms_max=time_ms(options.get("maxtriggerdelay", _TRIGGER_DELAY)),
         headers=_yes(options, "includeHeaders", False),
         group=group.strip() if group else None,
+        behind_group=options.get("behindgroup"),
         tries=_number(options, "fetchOffset.numRetries", 1) or 3,
         retry_wait_ms=_or(_number(options, "fetchOffset.retryIntervalMs", 0), 10),
         poll_timeout_ms=_or(_number(options, "kafkaConsumer.pollTimeoutMs", 1), 120_000),

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -19,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from barnabas.model.errors import KafkaError
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.cluster import INITIAL, Brokers
 from barnabas.pipeline.errors import PipelineError, one_line, one_line_each
 from barnabas.pipeline.fetching import lost
@@ -149,6 +150,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._available_now = False
         self._triggered_at = float("-inf")
         self._noted: Offsets | None = None
+        self._topic_ids: dict[str, UUID] = {}
         self._brokers_or_none: Brokers | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -199,7 +201,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         begun = from_json(start, "offset in the checkpoint")
         self._note(begun, INITIAL if begun == self._initial else "")
         newest = self._available(begun)
-        self._newest = newest
         options = self._options
         if not self._available_now and self._delayed(begun, newest):
             return to_json(begun)
@@ -212,10 +213,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def _available(self, begun: Offsets) -> Offsets:
         if self._until is not None:
             return self._until
-        newest = self._brokers.latest(self._brokers.partitions(), begun)
+        partitions = self._brokers.partitions()
+        self._check_still_the_same()
+        newest = self._newest = self._brokers.latest(partitions, begun)
+        if self._options.behind_group is not None:
+            newest = self._read_by(self._options.behind_group, begun, newest)
         if self._available_now:
             self._until = newest
         return newest
+
+    def _check_still_the_same(self) -> None:
+        """A topic of the same name may be another one, whose records have the same offsets."""
+        now = {name: id_ for name, id_ in self._brokers.topic_ids.items() if id_ != NO_TOPIC_ID}
+        for name, id_ in now.items():
+            if self._topic_ids.get(name, id_) != id_:
+                _data_lost(self._options, f"topic {name!r} was deleted, and made anew")
+        self._topic_ids |= now
+
+    def _read_by(self, group: str, begun: Offsets, newest: Offsets) -> Offsets:
+        """No further than the other group is, nor back: partitions that it knows."""
+        done = self._brokers.committed(group, list(newest))
+        return {
+            at: max(min(end, done[at][0] if at in done else 0), begun.get(at, 0))
+            for at, end in newest.items()
+            if at in done or at in begun
+        }
 
     def _delayed(self, begun: Offsets, newest: Offsets) -> bool:
         """Too few records for a trigger, and not yet too long since the last."""

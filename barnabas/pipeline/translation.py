@@ -6,8 +6,9 @@ Always: a translated offset skips no record: where it cannot be exact it is too 
 Pure: mirror.py reads and writes the topic.
 
 Keys are JSON, so that the topic can be compacted: ["run", CLUSTER, TOPIC, PARTITION, OFFSET],
-["progress", CLUSTER, TOPIC, PARTITION], ["origin", CLUSTER, TOPIC]; and where offsets are identical
-["sole", CLUSTER, TOPIC, PARTITION].
+["progress", CLUSTER, TOPIC, PARTITION], ["origin", CLUSTER, TOPIC], which has the ids of the topic
+in both clusters too; and where offsets are identical ["sole", CLUSTER, TOPIC, PARTITION]. A record
+without a value takes back what was said before.
 """
 
 import json
@@ -64,6 +65,13 @@ class Sole(NamedTuple):
     first: int
 
 
+class Ids(NamedTuple):
+    """Of a topic, as text: one of the same name that was made anew has others."""
+
+    source: str
+    target: str
+
+
 class Translation:
     """All that is known of the mirrored topics of one source cluster."""
 
@@ -72,6 +80,7 @@ class Translation:
         self.identical = False
         self.progress: Offsets = {}
         self.soles: dict[TopicPartition, Sole] = {}
+        self.ids: dict[str, Ids] = {}
         self._runs: dict[TopicPartition, dict[int, Run]] = {}
         self._sorted: dict[TopicPartition, list[int]] = {}
 
@@ -117,11 +126,30 @@ class Translation:
         key = ("sole", self.cluster, at.topic, at.partition)
         return _record(key, sole._asdict(), now_ms)
 
-    def _take(self, kind: str, rest: list[Any], value: dict[str, Any]) -> None:
+    def forget(self, topic: str, now_ms: int) -> Iterator[Record]:
+        """All of a topic; the records that tell it."""
+        self.ids.pop(topic, None)
+        for at in [at for at in self.progress.keys() | self.soles.keys() if at.topic == topic]:
+            where = (self.cluster, topic, at.partition)
+            for source in self._runs.get(at, ()):
+                yield _record(("run", *where, source), None, now_ms)
+            for kind in ("progress", "sole"):
+                yield _record((kind, *where), None, now_ms)
+            self._drop(at)
+
+    def _drop(self, at: TopicPartition) -> None:
+        for known in (self.progress, self.soles, self._runs, self._sorted):
+            known.pop(at, None)
+
+    def _take(self, kind: str, rest: list[Any], value: dict[str, Any] | None) -> None:
         topic, partition = rest[:2]
         if not isinstance(topic, str) or not _whole(partition):
             return
         at = TopicPartition(topic, partition)
+        if value is None:
+            if kind == "progress":
+                self._drop(at)
+            return
         if kind == "progress" and _whole(value.get("offset")):
             self.progress[at] = value["offset"]
         elif kind == "sole":
@@ -135,6 +163,11 @@ class Translation:
             if all(_whole(number) for number in run) and 0 < run.records <= run.span:
                 self._runs.setdefault(at, {})[run.source] = run
                 self._sorted.pop(at, None)
+
+    def _take_ids(self, topic: object, value: dict[str, Any]) -> None:
+        ids = Ids(*(value.get(name, "") for name in Ids._fields))
+        if isinstance(topic, str) and all(isinstance(id_, str) for id_ in ids):
+            self.ids[topic] = ids
 
 
 class Origins:
@@ -154,8 +187,9 @@ class Origins:
             self._of.setdefault(topic, {})[cluster] = names
 
 
-def origin_record(cluster: str, topic: str, through: list[str], now_ms: int) -> Record:
-    return _record(("origin", cluster, topic), {"through": through}, now_ms)
+def origin_record(cluster: str, topic: str, through: list[str], ids: Ids, now_ms: int) -> Record:
+    value = {"through": through, **ids._asdict()}
+    return _record(("origin", cluster, topic), value, now_ms)
 
 
 def take_in(records: Iterable[Record], translation: Translation, origins: Origins) -> None:
@@ -164,22 +198,25 @@ def take_in(records: Iterable[Record], translation: Translation, origins: Origin
         if record.key is None or len(record.key) + len(record.value or b"") > _SIZE_MAX:
             continue
         try:
-            key, value = json.loads(record.key), json.loads(record.value or b"{}")
+            key, value = json.loads(record.key), json.loads(record.value or b"null")
         except (ValueError, RecursionError):
             continue
-        if not isinstance(key, list) or len(key) < 3 or not isinstance(value, dict):
+        if not isinstance(key, list) or len(key) < 3 or not isinstance(value, dict | None):
             continue
         kind, cluster, *rest = key
         if not isinstance(cluster, str):
             continue
         if kind == "origin":
-            origins._take(cluster, rest[0], value)
+            origins._take(cluster, rest[0], value or {})
+            if cluster == translation.cluster:
+                translation._take_ids(rest[0], value or {})
         elif cluster == translation.cluster and len(rest) >= 2:
             translation._take(kind, rest, value)
 
 
-def _record(key: tuple[object, ...], value: Mapping[str, object], now_ms: int) -> Record:
-    return Record(0, now_ms, json.dumps(key).encode(), json.dumps(value).encode())
+def _record(key: tuple[object, ...], value: Mapping[str, object] | None, now_ms: int) -> Record:
+    text = None if value is None else json.dumps(value).encode()
+    return Record(0, now_ms, json.dumps(key).encode(), text)
 
 
 def _whole(number: object) -> bool:

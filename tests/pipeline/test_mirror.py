@@ -12,7 +12,7 @@ from barnabas.client.groups.report import Committed
 from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline import cluster as clusters
 from barnabas.pipeline.copying import CopyTask, copy_range
-from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.errors import DataLoss, PipelineError
 from barnabas.pipeline.mirror import Mirroring, Round, mirror
 from barnabas.pipeline.translation import Copied
 from tests.process import BrokerProcess, running_broker
@@ -194,6 +194,30 @@ def test_small_shares_are_copied_round_by_round(
     while one.round().behind:
         pass
     assert rows(other, topic) == rows(broker, topic)
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_before(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    with Admin(client(broker)) as admin, Admin(client(other)) as target:
+        admin.create_topic(topic, partitions=2)
+        produce(broker, topic, range(10))
+        copied(broker, other, topic)
+        # Deleted in the target, by whoever wants it copied once more.
+        target.delete_topic(topic)
+        produce(broker, topic, range(10, 20))
+        assert copied(broker, other, topic).records == 20
+        assert rows(other, topic) == rows(broker, topic)
+        # Deleted in the source: it has as many records again, and none of them is in the target.
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions=2)
+        produce(broker, topic, range(100, 130))
+        with pytest.raises(DataLoss, match="was deleted in the source, and made anew: delete it"):
+            copied(broker, other, topic)
+        target.delete_topic(topic)
+        assert copied(broker, other, topic).records == 30
+        assert copied(broker, other, topic).records == 0
+        assert rows(other, topic) == rows(broker, topic)
 
 
 def test_times_that_the_broker_gave_are_kept(

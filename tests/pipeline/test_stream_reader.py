@@ -151,6 +151,37 @@ def test_an_end_before_the_start_is_lost_data(broker: BrokerProcess, topic: str)
     assert ranges(forgiving, {topic: {"0": 9}}, {topic: {"0": 5}}) == []
 
 
+def test_a_topic_that_was_made_anew_is_lost_data_however_many_records_it_has(
+    broker: BrokerProcess, topic: str
+) -> None:
+    create(broker, topic, 1)
+    write(broker, topic, 0, 5)
+    streams = [reader(broker, topic, failOnDataLoss=loss) for loss in ("true", "false")]
+    end = {topic: {"0": 5}}
+    assert [latest(stream, end) for stream in streams] == [end, end]
+    with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions=1)
+    write(broker, topic, 0, 9)
+    with pytest.raises(DataLoss, match="was deleted, and made anew: records may have been lost"):
+        latest(streams[0], end)
+    assert latest(streams[1], end) == {topic: {"0": 9}}
+
+
+def test_a_stream_reads_only_what_another_group_has_read(broker: BrokerProcess, topic: str) -> None:
+    create(broker, topic, 2)
+    write(broker, topic, 0, 9)
+    ahead = reader(broker, topic, startingOffsets="earliest", **{"group.id": f"ahead-{topic}"})
+    behind = reader(broker, topic, startingOffsets="earliest", behindGroup=f"ahead-{topic}")
+    begun = behind.initialOffset()
+    assert latest(behind, begun) == begun
+    ahead.initialOffset()
+    latest(ahead, {topic: {"0": 4, "1": 0}})
+    assert latest(behind, begun) == {topic: {"0": 4, "1": 0}}
+    assert behind.reportLatestOffset() == {topic: {"0": 9, "1": 0}}
+    assert latest(behind, {topic: {"0": 6, "1": 0}}) == {topic: {"0": 6, "1": 0}}
+
+
 def test_a_group_with_consumers_of_its_own_is_refused(broker: BrokerProcess, topic: str) -> None:
     from confluent_kafka import Consumer
 

@@ -5,7 +5,15 @@ import random
 import pytest
 
 from barnabas.model.ids import TopicPartition as At
-from barnabas.pipeline.translation import Copied, Origins, Run, Translation, origin_record, take_in
+from barnabas.pipeline.translation import (
+    Copied,
+    Ids,
+    Origins,
+    Run,
+    Translation,
+    origin_record,
+    take_in,
+)
 from barnabas.wire.records import Record
 
 HERE = At("t", 0)
@@ -83,8 +91,24 @@ def test_rubbish_in_the_topic_is_left_out() -> None:
     assert translation.offset(HERE, 0) is None
 
 
+def test_what_was_forgotten_stays_so_and_may_begin_anew() -> None:
+    translation = Translation("a")
+    told = list(translation.add(Copied(HERE, 5, [Run(0, 5, 3, 5)], 5, 0), 0))
+    told += translation.forget(HERE.topic, 0)
+    assert translation.offset(HERE, 2) is None
+    again = Translation("a")
+    take_in(told, again, Origins())
+    assert (again.progress, again.offset(HERE, 2)) == ({}, None)
+    told += translation.add(Copied(HERE, 2, [Run(0, 2, 0, 2)], 2, 0), 0)
+    take_in(told, again, Origins())
+    assert (again.progress, again.offset(HERE, 4)) == ({HERE: 2}, 2)
+
+
 def test_origins_tell_all_clusters_a_topic_came_through() -> None:
     origins = Origins()
-    take_in([origin_record("b", "t", ["b", "a"], 0)], Translation("x"), origins)
+    told = origin_record("b", "t", ["b", "a"], Ids("1", "2"), 0)
+    translation = Translation("b")
+    take_in([told], translation, origins)
+    assert translation.ids == {"t": Ids("1", "2")}
     assert origins.of("t") == ["b", "a"]
     assert origins.of("other") == []
