@@ -4,7 +4,7 @@ What a test asks goes over the wire, to the broker it says.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from io import StringIO
 from pathlib import Path
@@ -25,9 +25,11 @@ from barnabas.system.network import SystemNetwork
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.broker.running import creatable
+from tests.waiting import eventually
 
 WAIT_S_MAX = 30
-ANSWER_MS_MAX = 30_000
+until = eventually
+ANSWER_MS_MAX = 60_000
 NOBODY = BrokerId(-7)  # the id under which a test calls brokers
 R = TypeVar("R", bound=Message)
 
@@ -156,7 +158,7 @@ class Clustered:
         )
         answer = await self.ask(at, CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
         assert not answer.topics[0].error_code, answer.topics[0].error_message
-        await until(lambda: all(b.topics.get(name) is not None for b in self.brokers.values()))
+        await eventually(lambda: all(b.topics.get(name) is not None for b in self.brokers.values()))
 
     # Looking
 
@@ -196,12 +198,6 @@ async def kill(broker: Broker) -> None:
     await broker.housekeeping.stop()
     await broker.logs.stop()
     await cluster._session.end()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(WAIT_S_MAX):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

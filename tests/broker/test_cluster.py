@@ -25,10 +25,7 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from barnabas.wire.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
+from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -54,8 +51,9 @@ from barnabas.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from tests.broker.clustered import Clustered, cluster_of, until
+from tests.broker.clustered import Clustered, cluster_of
 from tests.broker.running import creatable, running_broker
+from tests.waiting import eventually
 
 TOPIC, BROKER = 2, 4  # kinds of resources
 CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=False)
@@ -106,7 +104,7 @@ def others(clustered: Clustered, than: int) -> list[int]:
 
 
 async def controller_of(clustered: Clustered) -> int:
-    await until(lambda: clustered.controller() is not None)
+    await eventually(lambda: clustered.controller() is not None)
     found = clustered.controller()
     assert found is not None
     return found
@@ -127,7 +125,7 @@ async def test_every_broker_tells_of_all_brokers_their_racks_and_one_controller(
         await asyncio.gather(
             *(clustered.make(id_, {"broker.rack": rack}).join() for id_, rack in racks.items())
         )
-        await until(
+        await eventually(
             lambda: all(
                 b.cluster and len(b.cluster.members) == 2 for b in clustered.brokers.values()
             )
@@ -152,7 +150,7 @@ async def test_a_dead_broker_is_offline_in_what_clients_are_told(tmp_path: Path)
         dead = 2
         (lost,) = [each.partition_index for each in first.partitions if each.leader_id == dead]
         await clustered.kill(dead)
-        await until(lambda: clustered.partition(1, "t", lost).leader == -1)
+        await eventually(lambda: clustered.partition(1, "t", lost).leader == -1)
         told = (await metadata(clustered, 1, "t")).partitions[lost]
         assert told.error_code == Code.LEADER_NOT_AVAILABLE
         assert (told.leader_id, told.replica_nodes, told.offline_replicas) == (-1, [2], [2])
@@ -160,7 +158,7 @@ async def test_a_dead_broker_is_offline_in_what_clients_are_told(tmp_path: Path)
         page = await clustered.ask(1, request, DescribeTopicPartitionsResponse)
         assert page.topics[0].partitions[lost].offline_replicas == [dead]
         await clustered.start(dead)
-        await until(lambda: clustered.partition(1, "t", lost).leader == dead)
+        await eventually(lambda: clustered.partition(1, "t", lost).leader == dead)
         assert not (await metadata(clustered, 1, "t")).partitions[lost].offline_replicas
 
 
@@ -192,9 +190,11 @@ async def test_who_loses_its_session_registers_anew_and_goes_on(tmp_path: Path) 
         for id_ in (1, 2, 3):
             before = epoch(clustered, id_)
             clustered.expire(id_)
-            await until(lambda: epoch(clustered, id_) > before)  # noqa: B023
+            await eventually(lambda: epoch(clustered, id_) > before)  # noqa: B023
             await controller_of(clustered)
-        await until(lambda: all(len(clustered.partition(1, "t", p).in_sync) == 3 for p in range(3)))
+        await eventually(
+            lambda: all(len(clustered.partition(1, "t", p).in_sync) == 3 for p in range(3))
+        )
         await clustered.create("u", by=1)
         assert len({b.cluster.broker_epoch for b in clustered.brokers.values() if b.cluster}) == 3
 
@@ -205,19 +205,19 @@ async def test_a_controller_that_is_cut_off_from_the_keeper_is_none_any_more(
     async with cluster_of(tmp_path, 3) as clustered:
         old = await controller_of(clustered)
         with kept_apart(clustered, old):
-            await until(lambda: clustered.controller() is None)
+            await eventually(lambda: clustered.controller() is None)
             asked = asyncio.ensure_future(clustered.create("t", by=old))
             clustered.expire(old)
-            await until(lambda: clustered.controller() not in (None, old))
+            await eventually(lambda: clustered.controller() not in (None, old))
         await asked  # by the next controller, once the old one knows of it
         before = await controller_of(clustered)
-        await until(lambda: clustered.brokers[old].cluster.controller_id == before)  # type: ignore[union-attr]
+        await eventually(lambda: clustered.brokers[old].cluster.controller_id == before)  # type: ignore[union-attr]
 
 
 async def test_without_a_controller_a_request_waits_for_as_long_as_it_may(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, 2) as clustered:
         with kept_apart(clustered, 1, 2):
-            await until(lambda: clustered.controller() is None)
+            await eventually(lambda: clustered.controller() is None)
             request = CreateTopicsRequest(topics=[creatable("t")], timeout_ms=100)
             answer = await clustered.ask(1, request, CreateTopicsResponse)
             assert answer.topics[0].error_code == Code.NOT_CONTROLLER
@@ -263,7 +263,7 @@ async def test_settings_of_a_topic_are_in_force_everywhere(tmp_path: Path) -> No
             assert not await alter(clustered, id_, TOPIC, "t", retention_ms=value)
             # Where it was changed it is seen at once, elsewhere soon.
             assert await described(clustered, id_, TOPIC, "t", "retention.ms") == value
-            await until(
+            await eventually(
                 lambda: all(
                     clustered.partition(each, "t").log.config.retention_ms == 1000 * id_  # noqa: B023
                     for each in clustered.brokers
@@ -275,8 +275,8 @@ async def test_settings_of_brokers_are_made_by_any_of_them(tmp_path: Path) -> No
     async with cluster_of(tmp_path, 2) as clustered:
         assert not await alter(clustered, 1, BROKER, "", log_retention_ms="70000")
         assert not await alter(clustered, 1, BROKER, "2", log_retention_ms="80000")
-        await until(lambda: clustered.brokers[2].config.log_retention_ms == 80_000)
-        await until(lambda: clustered.brokers[1].config.log_retention_ms == 70_000)
+        await eventually(lambda: clustered.brokers[2].config.log_retention_ms == 80_000)
+        await eventually(lambda: clustered.brokers[1].config.log_retention_ms == 70_000)
         assert await alter(clustered, 1, BROKER, "9", log_retention_ms="1") == Code.INVALID_REQUEST
         await clustered.stop(2)
         await clustered.start(2)
@@ -292,7 +292,7 @@ async def test_a_broker_that_missed_many_changes_reads_everything(tmp_path: Path
                 assert not await alter(
                     clustered, 3 - away, TOPIC, "t", retention_ms=str(value * 1000)
                 )
-        await until(lambda: clustered.partition(away, "t").log.config.retention_ms == 130_000)
+        await eventually(lambda: clustered.partition(away, "t").log.config.retention_ms == 130_000)
 
 
 async def test_no_producer_id_is_given_twice(tmp_path: Path) -> None:
@@ -340,8 +340,10 @@ async def test_a_deleted_topic_is_gone_everywhere_and_its_name_is_free(tmp_path:
         )
         answer = await clustered.ask(2, request, DeleteTopicsResponse)
         assert answer.responses[0].error_code == Code.NONE
-        await until(lambda: all(b.topics.get("t") is None for b in clustered.brokers.values()))
-        await until(lambda: not any((tmp_path / f"b{id_}" / "t-0").exists() for id_ in (1, 2, 3)))
+        await eventually(lambda: all(b.topics.get("t") is None for b in clustered.brokers.values()))
+        await eventually(
+            lambda: not any((tmp_path / f"b{id_}" / "t-0").exists() for id_ in (1, 2, 3))
+        )
         await clustered.create("t", 2)
         assert clustered.partition(1, "t") is not first
 
@@ -357,9 +359,9 @@ async def test_the_records_of_a_lone_broker_are_there_when_it_becomes_a_cluster(
         await alone.produce("t", 1, 2, 3, partition=1)
     try:
         await clustered.start(1, 2)
-        await until(lambda: clustered.partition(2, "t", 1).leader == 1)
+        await eventually(lambda: clustered.partition(2, "t", 1).leader == 1)
         assert clustered.partition(1, "t", 1).log.end_offset == 3
-        await until(lambda: clustered.partition(1, "t", 1).log.high_watermark == 3)
+        await eventually(lambda: clustered.partition(1, "t", 1).log.high_watermark == 3)
         await clustered.create("u", 1, 2)
     finally:
         await clustered.stop(*list(clustered.brokers))
@@ -394,7 +396,7 @@ async def test_the_last_broker_stops_without_waiting_for_anybody(tmp_path: Path)
         await clustered.stop(2)
         assert "broker lost" not in clustered.logs[2].getvalue().rpartition("registered")[0]
         await clustered.start(2, 1)
-        await until(lambda: len(clustered.partition(1, "t").in_sync) == 2)
+        await eventually(lambda: len(clustered.partition(1, "t").in_sync) == 2)
 
 
 async def test_who_is_not_there_is_not_called(tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ from barnabas.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
-from tests.broker.clustered import Clustered, Shared, cluster_of, until
+from tests.broker.clustered import Clustered, Shared, cluster_of
+from tests.waiting import eventually
 
 
 async def place(clustered: Clustered, name: str, *placed: list[int]) -> None:
@@ -87,12 +88,12 @@ async def test_leaders_and_the_controller_die_and_others_take_over(tmp_path: Pat
         controller = clustered.controller()
         assert controller is not None
         await clustered.kill(controller)
-        await until(lambda: clustered.controller() not in (None, controller))
-        await until(
+        await eventually(lambda: clustered.controller() not in (None, controller))
+        await eventually(
             lambda: all(clustered.leader("t", index) in clustered.brokers for index in range(3))
         )
         await clustered.start(controller)
-        await until(lambda: all(isr(clustered, "t", index) == [1, 2, 3] for index in range(3)))
+        await eventually(lambda: all(isr(clustered, "t", index) == [1, 2, 3] for index in range(3)))
         at = next(iter(clustered.brokers))
         request = ElectLeadersRequest(topic_partitions=None)
         elected = await clustered.ask(at, request, ElectLeadersResponse)
@@ -123,8 +124,10 @@ async def test_a_controller_whose_node_is_deleted_is_elected_again(tmp_path: Pat
         by_hand = keeper_of(clustered)
         before = nodes.read_epoch("", by_hand.get(nodes.CONTROLLER_EPOCH).data)
         by_hand.delete(nodes.CONTROLLER)
-        await until(lambda: nodes.read_epoch("", by_hand.get(nodes.CONTROLLER_EPOCH).data) > before)
-        await until(lambda: clustered.controller() is not None)
+        await eventually(
+            lambda: nodes.read_epoch("", by_hand.get(nodes.CONTROLLER_EPOCH).data) > before
+        )
+        await eventually(lambda: clustered.controller() is not None)
         await clustered.create("t", 2, 2)
         clusters = [broker.cluster for broker in clustered.brokers.values()]
         assert sum(each is not None and each.controlling.active for each in clusters) == 1
@@ -154,12 +157,12 @@ async def test_a_write_of_which_nobody_knows_makes_it_read_everything_anew(
         )
         request = CreateTopicsRequest(topics=[topic])
         asked = asyncio.ensure_future(clustered.ask(controller, request, CreateTopicsResponse))
-        await until(lambda: clustered.controller() is None)
+        await eventually(lambda: clustered.controller() is None)
         clustered.reconnect(controller)
         answer = await asked
         assert answer.topics[0].error_code in (0, Code.TOPIC_ALREADY_EXISTS)
-        await until(lambda: all(b.topics.get("t") for b in clustered.brokers.values()))
-        await until(lambda: clustered.leader("t", 1) in (1, 2))
+        await eventually(lambda: all(b.topics.get("t") for b in clustered.brokers.values()))
+        await eventually(lambda: clustered.leader("t", 1) in (1, 2))
         clusters = [broker.cluster for broker in clustered.brokers.values()]
         assert sum(each is not None and each.controlling.active for each in clusters) == 1
 
@@ -178,7 +181,7 @@ async def test_a_topic_is_deleted_and_made_again_at_once(tmp_path: Path) -> None
                 name.topic != "t" for b in clustered.brokers.values() for name in b.logs.logs
             )
         by_hand = keeper_of(clustered)
-        await until(lambda: by_hand.children("/admin/delete_topics") == [])
+        await eventually(lambda: by_hand.children("/admin/delete_topics") == [])
 
 
 async def test_a_topic_grows_where_it_is_told_to(tmp_path: Path) -> None:
@@ -215,8 +218,10 @@ async def test_replicas_are_moved_and_the_broker_without_any_is_forgotten(tmp_pa
 
         assert await move([1, 2], [2, 9]) == [0, Code.INVALID_REPLICA_ASSIGNMENT]
         assert await move([1, 2], [2, 3]) == [0, 0]
-        await until(lambda: [isr(clustered, "t", index) for index in (0, 1)] == [[1, 2], [2, 3]])
-        await until(lambda: not clustered.brokers[4].logs.logs)
+        await eventually(
+            lambda: [isr(clustered, "t", index) for index in (0, 1)] == [[1, 2], [2, 3]]
+        )
+        await eventually(lambda: not clustered.brokers[4].logs.logs)
         listing = ListPartitionReassignmentsRequest()
         under_way = await clustered.ask(3, listing, ListPartitionReassignmentsResponse)
         assert under_way.topics == []
@@ -235,7 +240,7 @@ async def test_every_election_has_a_cause_that_can_be_read(tmp_path: Path) -> No
         victim = next(id_ for id_ in clustered.brokers if id_ != controller)
         await place(clustered, "t", [victim, controller])
         await clustered.kill(victim)
-        await until(lambda: clustered.partition(controller, "t").leader == controller)
+        await eventually(lambda: clustered.partition(controller, "t").leader == controller)
         cluster = clustered.brokers[controller].cluster
         assert cluster is not None
         election = next(each for each in cluster.controlling.story() if each.what == "election")

@@ -11,8 +11,9 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from tests.broker.clustered import Clustered, cluster_of, until
+from tests.broker.clustered import Clustered, cluster_of
 from tests.broker.test_replication import alike, produce, replicas
+from tests.waiting import eventually
 
 
 def directories(root: Path, name: str) -> list[str]:
@@ -32,12 +33,12 @@ async def test_logs_of_a_deleted_topic_go_and_its_name_can_be_used_again(tmp_pat
         await cluster.create("t")
         away = next(id_ for id_ in cluster.brokers if id_ != cluster.leader("t"))
         await produce(cluster, cluster.leader("t"), count=5)
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
         await cluster.stop(away)
         here = next(iter(cluster.brokers))
         await delete(cluster, here, "t")
-        await until(lambda: all(b.topics.get("t") is None for b in cluster.brokers.values()))
-        await until(lambda: directories(tmp_path, "t-0") == [f"b{away}/t-0"])
+        await eventually(lambda: all(b.topics.get("t") is None for b in cluster.brokers.values()))
+        await eventually(lambda: directories(tmp_path, "t-0") == [f"b{away}/t-0"])
         # Who was away does not bring it back, neither as what it was nor as the next of its name.
         await cluster.start(away)
         back = cluster.brokers[away]
@@ -49,7 +50,7 @@ async def test_logs_of_a_deleted_topic_go_and_its_name_can_be_used_again(tmp_pat
         await cluster.create("t")
         leader = cluster.leader("t")
         assert (await produce(cluster, leader)).base_offset == 0
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
         assert {each.log.end_offset for each in replicas(cluster)} == {1}
 
 
@@ -63,17 +64,17 @@ async def test_others_lead_what_was_on_a_lost_disk(tmp_path: Path) -> None:
         paths = f"{tmp_path}/b{leader},{tmp_path}/b{leader}-two"
         broker = cluster.make(leader, {"log.dirs": paths})
         await broker.join()
-        await until(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
+        await eventually(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
         await cluster.create("u", 3)
-        await until(lambda: all(p.volume for p in broker.topics.existing("u").partitions))
+        await eventually(lambda: all(p.volume for p in broker.topics.existing("u").partitions))
         lost = next(volume for volume in broker.logs.volumes if volume.path.endswith("two"))
         names = list(lost.logs.logs)
         assert names
         lost.lose("pulled out")
         others = [id_ for id_ in cluster.brokers if id_ != leader]
         for name in names:
-            await until(lambda name=name: cluster.partition(others[0], *name).leader in others)  # type: ignore[misc]
-            await until(
+            await eventually(lambda name=name: cluster.partition(others[0], *name).leader in others)  # type: ignore[misc]
+            await eventually(
                 lambda name=name: leader not in cluster.partition(others[0], *name).in_sync  # type: ignore[misc]
             )
         partition = cluster.partition(leader, *names[0])
@@ -112,7 +113,7 @@ async def test_a_followers_log_moves_between_its_disks_while_it_follows(tmp_path
         while partition.volume.path != to:
             assert not (await produce(cluster, leader, count=10)).error_code
         await produce(cluster, leader, count=10)
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
         assert len(cluster.partition(leader, "t").in_sync) == 2
     finally:
         await cluster.stop(*list(cluster.brokers))

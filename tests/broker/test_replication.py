@@ -44,7 +44,8 @@ from barnabas.wire.messages.produce import (
     TopicProduceData,
 )
 from barnabas.wire.records import Record, encode_batch
-from tests.broker.clustered import Clustered, cluster_of, until
+from tests.broker.clustered import Clustered, cluster_of
+from tests.waiting import eventually
 
 QUIET = {"replica.lag.time.max.ms": "60000"}
 ALL = -1
@@ -127,11 +128,11 @@ async def test_every_replica_has_the_same_bytes_and_hears_what_is_committed(tmp_
             answer = await produce(cluster, leader, count=count)
             assert not answer.error_code
         assert cluster.partition(leader, "t").log.high_watermark == 106
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
         # With acks=1 nobody waits, and it is replicated all the same.
         answer = await produce(cluster, leader, acks=1)
         assert (answer.error_code, answer.base_offset) == (0, 106)
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
         await check_who_may_be_asked(cluster, leader)
 
 
@@ -180,7 +181,7 @@ async def test_a_producer_is_told_when_too_few_replicas_have_its_record(tmp_path
         assert cluster.partition(leader, "t").log.high_watermark == 1
         # One goes: not enough are left to ever commit it, which those who wait hear at once.
         waiting = asyncio.ensure_future(produce(cluster, leader))
-        await until(lambda: cluster.partition(leader, "t").log.end_offset == 3)
+        await eventually(lambda: cluster.partition(leader, "t").log.end_offset == 3)
         for id_ in followers:
             await cluster.kill(id_)
         assert (await waiting).error_code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -189,10 +190,10 @@ async def test_a_producer_is_told_when_too_few_replicas_have_its_record(tmp_path
         assert cluster.partition(leader, "t").log.end_offset == 3
         # They come back, and everything counts.
         await cluster.start(*followers)
-        await until(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
-        await until(lambda: cluster.partition(leader, "t").log.high_watermark == 3)
+        await eventually(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
+        await eventually(lambda: cluster.partition(leader, "t").log.high_watermark == 3)
         assert not (await produce(cluster, leader)).error_code
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
 
 
 def word_of(cluster: Clustered, at: int, leader: int, *, epochs: int = 1) -> LeaderAndIsrRequest:
@@ -232,7 +233,7 @@ async def test_who_waits_at_a_leader_that_is_one_no_more_is_told(tmp_path: Path)
             await stop_fetching(cluster.brokers[id_])
         waiting = asyncio.ensure_future(produce(cluster, leader))
         partition = cluster.partition(leader, "t")
-        await until(lambda: partition.log.end_offset == 1)
+        await eventually(lambda: partition.log.end_offset == 1)
         word = word_of(cluster, leader, followers[0])
         old = word_of(cluster, leader, leader, epochs=-1)
         here = cluster.brokers[leader].replicas
@@ -263,14 +264,16 @@ async def test_records_that_never_counted_are_cut_where_the_new_leader_differs(
         for id_ in followers:  # as new processes: they fetch again
             await cluster.kill(id_)
             await cluster.start(id_)
-        await until(lambda: cluster.leader("t") in followers)
+        await eventually(lambda: cluster.leader("t") in followers)
         new = cluster.leader("t")
-        await until(lambda: cluster.partition(new, "t").leading is not None)
+        await eventually(lambda: cluster.partition(new, "t").leading is not None)
         answer = await produce(cluster, new, acks=1, count=3)
         assert (answer.error_code, answer.base_offset) == (0, 10)
         await cluster.start(leader)
-        await until(lambda: alike(replicas(cluster)) and replicas(cluster)[0].log.end_offset == 13)
-        await until(lambda: cluster.partition(new, "t").log.high_watermark == 13)
+        await eventually(
+            lambda: alike(replicas(cluster)) and replicas(cluster)[0].log.end_offset == 13
+        )
+        await eventually(lambda: cluster.partition(new, "t").log.high_watermark == 13)
         assert "log cut" in cluster.logs[leader].getvalue()
 
 
@@ -282,11 +285,11 @@ async def test_a_follower_whose_next_records_are_gone_begins_anew(tmp_path: Path
         behind = next(id_ for id_ in cluster.brokers if id_ != leader)
         await cluster.stop(behind)
         leader = cluster.leader("t")
-        await until(lambda: cluster.partition(leader, "t").leading is not None)
-        await until(lambda: len(cluster.partition(leader, "t").in_sync) == 2)
+        await eventually(lambda: cluster.partition(leader, "t").leading is not None)
+        await eventually(lambda: len(cluster.partition(leader, "t").in_sync) == 2)
         for _ in range(3):
             assert not (await produce(cluster, leader, count=10)).error_code
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
         request = DeleteRecordsRequest(
             topics=[
                 DeleteRecordsTopic(
@@ -296,10 +299,10 @@ async def test_a_follower_whose_next_records_are_gone_begins_anew(tmp_path: Path
             timeout_ms=1000,
         )
         await cluster.ask(leader, request, DeleteRecordsResponse)
-        await until(lambda: all(each.log.start_offset == 25 for each in replicas(cluster)))
+        await eventually(lambda: all(each.log.start_offset == 25 for each in replicas(cluster)))
         await cluster.start(behind)
-        await until(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
-        await until(lambda: cluster.partition(behind, "t").log.start_offset == 25)
+        await eventually(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
+        await eventually(lambda: cluster.partition(behind, "t").log.start_offset == 25)
         assert cluster.partition(behind, "t").log.end_offset == 40
         assert "log begun anew" in cluster.logs[behind].getvalue()
 
@@ -315,7 +318,7 @@ async def test_a_consumer_is_sent_to_a_replica_in_its_rack(tmp_path: Path) -> No
         leader = cluster.leader("t")
         await produce(cluster, leader)
         near = next(id_ for id_ in cluster.brokers if id_ != leader)
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
         data = await fetch(cluster, leader, rack_id=f"rack{near}")
         assert (data.error_code, data.preferred_read_replica, data.records) == (0, near, b"")
         data = await fetch(cluster, near, rack_id=f"rack{near}")
@@ -337,5 +340,5 @@ async def test_where_records_are_synced_first_each_replica_does(
         leader = cluster.leader("t")
         for acks in (ALL, 1, ALL):
             assert not (await produce(cluster, leader, acks=acks)).error_code
-        await until(lambda: alike(replicas(cluster)))
+        await eventually(lambda: alike(replicas(cluster)))
         assert all(each.log.durable_offset == 3 for each in replicas(cluster))

@@ -1,11 +1,10 @@
 """Real clients on compacted topics, while the broker is killed, topics go and policies change."""
 
 import random
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -18,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.conftest import StartBroker
 from tests.process import REPLICAS, BrokerProcess
+from tests.waiting import until
 
 OPTIONS = {"log.cleaner.backoff.ms": "50"}
 COMPACTED = {
@@ -27,13 +27,6 @@ COMPACTED = {
     "file.delete.delay.ms": "0",
 }
 WAIT_S = 60
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.002)
 
 
 def create(broker: BrokerProcess, topic: str) -> AdminClient:
@@ -121,12 +114,13 @@ def test_a_consumer_finds_the_last_value_of_each_key(start_broker: StartBroker, 
     for _ in range(4):
         writer.write(3000)
         writer.flush()
-    wait_for(lambda: len(read(broker, topic)[1]) < 8000)
+    until(lambda: len(read(broker, topic)[1]) < 8000)
     found, offsets = read(broker, topic)
     assert live(found) == live(writer.last)
     assert offsets == sorted(set(offsets))
 
 
+@pytest.mark.alone
 def test_nothing_is_lost_when_the_broker_is_killed_while_it_compacts(
     start_broker: StartBroker, topic: str
 ) -> None:
@@ -146,14 +140,14 @@ def test_nothing_is_lost_when_the_broker_is_killed_while_it_compacts(
             workers.update(children(broker.pid))
             return any(partition.glob(pattern)) or broker.log.count("log compacted") > passes
 
-        wait_for(there)
+        until(there)
         broker.kill()
         broker.start()
     found, offsets = read(broker, topic)
     assert live(found) == live(writer.last)
     assert offsets == sorted(set(offsets))
     # The workers of the brokers that were killed have ended with them.
-    wait_for(lambda: not [pid for pid in workers if is_worker(pid, broker.pid)])
+    until(lambda: not [pid for pid in workers if is_worker(pid, broker.pid)])
 
 
 def children(pid: int) -> list[int]:

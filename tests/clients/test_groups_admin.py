@@ -20,9 +20,10 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from barnabas.model.errors import Code
-from tests.clients.groups.team import OPTIONS, until
+from tests.clients.groups.team import OPTIONS
 from tests.conftest import StartBroker
 from tests.process import REPLICAS, BrokerProcess, running_broker
+from tests.waiting import until
 
 WAIT_S = 30
 

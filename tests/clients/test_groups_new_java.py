@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import ConsumerGroupType
 from confluent_kafka.cimpl import NewTopic
 
-from tests.clients.groups.team import WAIT_S, Member, Team, team_of, until
+from tests.clients.groups.team import WAIT_S, Member, Team, team_of
 from tests.clients.test_groups_new import (
     NEW_OPTIONS,
     RANGE,
@@ -18,6 +18,7 @@ from tests.clients.test_groups_new import (
 )
 from tests.peers.java import Java
 from tests.process import REPLICAS, BrokerProcess, running_broker
+from tests.waiting import until
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 

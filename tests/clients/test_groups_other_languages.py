@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.groups.team import OPTIONS, Team, team_of, until
+from tests.clients.groups.team import OPTIONS, Team, team_of
 from tests.peers.java import Java
 from tests.peers.node import Node
 from tests.process import BrokerProcess, running_broker
+from tests.waiting import until
 
 ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 

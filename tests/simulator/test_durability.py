@@ -9,8 +9,9 @@ import pytest
 
 from barnabas.keeper.memory import MemoryKeeper
 from tests.broker.running import Running, running_broker
-from tests.broker.test_volumes import produced, until, values
+from tests.broker.test_volumes import produced, values
 from tests.simulator.disk import SimulatedDisk
+from tests.waiting import eventually
 
 DATA = Path("/data")
 SEEDS = range(25)
@@ -48,7 +49,7 @@ async def left(
         await running.create("t", configs=configs)
         await acknowledged(running, "t")
         if wait is not None:
-            await until(lambda: wait(running))
+            await eventually(lambda: wait(running))
         after = then(disk)
     return await survivors(after, keeper)
 

@@ -1,24 +1,15 @@
 """The keeper on a real ZooKeeper, opened and expired as tests/keeper/rooms.py has it."""
 
 import itertools
-import time
-from collections.abc import Callable
 
 from barnabas.keeper.keeper import Event, SessionState, What
 from barnabas.keeper.zookeeper import ZookeeperKeeper
 from tests.keeper.rooms import Opened
 from tests.peers.zookeeper import Zookeeper
+from tests.waiting import until
 
 TIMEOUT_MS = 10_000
-_WAIT_S = 30
 _roots = itertools.count()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.001)
 
 
 class ZookeeperRoom:

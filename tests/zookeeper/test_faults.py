@@ -18,7 +18,8 @@ from barnabas.keeper.keeper import (
 )
 from barnabas.keeper.zookeeper import MULTI_BYTES_MAX, ZookeeperKeeper
 from tests.peers.zookeeper import Zookeeper
-from tests.zookeeper.rooms import ZookeeperRoom, until
+from tests.waiting import until
+from tests.zookeeper.rooms import ZookeeperRoom
 
 SHORT_MS = 2_000
 
