@@ -33,31 +33,15 @@ from barnabas.wire.messages.delete_topics import (
 )
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from barnabas.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
-from barnabas.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.wire.messages.offset_fetch import OffsetFetchResponse
+from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.wire.records import Record, encode_batch
-from tests.broker.clustered import NOBODY, Clustered, cluster_of, until
+from tests.broker.clustered import NOBODY, Clustered, cluster_of
+from tests.group_requests import commit_request, committed_request, join_request, sync_request
+from tests.waiting import eventually
 
 GROUP = "readers"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -125,14 +109,7 @@ class Member:
         return answer
 
     def joining(self) -> JoinGroupRequest:
-        return JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=20_000,
-            member_id=self.id,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=self.name.encode())],
-        )
+        return join_request(GROUP, self.id, self.name.encode(), rebalance_ms=20_000)
 
     async def join(self) -> None:
         while True:
@@ -150,18 +127,8 @@ class Member:
             return
 
     def syncing(self) -> SyncGroupRequest:
-        assignments = [
-            SyncGroupRequestAssignment(member_id=each, assignment=each.encode())
-            for each in self.others
-        ]
-        return SyncGroupRequest(
-            group_id=GROUP,
-            generation_id=self.generation,
-            member_id=self.id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=assignments if self.leads else [],
-        )
+        shares = {each: each.encode() for each in self.others} if self.leads else {}
+        return sync_request(GROUP, self.id, self.generation, shares, protocol="range")
 
     async def sync(self) -> int:
         answer = await self.ask(self.syncing(), SyncGroupResponse)
@@ -184,21 +151,12 @@ class Member:
                 await asyncio.sleep(0.01)
 
     def committing(self, offset: int) -> OffsetCommitRequest:
-        return OffsetCommitRequest(
-            group_id=GROUP,
-            generation_id_or_member_epoch=self.generation,
-            member_id=self.id,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name="t",
-                    topic_id=self.topic_id,
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=0, committed_offset=offset, committed_metadata=""
-                        )
-                    ],
-                )
-            ],
+        return commit_request(
+            GROUP,
+            {0: offset},
+            topic_id=self.topic_id,
+            member=self.id,
+            generation=self.generation,
         )
 
     @property
@@ -216,10 +174,7 @@ class Member:
             await asyncio.sleep(0.01)
 
     async def committed(self) -> int:
-        topics = [OffsetFetchRequestTopics(topic_id=self.topic_id, partition_indexes=[0])]
-        request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)]
-        )
+        request = committed_request(GROUP, topic_id=self.topic_id)
         while True:
             answer = await self.ask(request, OffsetFetchResponse)
             (group,) = answer.groups
@@ -239,7 +194,7 @@ async def settle(*members: Member) -> None:
         each.settled = -1
     lives = [asyncio.ensure_future(each.live(done)) for each in members]
     try:
-        await until(
+        await eventually(
             lambda: members[0].settled >= 0 and len({each.settled for each in members}) == 1
         )
     finally:
@@ -316,7 +271,7 @@ async def test_stage_3_an_assignment_that_was_written_holds_though_nobody_was_to
         index = shard_index(clustered, coordinator)
         ends = log_ends(clustered, index)
         asked = asyncio.ensure_future(leader.ask_once(leader.syncing(), SyncGroupResponse))
-        await until(lambda: min(log_ends(clustered, index)) > max(ends))
+        await eventually(lambda: min(log_ends(clustered, index)) > max(ends))
         await kill_coordinator(clustered, a)
         await asyncio.gather(asked, return_exceptions=True)
         assert await follower.sync() == Code.NONE
@@ -424,7 +379,7 @@ async def test_offsets_survive_every_coordinator_in_turn(tmp_path: Path, again: 
             await clustered.kill(before)
             assert await a.committed() == turn
             await clustered.start(before)
-            await until(
+            await eventually(
                 lambda: all(
                     len(clustered.partition(id_, OFFSETS_TOPIC, 0).in_sync) == 3
                     for id_ in clustered.brokers
@@ -470,7 +425,7 @@ async def test_offsets_of_a_deleted_topic_are_forgotten_whoever_coordinates(tmp_
         coordination = clustered.brokers[coordinator].coordination
         assert coordination is not None
         offsets = coordination.shard_of(GROUP).offsets
-        await until(lambda: offsets.find(GROUP, "t", 0) is None)
+        await eventually(lambda: offsets.find(GROUP, "t", 0) is None)
         await clustered.create("t")
         assert await a.committed() == -1
         await kill_coordinator(clustered, a)
@@ -493,8 +448,8 @@ async def test_offsets_of_a_topic_that_went_while_nobody_led_them_go_later(
         )
         await clustered.ask(coordinator, request, DeleteTopicsResponse)
         await clustered.kill(coordinator)
-        await until(lambda: clustered.leader(OFFSETS_TOPIC, index) not in (-1, coordinator))
+        await eventually(lambda: clustered.leader(OFFSETS_TOPIC, index) not in (-1, coordinator))
         coordination = clustered.brokers[clustered.leader(OFFSETS_TOPIC, index)].coordination
         assert coordination is not None
-        await until(lambda: coordination.runtime.is_active(index))
-        await until(lambda: coordination.shard_of(GROUP).offsets.find(GROUP, "t", 0) is None)
+        await eventually(lambda: coordination.runtime.is_active(index))
+        await eventually(lambda: coordination.shard_of(GROUP).offsets.find(GROUP, "t", 0) is None)

@@ -18,7 +18,8 @@ from barnabas.wire.messages.delete_topics import (
 )
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.broker.running import Running, running_broker
-from tests.broker.test_group_loading import SETTINGS, commit, fetched, fill, is_loaded, until
+from tests.broker.test_group_loading import SETTINGS, commit, fetched, fill, is_loaded
+from tests.waiting import eventually
 
 NOTHING = (Code.NONE, -1)
 
@@ -56,17 +57,17 @@ async def test_a_commit_to_the_next_topic_of_the_name_outlives_the_loading_of_ot
         await running.create("t", 100)
         await fill(running, 2_000)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await until(lambda: loaded(running, small))
+        await eventually(lambda: loaded(running, small))
         await delete(running)
         await running.create("t", 100)
         await commit(running, small, 1, 3)
         assert await fetched(running, small) == (Code.NONE, 3)
-        await until(lambda: is_loaded(running) and not marks(keeper))
+        await eventually(lambda: is_loaded(running) and not marks(keeper))
         assert await fetched(running, small) == (Code.NONE, 3)
         assert await fetched(running, "large") == NOTHING
         await commit(running, "large", 1, 4)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await until(lambda: is_loaded(running))
+        await eventually(lambda: is_loaded(running))
         assert await fetched(running, small) == (Code.NONE, 3)
         assert await fetched(running, "large") == (Code.NONE, 4)
         assert await fetched(running, "large", 99) == NOTHING
@@ -84,11 +85,11 @@ async def test_a_broker_that_dies_while_a_topic_is_deleted_forgets_its_offsets_l
     keeper.create(paths.deleted_topic("t"), paths.deleted_topic_data(id_))
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
         await running.create("t")
-        await until(lambda: is_loaded(running))
+        await eventually(lambda: is_loaded(running))
         assert await fetched(running, "one") == NOTHING
-        await until(lambda: not marks(keeper))
+        await eventually(lambda: not marks(keeper))
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await until(lambda: is_loaded(running))
+        await eventually(lambda: is_loaded(running))
         assert await fetched(running, "one") == NOTHING
 
 
@@ -108,7 +109,7 @@ async def test_what_was_committed_after_the_deletion_stays_though_the_mark_does_
     keeper.create(paths.deleted_topic("t"), paths.deleted_topic_data(id_, {shard: end}))
     for _ in range(2):
         async with running_broker(tmp_path, SETTINGS, keeper) as running:
-            await until(lambda: is_loaded(running) and not marks(keeper))
+            await eventually(lambda: is_loaded(running) and not marks(keeper))
             assert await fetched(running, "one", 0) == (Code.NONE, 7)
             assert await fetched(running, "one", 1) == NOTHING
 

@@ -1,7 +1,6 @@
 """Groups come back with the broker: in the background, in slices, and without being asked for."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.broker.coordination import OFFSETS_TOPIC
@@ -17,49 +16,21 @@ from barnabas.model.errors import Code
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from barnabas.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
+from barnabas.wire.messages.offset_fetch import OffsetFetchResponse
 from barnabas.wire.records import BatchBuilder, Record, encode_batch
 from tests.broker.running import Running, running_broker
+from tests.group_requests import commit_request, committed_request
+from tests.waiting import eventually
 
 COMMIT, FETCH = 9, 9  # versions
 WALL_MS = 1_700_000_000_000
 SETTINGS = {"offsets.topic.num.partitions": "3"}
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0)
-
-
 async def commit(running: Running, group: str, partitions: int, offset: int) -> None:
     await running.ask(FindCoordinatorRequest(coordinator_keys=[group]), FindCoordinatorResponse)
-    request = OffsetCommitRequest(
-        group_id=group,
-        member_id="",
-        topics=[
-            OffsetCommitRequestTopic(
-                name="t",
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=index, committed_offset=offset, committed_metadata=""
-                    )
-                    for index in range(partitions)
-                ],
-            )
-        ],
-    )
+    request = commit_request(group, dict.fromkeys(range(partitions), offset))
     answer = await running.ask(request, OffsetCommitResponse, COMMIT)
     assert {each.error_code for each in answer.topics[0].partitions} == {0}
 
@@ -79,8 +50,7 @@ async def fill(running: Running, commits: int) -> None:
 
 async def fetched(running: Running, group: str, partition: int = 0) -> tuple[int, int]:
     """The group's error, and the offset."""
-    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[partition])]
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)])
+    request = committed_request(group, [partition])
     (answer,) = (await running.ask(request, OffsetFetchResponse, FETCH)).groups
     if answer.error_code:
         return answer.error_code, -1
@@ -99,7 +69,7 @@ async def test_groups_are_read_back_before_anyone_asks_for_one(tmp_path: Path) -
         for number in range(5):
             await commit(running, f"group-{number}", 3, 10 + number)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await until(lambda: is_loaded(running))
+        await eventually(lambda: is_loaded(running))
         for number in range(5):
             assert await fetched(running, f"group-{number}", 2) == (Code.NONE, 10 + number)
 
@@ -140,7 +110,7 @@ async def test_a_member_is_taken_at_its_word_while_its_group_is_read_back(tmp_pa
         assert (await running.ask(beat, HeartbeatResponse)).error_code == Code.NONE
         listed = await running.ask(ListGroupsRequest(), ListGroupsResponse)
         assert listed.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
-        await until(lambda: is_loaded(running))
+        await eventually(lambda: is_loaded(running))
         assert (await running.ask(beat, HeartbeatResponse)).error_code == Code.UNKNOWN_MEMBER_ID
 
 
@@ -154,7 +124,7 @@ async def test_a_broker_that_stops_while_groups_load_stops_cleanly(tmp_path: Pat
             for _ in range(turns):
                 await asyncio.sleep(0)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await until(lambda: is_loaded(running))
+        await eventually(lambda: is_loaded(running))
         assert await fetched(running, "large") == (Code.NONE, 199)
 
 
@@ -170,7 +140,7 @@ async def test_a_shard_that_cannot_be_read_refuses_and_the_others_answer(tmp_pat
         topic.partitions[1].append(memoryview(torn), ACKS_ALL, 0)
         assert (await fetched(running, "group-0"))[0] == Code.NONE
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
-        await until(lambda: is_loaded(running))
+        await eventually(lambda: is_loaded(running))
         codes = {(await fetched(running, f"group-{number}"))[0] for number in range(20)}
         assert codes == {Code.NONE, Code.NOT_COORDINATOR}
         assert "groups not loaded" in running.log.getvalue()

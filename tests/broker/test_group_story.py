@@ -15,34 +15,19 @@ from barnabas.coordinators.groups.records import OffsetCommitValue, OffsetRecord
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code
 from barnabas.model.words import short_member
-from barnabas.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.group_story import GroupStoryRequest, GroupStoryResponse, ToldGroup
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
 )
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from barnabas.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
+from barnabas.wire.messages.sync_group import SyncGroupResponse
 from tests.broker.running import Running, running_broker
 from tests.coordinators.world import assignment, subscription
+from tests.group_requests import commit_request, join_request, sync_request
 
 OPTIONS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
 
@@ -60,24 +45,11 @@ async def join(running: Running) -> str:
     """One member, alone in its group, with both partitions."""
     member = ""
     for _ in range(2):
-        request = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=300_000,
-            member_id=member,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription(["t"]))],
-        )
+        request = join_request("g", member, subscription(["t"]), rebalance_ms=300_000)
         joined = await running.ask(request, JoinGroupResponse)
         member = joined.member_id
-    sync = SyncGroupRequest(
-        group_id="g",
-        generation_id=joined.generation_id,
-        member_id=member,
-        assignments=[
-            SyncGroupRequestAssignment(member_id=member, assignment=assignment({"t": [0, 1]}))
-        ],
-    )
+    shares = {member: assignment({"t": [0, 1]})}
+    sync = sync_request("g", member, joined.generation_id, shares)
     assert (await running.ask(sync, SyncGroupResponse)).error_code == 0
     return member
 
@@ -88,21 +60,7 @@ async def leave(running: Running, member: str) -> None:
 
 
 async def commit(running: Running, offset: int, group: str = "g") -> None:
-    request = OffsetCommitRequest(
-        group_id=group,
-        member_id="",
-        topics=[
-            OffsetCommitRequestTopic(
-                name="t",
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=0, committed_offset=offset, committed_metadata=""
-                    )
-                ],
-            )
-        ],
-    )
-    response = await running.ask(request, OffsetCommitResponse, 9)
+    response = await running.ask(commit_request(group, {0: offset}), OffsetCommitResponse, 9)
     assert response.topics[0].partitions[0].error_code == 0
 
 

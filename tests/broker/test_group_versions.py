@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
@@ -10,16 +11,9 @@ from barnabas.model.errors import Code
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from barnabas.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -46,15 +40,14 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from barnabas.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from barnabas.wire.messages.sync_group import SyncGroupResponse
+from tests import group_requests
+from tests.group_requests import sync_request
 from tests.process import BrokerProcess, running_broker
 from tests.raw import RawClient
 
 OPTIONS = {"group.initial.rebalance.delay.ms": "0"}
+join_request = partial(group_requests.join_request, kind="test", protocols=["p"])
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +79,12 @@ def find(raw: RawClient, key: str, version: int, key_type: int = 0) -> tuple[int
 def join(
     raw: RawClient, group: str, version: int, member: str = "", metadata: bytes = b"m"
 ) -> JoinGroupResponse:
-    request = JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000 if version >= 1 else -1,
-        member_id=member,
-        protocol_type="test",
-        protocols=[JoinGroupRequestProtocol(name="p", metadata=metadata)],
+    request = join_request(
+        group,
+        member,
+        metadata,
+        session_ms=10_000,
+        rebalance_ms=10_000 if version >= 1 else -1,
     )
     return raw.call(request, version, JoinGroupResponse)
 
@@ -107,12 +99,7 @@ def joined(raw: RawClient, group: str, version: int = 9) -> JoinGroupResponse:
 
 
 def sync(raw: RawClient, group: str, of: JoinGroupResponse, version: int = 5) -> SyncGroupResponse:
-    request = SyncGroupRequest(
-        group_id=group,
-        generation_id=of.generation_id,
-        member_id=of.member_id,
-        assignments=[SyncGroupRequestAssignment(member_id=of.member_id, assignment=b"share")],
-    )
+    request = sync_request(group, of.member_id, of.generation_id, {of.member_id: b"share"})
     return raw.call(request, version, SyncGroupResponse)
 
 
@@ -352,14 +339,7 @@ def test_members_that_hang_up_while_they_wait_hold_nobody_up_for_ever(
     with RawClient(broker.host, broker.port) as other:
         promised = join(other, topic, 9).member_id
         other.begin(
-            JoinGroupRequest(
-                group_id=topic,
-                session_timeout_ms=6_000,
-                rebalance_timeout_ms=6_000,
-                member_id=promised,
-                protocol_type="test",
-                protocols=[JoinGroupRequestProtocol(name="p", metadata=b"m")],
-            ),
+            join_request(topic, promised, b"m", session_ms=6_000, rebalance_ms=6_000),
             9,
         )
     again = join(raw, topic, 9, first.member_id)

@@ -11,18 +11,9 @@ from barnabas.broker.partition import Partition
 from barnabas.model.errors import Code
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -30,7 +21,9 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from tests.broker.running import Running, running_broker
 from tests.broker.test_group_loading import COMMIT, FETCH, fetched
-from tests.broker.test_volumes import SickDisk, stalled, until
+from tests.broker.test_volumes import SickDisk, stalled
+from tests.group_requests import commit_request, join_request
+from tests.waiting import eventually
 
 SETTINGS = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
 
@@ -60,35 +53,19 @@ def home(running: Running) -> Path:
     return Path(volume.path)
 
 
-def commit_of(group: str, offset: int) -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=offset, committed_metadata=""
-    )
-    return OffsetCommitRequest(
-        group_id=group,
-        member_id="",
-        topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
-    )
-
-
 async def test_who_waits_for_a_group_hears_when_its_disk_is_lost(
     running: Running, disk: SickDisk
 ) -> None:
     joining, committing = running.connect(), running.connect()
-    join = JoinGroupRequest(
-        group_id="other",
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=60_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-    )
+    join = join_request("other")
     with stalled(disk, home(running)):
         running.send(join, 3, joining)
-        running.send(commit_of("g", 7), COMMIT, committing)
-        await until(lambda: offsets(running).log.end_offset == 1)
+        running.send(commit_request("g", {0: 7}), COMMIT, committing)
+        await eventually(lambda: offsets(running).log.end_offset == 1)
         disk.broken[str(home(running))] = errno.EIO
-    committed = await running.receive(commit_of("g", 7), OffsetCommitResponse, COMMIT, committing)
+    committed = await running.receive(
+        commit_request("g", {0: 7}), OffsetCommitResponse, COMMIT, committing
+    )
     assert committed.topics[0].partitions[0].error_code == Code.NOT_COORDINATOR
     joined = await running.receive(join, JoinGroupResponse, 3, joining)
     assert joined.error_code == Code.NOT_COORDINATOR
@@ -102,12 +79,12 @@ async def test_nobody_is_told_of_a_commit_that_may_still_be_lost(
     fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
     describe = DescribeGroupsRequest(groups=["g"])
     with stalled(disk, home(running)):
-        running.send(commit_of("g", 7), COMMIT, committing)
-        await until(lambda: offsets(running).log.end_offset == 1)
+        running.send(commit_request("g", {0: 7}), COMMIT, committing)
+        await eventually(lambda: offsets(running).log.end_offset == 1)
         running.send(fetch, FETCH)
         running.send(describe, wire=other)
         running.send(ListGroupsRequest(), wire=other)
-        await until(lambda: running.broker.dispatcher.requests[ListGroupsRequest.api_key][0])
+        await eventually(lambda: running.broker.dispatcher.requests[ListGroupsRequest.api_key][0])
         assert not running.wire._to_client
         assert not other._to_client
     found = await running.receive(fetch, OffsetFetchResponse, FETCH)
@@ -124,10 +101,10 @@ async def test_a_look_at_a_commit_that_is_lost_ends_with_a_refusal(
     committing = running.connect()
     fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
     with stalled(disk, home(running)):
-        running.send(commit_of("g", 7), COMMIT, committing)
-        await until(lambda: offsets(running).log.end_offset == 1)
+        running.send(commit_request("g", {0: 7}), COMMIT, committing)
+        await eventually(lambda: offsets(running).log.end_offset == 1)
         running.send(fetch, FETCH)
-        await until(lambda: running.broker.dispatcher.requests[OffsetFetchRequest.api_key][0])
+        await eventually(lambda: running.broker.dispatcher.requests[OffsetFetchRequest.api_key][0])
         disk.broken[str(home(running))] = errno.EIO
     found = await running.receive(fetch, OffsetFetchResponse, FETCH)
     assert found.groups[0].error_code == Code.NOT_COORDINATOR

@@ -7,6 +7,7 @@ what the kernel says it holds is.
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from struct import pack
+from typing import Any
 
 import pytest
 
@@ -26,30 +27,18 @@ from barnabas.wire.messages.consumer_group_heartbeat import (
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
 )
 from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from barnabas.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
+from barnabas.wire.messages.sync_group import SyncGroupResponse
 from tests.broker.running import Running, running_broker
 from tests.broker.test_hostile import memory
+from tests.group_requests import commit_request, join_request, sync_request
 from tests.process import BrokerProcess
 from tests.raw import RawClient
 
@@ -73,68 +62,16 @@ def coordination(running: Running) -> Coordination:
     return found
 
 
-def join(
-    group: str = "g",
-    member: str = "",
-    *,
-    metadata: bytes = b"",
-    session_ms: int = 30_000,
-    rebalance_ms: int = 60_000,
-    kind: str = "consumer",
-    protocols: int = 1,
-    instance: str | None = None,
-) -> JoinGroupRequest:
-    return JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=session_ms,
-        rebalance_timeout_ms=rebalance_ms,
-        member_id=member,
-        group_instance_id=instance,
-        protocol_type=kind,
-        protocols=[
-            JoinGroupRequestProtocol(name=f"range-{number}", metadata=metadata)
-            for number in range(protocols)
-        ],
-    )
-
-
-def commit(
-    group: str = "g",
-    *,
-    generation: int = -1,
-    member: str = "",
-    topic: str = "t",
-    partitions: tuple[int, ...] = (0,),
-) -> OffsetCommitRequest:
-    return OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=generation,
-        member_id=member,
-        topics=[
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=index, committed_offset=1, committed_metadata=None
-                    )
-                    for index in partitions
-                ],
-            )
-        ],
-    )
+def commit(group: str = "g", *, partitions: tuple[int, ...] = (0,), **given: Any) -> Message:
+    return commit_request(group, dict.fromkeys(partitions, 1), metadata=None, **given)
 
 
 async def joined(running: Running, metadata: bytes = b"", group: str = "g") -> JoinGroupResponse:
     """A group of one, stable."""
-    answer = await running.ask(join(group, metadata=metadata), JoinGroupResponse, DIRECT)
+    answer = await running.ask(join_request(group, metadata=metadata), JoinGroupResponse, DIRECT)
     assert answer.error_code == Code.NONE
-    share = SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"\xff" * 9)
-    request = SyncGroupRequest(
-        group_id=group,
-        generation_id=answer.generation_id,
-        member_id=answer.member_id,
-        assignments=[share],
-    )
+    shares = {answer.member_id: b"\xff" * 9}
+    request = sync_request(group, answer.member_id, answer.generation_id, shares)
     synced = await running.ask(request, SyncGroupResponse, DIRECT)
     assert (synced.error_code, bytes(synced.assignment)) == (Code.NONE, b"\xff" * 9)
     return answer
@@ -175,12 +112,12 @@ async def test_words_from_nowhere_are_answered_with_codes(running: Running) -> N
     assert (await running.ask(beat, HeartbeatResponse)).error_code == Code.UNKNOWN_MEMBER_ID
     unnamed = HeartbeatRequest(group_id="", generation_id=0, member_id="")
     assert (await running.ask(unnamed, HeartbeatResponse)).error_code == Code.INVALID_GROUP_ID
-    sync = SyncGroupRequest(group_id="nobody", generation_id=-1, member_id="", assignments=[])
+    sync = sync_request("nobody", "", -1)
     assert (await running.ask(sync, SyncGroupResponse)).error_code == Code.UNKNOWN_MEMBER_ID
     leave = LeaveGroupRequest(group_id="nobody", members=[MemberIdentity(member_id="x")] * 3)
     left = await running.ask(leave, LeaveGroupResponse)
     assert {member.error_code for member in left.members} == {Code.UNKNOWN_MEMBER_ID}
-    stranger = join(member="never-given-out")
+    stranger = join_request(member="never-given-out")
     answer = await running.ask(stranger, JoinGroupResponse, NAMED)
     assert answer.error_code == Code.UNKNOWN_MEMBER_ID
     epoch = ConsumerGroupHeartbeatRequest(
@@ -198,9 +135,7 @@ async def test_a_generation_that_is_not_the_groups_is_refused_everywhere(
     member = (await joined(running)).member_id
     beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
     assert (await running.ask(beat, HeartbeatResponse)).error_code == Code.ILLEGAL_GENERATION
-    sync = SyncGroupRequest(
-        group_id="g", generation_id=generation, member_id=member, assignments=[]
-    )
+    sync = sync_request("g", member, generation)
     assert (await running.ask(sync, SyncGroupResponse)).error_code == Code.ILLEGAL_GENERATION
     request = commit(generation=generation, member=member)
     answer = await running.ask(request, OffsetCommitResponse, 9)
@@ -209,7 +144,7 @@ async def test_a_generation_that_is_not_the_groups_is_refused_everywhere(
 
 @pytest.mark.parametrize("session_ms", [-(2**31), -1, 0, 1, 5_999, 1_800_001, 2**31 - 1])
 async def test_an_absurd_session_timeout_is_refused(running: Running, session_ms: int) -> None:
-    answer = await running.ask(join(session_ms=session_ms), JoinGroupResponse, DIRECT)
+    answer = await running.ask(join_request(session_ms=session_ms), JoinGroupResponse, DIRECT)
     assert answer.error_code == Code.INVALID_SESSION_TIMEOUT
 
 
@@ -217,7 +152,7 @@ async def test_an_absurd_session_timeout_is_refused(running: Running, session_ms
 async def test_an_absurd_rebalance_timeout_leaves_a_group_that_works(
     running: Running, rebalance_ms: int
 ) -> None:
-    first = await running.ask(join(rebalance_ms=rebalance_ms), JoinGroupResponse, DIRECT)
+    first = await running.ask(join_request(rebalance_ms=rebalance_ms), JoinGroupResponse, DIRECT)
     assert first.error_code == Code.NONE
     leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=first.member_id)])
     left = await running.ask(leave, LeaveGroupResponse)
@@ -227,7 +162,7 @@ async def test_an_absurd_rebalance_timeout_leaves_a_group_that_works(
 
 
 async def test_a_group_without_protocols_or_without_a_type_is_refused(running: Running) -> None:
-    for request in (join(protocols=0), join(kind="")):
+    for request in (join_request(protocols=()), join_request(kind="")):
         answer = await running.ask(request, JoinGroupResponse, DIRECT)
         assert answer.error_code == Code.INCONSISTENT_GROUP_PROTOCOL
 
@@ -249,10 +184,10 @@ async def test_a_partition_that_does_not_exist_fails_alone(running: Running) -> 
 
 
 async def test_ten_megabytes_of_metadata_are_refused(running: Running) -> None:
-    large = join(metadata=bytes(10 * MIB))
+    large = join_request(metadata=bytes(10 * MIB))
     answer = await running.ask(large, JoinGroupResponse, DIRECT)
     assert answer.error_code == Code.INVALID_REQUEST
-    many = join(metadata=bytes(100_000), protocols=100)
+    many = join_request(metadata=bytes(100_000), protocols=map(str, range(100)))
     answer = await running.ask(many, JoinGroupResponse, DIRECT)
     assert answer.error_code == Code.INVALID_REQUEST
     assert (await running.ask(ListGroupsRequest(), ListGroupsResponse)).groups == []
@@ -265,11 +200,11 @@ async def test_all_members_together_may_bring_only_so_much(running: Running) -> 
     room.bytes_max = 3_000_000
     members = []
     for number in range(4):
-        request = join(f"group-{number}", metadata=bytes(900_000))
+        request = join_request(f"group-{number}", metadata=bytes(900_000))
         members.append(await running.ask(request, JoinGroupResponse, DIRECT))
     assert [member.error_code for member in members] == [0, 0, 0, Code.COORDINATOR_NOT_AVAILABLE]
     assert room.used == 3 * (900_000 + MEMBER_BYTES)
-    again = join("group-0", members[0].member_id, metadata=bytes(900_000))
+    again = join_request("group-0", members[0].member_id, metadata=bytes(900_000))
     assert (await running.ask(again, JoinGroupResponse, DIRECT)).error_code == Code.NONE
     gone = [MemberIdentity(member_id=members[1].member_id)]
     await running.ask(LeaveGroupRequest(group_id="group-1", members=gone), LeaveGroupResponse)
@@ -282,7 +217,7 @@ async def test_names_given_out_to_nobody_take_up_room_until_they_expire(running:
     room.bytes_max = 50 * MEMBER_BYTES
     codes = []
     for number in range(60):
-        answer = await running.ask(join(f"group-{number}"), JoinGroupResponse, NAMED)
+        answer = await running.ask(join_request(f"group-{number}"), JoinGroupResponse, NAMED)
         codes.append(answer.error_code)
     assert codes == [Code.MEMBER_ID_REQUIRED] * 50 + [Code.COORDINATOR_NOT_AVAILABLE] * 10
     now = coordination(running).now()
@@ -328,7 +263,7 @@ def test_thousands_of_groups_cost_little_each(
     for first in range(0, 5_000, 100):
         for number in range(first, first + 100):
             client.begin(commit(f"group-{number}", topic=topic), 9)
-            client.begin(join(f"named-{number}", session_ms=6_000), NAMED)
+            client.begin(join_request(f"named-{number}", session_ms=6_000), NAMED)
         for _ in range(200):
             client.receive()
     assert memory(broker) - before < 60 * MIB
@@ -343,7 +278,7 @@ def test_members_with_megabytes_of_metadata_do_not_fill_the_memory(
     before = memory(broker)
     codes = []
     for number in range(50):
-        request = join(f"large-{number}", metadata=bytes(10 * MIB))
+        request = join_request(f"large-{number}", metadata=bytes(10 * MIB))
         codes.append(client.call(request, DIRECT, JoinGroupResponse).error_code)
     assert set(codes) == {Code.INVALID_REQUEST}
     assert memory(broker) - before < 60 * MIB
@@ -369,12 +304,12 @@ async def test_a_client_too_long_for_the_name_of_a_member_is_refused(
     """A member is named after its client, or its instance id."""
     key = JoinGroupRequest.api_key
     wire = running.connect()
-    wire.put(request_frame(key, version, 1, "c" * 32_767, join()))
+    wire.put(request_frame(key, version, 1, "c" * 32_767, join_request()))
     _, answer = read_response(await wire.take(), key, version)
     assert isinstance(answer, JoinGroupResponse)
     assert answer.error_code == Code.INVALID_REQUEST
     if version >= 5:
-        request = join(instance="é" * 16_383)
+        request = join_request(instance="é" * 16_383)
         refused = await running.ask(request, JoinGroupResponse, version)
         assert refused.error_code == Code.INVALID_REQUEST
 
@@ -417,25 +352,25 @@ async def test_a_member_that_is_in_cannot_bring_more_than_there_is_room_for(
 ) -> None:
     room = coordination(running).shards()[0].limits.room
     room.bytes_max = 500_000
-    joined = await running.ask(join(metadata=b"x"), JoinGroupResponse, DIRECT)
+    joined = await running.ask(join_request(metadata=b"x"), JoinGroupResponse, DIRECT)
     member = joined.member_id
     assert not joined.error_code
-    larger = join(member=member, metadata=bytes(900_000))
+    larger = join_request(member=member, metadata=bytes(900_000))
     refused = await running.ask(larger, JoinGroupResponse, DIRECT)
     assert refused.error_code == Code.COORDINATOR_NOT_AVAILABLE
     room.bytes_max = room.used
-    again = await running.ask(join(member=member, metadata=b"y"), JoinGroupResponse, DIRECT)
+    again = await running.ask(join_request(member=member, metadata=b"y"), JoinGroupResponse, DIRECT)
     assert not again.error_code
 
 
 async def test_long_names_weigh_as_metadata_does(running: Running) -> None:
     room = coordination(running).shards()[0].limits.room
-    await running.ask(join(instance="i" * 30_000), JoinGroupResponse, NAMED)
+    await running.ask(join_request(instance="i" * 30_000), JoinGroupResponse, NAMED)
     assert room.used > 60_000  # the instance id, and the member id that was made from it
     key = JoinGroupRequest.api_key
     before = room.used
     wire = running.connect()
-    wire.put(request_frame(key, NAMED, 1, "c" * 30_000, join(group="other" * 1_000)))
+    wire.put(request_frame(key, NAMED, 1, "c" * 30_000, join_request(group="other" * 1_000)))
     _, answer = read_response(await wire.take(), key, NAMED)
     assert isinstance(answer, JoinGroupResponse)
     assert answer.error_code == Code.MEMBER_ID_REQUIRED
@@ -450,13 +385,8 @@ async def test_groups_that_were_read_back_weigh_what_they_did(tmp_path: Path) ->
     keeper = MemoryKeeper()
     async with running_broker(tmp_path, AT_ONCE, keeper) as running:
         await running.ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse)
-        joined = await running.ask(join(metadata=bytes(90_000)), JoinGroupResponse, DIRECT)
-        sync = SyncGroupRequest(
-            group_id="g",
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            assignments=[],
-        )
+        joined = await running.ask(join_request(metadata=bytes(90_000)), JoinGroupResponse, DIRECT)
+        sync = sync_request("g", joined.member_id, joined.generation_id)
         assert not (await running.ask(sync, SyncGroupResponse)).error_code
         used = coordination(running).shards()[0].limits.room.used
         assert used >= 90_000

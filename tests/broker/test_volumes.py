@@ -1,9 +1,8 @@
 """Several log directories: where logs go, disks that fail, stall or lose power, and moves."""
 
-import asyncio
 import errno
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,21 +25,13 @@ from barnabas.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
 )
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from barnabas.wire.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -50,6 +41,8 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.records import Record, decode_batch, encode_batch, iter_batches
 from tests.broker.running import Running, Wire, running_broker
+from tests.group_requests import commit_request
+from tests.waiting import eventually
 
 TIME = 1_700_000_000_000
 NAMES = ("one", "two", "three")
@@ -186,13 +179,6 @@ async def values(running: Running, topic: str, partition: int = 0) -> list[bytes
         )
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for something to be true."""
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 # --- where logs go ------------------------------------------------------------------------------
 
 
@@ -310,7 +296,7 @@ async def test_a_record_that_must_be_synced_is_neither_acknowledged_nor_read_bef
         wire = running.connect()
         with stalled(disk, directories[0]):
             running.send(request_for("t", 0), 12, wire)
-            await until(lambda: log.end_offset == 1)
+            await eventually(lambda: log.end_offset == 1)
             assert log.high_watermark == 0
             assert await values(running, "t") == []
         response = await running.receive(request_for("t", 0), ProduceResponse, 12, wire)
@@ -332,7 +318,7 @@ async def test_one_sync_serves_all_appends_that_wait_for_it(
             before = disk.syncs
             for wire in wires:
                 running.send(request_for("t", 0), 12, wire)
-            await until(lambda: log.end_offset == 51)
+            await eventually(lambda: log.end_offset == 51)
         for wire in wires:
             response = await running.receive(request_for("t", 0), ProduceResponse, 12, wire)
             assert response.responses[0].partition_responses[0].error_code == 0
@@ -369,7 +355,7 @@ async def test_a_sync_that_fails_takes_the_directory_offline_and_is_not_tried_ag
         wire = running.connect()
         with stalled(disk, directories[1]):
             running.send(request_for("t", 1), 12, wire)
-            await until(lambda: log.end_offset == 1)
+            await eventually(lambda: log.end_offset == 1)
             syncs = disk.syncs
             disk.broken[str(directories[1])] = errno.EIO
         response = await running.receive(request_for("t", 1), ProduceResponse, 12, wire)
@@ -390,7 +376,7 @@ async def test_a_record_is_synced_when_its_time_has_come(
         assert (await produced(running, "t", 0)).error_code == 0
         log = running.broker.topics.existing("t").partition(0).log
         assert log.high_watermark == 1
-        await until(lambda: log.durable_offset == 1)
+        await eventually(lambda: log.durable_offset == 1)
 
 
 async def test_an_offset_that_must_be_synced_is_committed_when_it_is(
@@ -404,21 +390,14 @@ async def test_an_offset_that_must_be_synced_is_committed_when_it_is(
     }
     async with running_broker(tmp_path, settings, disk=disk) as running:
         await running.create("t")
-        committed = OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=7, committed_metadata=""
-        )
-        request = OffsetCommitRequest(
-            group_id="g",
-            member_id="",
-            topics=[OffsetCommitRequestTopic(name="t", partitions=[committed])],
-        )
+        request = commit_request("g", {0: 7})
         finding = FindCoordinatorRequest(key="g", key_type=0)
         assert not (await running.ask(finding, FindCoordinatorResponse, 3)).error_code
         wire = running.connect()
         (offsets,) = running.broker.topics.existing("__consumer_offsets").partitions
         with stalled(disk, directories[0]):
             running.send(request, 8, wire)
-            await until(lambda: offsets.log.end_offset == 1)
+            await eventually(lambda: offsets.log.end_offset == 1)
             assert offsets.log.high_watermark == 0
         response = await running.receive(request, OffsetCommitResponse, 8, wire)
         assert response.topics[0].partitions[0].error_code == 0
@@ -487,7 +466,7 @@ async def test_a_copy_that_a_crash_cut_off_is_removed_and_the_log_stays(
     (half / "00000000000000000000.log").write_bytes(b"half")
     async with running_broker(tmp_path, log_dirs(directories), keeper) as running:
         assert await values(running, "t") == [b"0"]
-        await until(lambda: not half.exists())
+        await eventually(lambda: not half.exists())
 
 
 async def test_a_move_to_no_directory_of_ours_is_refused(

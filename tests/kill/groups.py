@@ -11,33 +11,16 @@ from barnabas.model.errors import Code
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
 )
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from barnabas.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
-from barnabas.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
+from barnabas.wire.messages.offset_fetch import OffsetFetchResponse
+from barnabas.wire.messages.sync_group import SyncGroupResponse
+from tests.group_requests import commit_request, committed_request, join_request, sync_request
 from tests.kill.ledger import PartitionLedger, Violation
 from tests.kill.producers import RECONNECT_S, LoadProducer, Place
 from tests.raw import RawClient, name_of
@@ -113,14 +96,13 @@ class GroupUser(LoadProducer):
     def _commit(self, client: RawClient, name: str, known: Known) -> None:
         self._number += 1
         known.unsure.add(self._number)
-        partition = OffsetCommitRequestPartition(
-            partition_index=PARTITION, committed_offset=self._number, committed_metadata=name
-        )
-        request = OffsetCommitRequest(
-            group_id=name,
-            generation_id_or_member_epoch=known.generation or -1,
-            member_id=known.member,
-            topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+        request = commit_request(
+            name,
+            {PARTITION: self._number},
+            topic=TOPIC,
+            member=known.member,
+            generation=known.generation or -1,
+            metadata=name,
         )
         answer = client.call(request, COMMIT, OffsetCommitResponse)
         code = answer.topics[0].partitions[0].error_code
@@ -133,14 +115,12 @@ class GroupUser(LoadProducer):
     def _join(self, client: RawClient, name: str, known: Known) -> None:
         """Into the next generation, alone."""
         known.joining = True
-        protocol = JoinGroupRequestProtocol(name="range", metadata=self._random.randbytes(20))
-        request = JoinGroupRequest(
-            group_id=name,
-            session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=SESSION_MS,
-            member_id=known.member,
-            protocol_type="consumer",
-            protocols=[protocol],
+        request = join_request(
+            name,
+            known.member,
+            self._random.randbytes(20),
+            session_ms=SESSION_MS,
+            rebalance_ms=SESSION_MS,
         )
         joined = client.call(request, JOIN, JoinGroupResponse)
         if joined.error_code:
@@ -151,12 +131,8 @@ class GroupUser(LoadProducer):
             )
         known.member = joined.member_id  # whatever becomes of its sync, this is who has to leave
         share = self._random.randbytes(20)
-        sync = SyncGroupRequest(
-            group_id=name,
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=share)],
-        )
+        shares = {joined.member_id: share}
+        sync = sync_request(name, joined.member_id, joined.generation_id, shares)
         synced = client.call(sync, SYNC, SyncGroupResponse)
         if synced.error_code or bytes(synced.assignment) != share:
             raise Violation(f"{name}: a sync was answered {synced}")
@@ -210,8 +186,7 @@ class GroupUser(LoadProducer):
             self._drive_out(client, name, known)
 
     def _fetch(self, client: RawClient, name: str) -> int:
-        topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[PARTITION])]
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=topics)])
+        request = committed_request(name, [PARTITION], topic=TOPIC)
         while True:
             (answer,) = client.call(request, FETCH, OffsetFetchResponse).groups
             if answer.error_code not in COMING_BACK:

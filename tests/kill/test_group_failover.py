@@ -6,7 +6,7 @@ which the old coordinator may have died: joining, joined but not synced, synced 
 stable, committing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
@@ -22,32 +22,15 @@ from barnabas.wire.messages.consumer_group_heartbeat import (
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from barnabas.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
-from barnabas.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
-from tests.clients.groups.team import until
+from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.wire.messages.offset_fetch import OffsetFetchResponse
+from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.conftest import StartBroker
+from tests.group_requests import commit_request, committed_request, join_request, sync_request
 from tests.process import BrokerProcess
 from tests.raw import RawClient
+from tests.waiting import until
 
 OPTIONS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
 JOIN, SYNC, HEARTBEAT, COMMIT, FETCH = 3, 3, 4, 8, 8  # versions
@@ -71,15 +54,7 @@ class Member:
         self.client.close()
 
     def begin_join(self) -> None:
-        protocol = JoinGroupRequestProtocol(name="range", metadata=self.name.encode())
-        request = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=30_000,
-            member_id=self.id,
-            protocol_type="consumer",
-            protocols=[protocol],
-        )
+        request = join_request("g", self.id, self.name.encode(), rebalance_ms=30_000)
         self.client.begin(request, JOIN)
 
     def joined(self) -> JoinGroupResponse:
@@ -89,18 +64,8 @@ class Member:
         self.id, self.generation = answer.member_id, answer.generation_id
         return answer
 
-    def begin_sync(self, shares: dict[str, bytes] | None = None) -> None:
-        assignments = [
-            SyncGroupRequestAssignment(member_id=id_, assignment=share)
-            for id_, share in (shares or {}).items()
-        ]
-        request = SyncGroupRequest(
-            group_id="g",
-            generation_id=self.generation,
-            member_id=self.id,
-            assignments=assignments,
-        )
-        self.client.begin(request, SYNC)
+    def begin_sync(self, shares: Mapping[str, bytes] = {}) -> None:
+        self.client.begin(sync_request("g", self.id, self.generation, shares), SYNC)
 
     def synced(self) -> bytes:
         answer = self._answer(SyncGroupRequest, SYNC)
@@ -120,15 +85,7 @@ class Member:
         return self.client.call(request, HEARTBEAT, HeartbeatResponse).error_code
 
     def commit_request(self, offset: int) -> OffsetCommitRequest:
-        partition = OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=offset, committed_metadata=""
-        )
-        return OffsetCommitRequest(
-            group_id="g",
-            generation_id_or_member_epoch=self.generation,
-            member_id=self.id,
-            topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
-        )
+        return commit_request("g", {0: offset}, member=self.id, generation=self.generation)
 
     def commit(self, offset: int) -> int:
         request = self.commit_request(offset)
@@ -195,10 +152,8 @@ class Scene:
             member.connect()
 
     def committed(self) -> int:
-        topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
         with RawClient(self.broker.host, self.broker.port) as client:
-            (answer,) = client.call(request, FETCH, OffsetFetchResponse).groups
+            (answer,) = client.call(committed_request("g"), FETCH, OffsetFetchResponse).groups
         assert answer.error_code == Code.NONE
         return answer.topics[0].partitions[0].committed_offset
 
