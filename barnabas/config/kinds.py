@@ -6,6 +6,7 @@ Not here: names, defaults and where a value came from (option.py, resolve.py).
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
@@ -33,21 +34,22 @@ class ConfigType(IntEnum):
     PASSWORD = 9
 
 
-class Kind(Generic[T]):
-    """One kind of value. `parse` raises ValueError with what it expected."""
+class Kind(ABC, Generic[T]):
+    """One kind of value."""
 
     __slots__ = ()
     type: ConfigType = ConfigType.STRING
 
+    @abstractmethod
     def parse(self, text: str) -> T:
-        raise NotImplementedError
+        """ValueError says what was expected."""
 
     def format(self, value: T) -> str:
         return str(value)
 
+    @abstractmethod
     def bounds(self) -> str:
         """What is accepted, for people."""
-        raise NotImplementedError
 
 
 class Integer(Kind[int]):
