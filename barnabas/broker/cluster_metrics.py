@@ -4,23 +4,26 @@ The cluster's own figures (offline, under-replicated) come from the controller; 
 what it leads and follows. Names say what Kafka's say, in our spelling.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from barnabas.broker.metrics import Figures, counters, gauges
+
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
     from barnabas.broker.broker import Broker
     from barnabas.broker.cluster import Cluster
 
 
-def families(broker: "Broker", cluster: "Cluster"):  # type: ignore[no-untyped-def]
+def families(broker: "Broker", cluster: "Cluster") -> "Iterator[Metric]":
     yield from _controller(cluster)
     yield from _replication(broker, cluster)
 
 
-def _controller(cluster: "Cluster"):  # type: ignore[no-untyped-def]
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
+def _controller(cluster: "Cluster") -> "Iterator[Metric]":
     controlling = cluster.controlling
-    for name, doc, value in (
+    figures: Figures = (
         ("active", "1 on the broker that is controller.", int(controlling.active)),
         ("epoch", "Epoch of the last controller known.", controlling.epoch),
         ("queue_length", "Events that wait for the controller.", controlling.queue_length),
@@ -28,28 +31,28 @@ def _controller(cluster: "Cluster"):  # type: ignore[no-untyped-def]
         ("under_replicated", "Replicas are not in sync.", controlling.under_replicated),
         ("imbalanced", "Not led by their preferred replica.", controlling.preferred_imbalance),
         ("last_election_ms", "How long the last elections took.", controlling.election_ms_last),
-    ):
-        yield GaugeMetricFamily(f"barnabas_controller_{name}", doc, value)
-    for name, doc, value in (
+    )
+    yield from gauges("barnabas_controller_", figures)
+    figures = (
         ("elections", "Partitions that got a leader.", controlling.elections),
         ("unclean_elections", "Of those, from outside of the ISR.", controlling.unclean_elections),
         ("election_ms", "Milliseconds of all elections.", controlling.election_ms_total),
-    ):
-        yield CounterMetricFamily(f"barnabas_controller_{name}", doc, value)
+    )
+    yield from counters("barnabas_controller_", figures)
 
 
-def _replication(broker: "Broker", cluster: "Cluster"):  # type: ignore[no-untyped-def]
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+def _replication(broker: "Broker", cluster: "Cluster") -> "Iterator[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
 
     assert broker.replicas is not None, "a broker in a cluster has replicas"
     proposals, counts = broker.replicas.proposals, broker.counts
-    for name, doc, value in (
+    figures: Figures = (
         ("isr_shrinks", "In-sync sets that this broker made smaller.", proposals.shrinks),
         ("isr_expands", "In-sync sets that this broker made larger.", proposals.expands),
         ("bytes_in", "Bytes of batches fetched from leaders.", counts.replicated_in),
         ("bytes_out", "Bytes of batches sent to followers.", counts.replicated_out),
-    ):
-        yield CounterMetricFamily(f"barnabas_replication_{name}", doc, value)
+    )
+    yield from counters("barnabas_replication_", figures)
     leads = follows = behind = below_min = 0
     lag = GaugeMetricFamily(
         "barnabas_replication_lag",
@@ -71,12 +74,12 @@ def _replication(broker: "Broker", cluster: "Cluster"):  # type: ignore[no-untyp
                 lags[follower] = max(lags.get(follower, 0), end - max(0, progress.end))
     for broker_id, records in sorted(lags.items()):
         lag.add_metric([str(broker_id)], records)
-    for name, doc, number in (
+    figures = (
         ("leads", "Partitions led here.", leads),
         ("follows", "Partitions followed here.", follows),
         ("under_replicated", "Led here, with replicas that are not in sync.", behind),
         ("under_min_isr", "Led here, with too few in sync for acks=all.", below_min),
         ("brokers", "Brokers that live, as this one knows.", len(cluster.members)),
-    ):
-        yield GaugeMetricFamily(f"barnabas_replication_{name}", doc, number)
+    )
+    yield from gauges("barnabas_replication_", figures)
     yield lag

@@ -3,11 +3,17 @@
 Always: counting is free of imports and locks; the page is built only when it is asked for.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
     from barnabas.broker.broker import Broker
     from barnabas.broker.group_metrics import GroupFigures
+
+Figures = Iterable[tuple[str, str, float]]
+"""Of each its name, what it is, and its value."""
 
 
 class Counts:
@@ -63,14 +69,14 @@ class _Collector:
         self._broker = broker
         self._groups = groups
 
-    def collect(self):  # type: ignore[no-untyped-def]
+    def collect(self) -> "Iterator[Metric]":
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         from barnabas.wire.apis import APIS
 
         broker = self._broker
         counts = broker.counts
-        for name, doc, value in (
+        figures: Figures = (
             ("appends", "Batches appended.", counts.appends),
             ("bytes_in", "Bytes of batches appended.", counts.bytes_in),
             ("bytes_out", "Bytes of batches sent to consumers.", counts.bytes_out),
@@ -80,20 +86,20 @@ class _Collector:
             ("connections_accepted", "Connections accepted.", counts.connections_accepted),
             ("connections_refused", "Connections over a limit.", counts.connections_refused),
             ("connections_broken", "Connections closed for a reason.", counts.connections_broken),
-        ):
-            yield CounterMetricFamily(f"barnabas_{name}", doc, value)
+        )
+        yield from counters("barnabas_", figures)
         requests = CounterMetricFamily("barnabas_requests", "Requests by API.", labels=["api"])
         for key, counter in broker.dispatcher.requests.items():
             requests.add_metric([APIS[key].name], counter[0])
         yield requests
-        for name, doc, value in (
+        figures = (
             ("connections", "Open connections.", len(broker.connections)),
             ("topics", "Topics.", len(broker.topics)),
             ("partitions", "Partitions.", sum(len(t.partitions) for t in broker.topics)),
             ("fetch_sessions", "Incremental fetch sessions.", len(broker.fetch_sessions)),
             ("request_buffer_bytes", "Memory of requests under way.", broker.request_buffer_bytes),
-        ):
-            yield GaugeMetricFamily(f"barnabas_{name}", doc, value)
+        )
+        yield from gauges("barnabas_", figures)
         labels = ["topic", "partition"]
         yield from _compaction(broker)
         end = GaugeMetricFamily("barnabas_log_end_offset", "Next offset.", labels=labels)
@@ -118,22 +124,36 @@ class _Collector:
             yield from families(broker.coordination, self._groups)
 
 
-def _compaction(broker: "Broker"):  # type: ignore[no-untyped-def]
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+def counters(prefix: str, figures: Figures) -> "Iterator[CounterMetricFamily]":
+    from prometheus_client.core import CounterMetricFamily
+
+    for name, doc, value in figures:
+        yield CounterMetricFamily(prefix + name, doc, value)
+
+
+def gauges(prefix: str, figures: Figures) -> "Iterator[GaugeMetricFamily]":
+    from prometheus_client.core import GaugeMetricFamily
+
+    for name, doc, value in figures:
+        yield GaugeMetricFamily(prefix + name, doc, value)
+
+
+def _compaction(broker: "Broker") -> "Iterator[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
 
     from barnabas.log.cleanable import look
     from barnabas.model.errors import KafkaError
 
     cleaner = broker.cleaner
-    for name, doc, value in (
+    figures: Figures = (
         ("runs", "Passes of compaction over a log.", cleaner.runs),
         ("failures", "Passes that came to nothing.", cleaner.failures),
         ("bytes_read", "Bytes of segments compacted.", cleaner.bytes_read),
         ("bytes_written", "Bytes of the segments in their place.", cleaner.bytes_written),
         ("records_dropped", "Records that a later one took the place of.", cleaner.records_dropped),
         ("busy_ms", "Milliseconds with a pass under way.", cleaner.busy_ms),
-    ):
-        yield CounterMetricFamily(f"barnabas_compaction_{name}", doc, value)
+    )
+    yield from counters("barnabas_compaction_", figures)
     yield GaugeMetricFamily(
         "barnabas_compaction_unfit", "Logs that cannot be compacted.", len(cleaner.unfit)
     )
