@@ -5,6 +5,7 @@ Out: a Log; every decision is a Finding on it.
 Always: what is kept is a prefix of what was written, without a gap or a torn batch.
 After a crash the segment that holds the recovery point and all behind it are read and
 checked; what lies before was synced, indexes included.
+Not here: one segment (checking.py), producers (replaying.py), swaps cut off (swaps.py).
 """
 
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from barnabas.log.jobs import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from barnabas.log.log import Log, LogParts
 from barnabas.log.names import Names, sort_names
 from barnabas.log.producers import ProducerStates
+from barnabas.log.replaying import load_exactly, load_producers, remove_stray, replay
 from barnabas.log.scan import headers
 from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from barnabas.log.snapshots import Snapshots
@@ -164,8 +166,8 @@ class _Opening:
             producers, end = ProducerStates(), start
         stale = snapshots.remove_above(end)
         if producers is None:
-            producers = self._load_producers(snapshots, end)
-        self._remove_stray_snapshots(snapshots)
+            producers = load_producers(snapshots, self._segments, end, self._findings)
+        remove_stray(snapshots, self._segments)
         cleaned_to = self._checkpoints.cleaned_to
         if not start <= cleaned_to <= end:
             cleaned_to = 0 if cleaned_to > end else start  # as Kafka does
@@ -338,7 +340,7 @@ class _Opening:
         unsure = self._segments[first:]
         base = unsure[0].base_offset
         states, offset = snapshots.load_newest(base, self._findings)
-        self._replay(states, offset, base, self._segments[:first])
+        replay(states, offset, base, self._segments[:first])
         # Later ones may be torn, or tell of records that are gone; the walk makes them anew.
         self._directory_changed |= snapshots.remove_above(max(base, point))
         expected = base
@@ -351,7 +353,7 @@ class _Opening:
             else:
                 expected = segment.base_offset
                 if number and expected <= point:
-                    states = self._saved(snapshots, expected) or states
+                    states = load_exactly(snapshots, expected, self._findings) or states
                 if (number or first) and expected not in snapshots.offsets:
                     snapshots.write(states, expected)
                 sound = self._check_segment(segment, states, epochs)
@@ -368,7 +370,7 @@ class _Opening:
                 self._directory_changed = True
             break
         if expected <= point:
-            states = self._saved(snapshots, expected) or states
+            states = load_exactly(snapshots, expected, self._findings) or states
         if expected < point:
             self._find(
                 self._path,
@@ -376,13 +378,6 @@ class _Opening:
                 "records are lost: the disk broke its promise",
             )
         return states
-
-    def _saved(self, snapshots: Snapshots, offset: int) -> ProducerStates | None:
-        """Producers as a synced snapshot has them: compaction may have taken their batches."""
-        if offset not in snapshots.offsets:
-            return None
-        states, found = snapshots.load_newest(offset, self._findings)
-        return states if found == offset else None
 
     def _check_segment(
         self, segment: Segment, states: ProducerStates, epochs: LeaderEpochs
@@ -393,38 +388,3 @@ class _Opening:
         if cut is not None:
             self._findings.append(cut)
         return cut is None
-
-    # --- producers -----------------------------------------------------------------------------
-
-    def _load_producers(self, snapshots: Snapshots, end: int) -> ProducerStates:
-        """After a clean stop: the snapshot at the end, or the newest and a replay."""
-        if not snapshots.offsets and len(self._segments) == 1 and not self._segments[0].size:
-            return ProducerStates()
-        states, offset = snapshots.load_newest(end, self._findings)
-        self._replay(states, offset, end, self._segments)
-        return states
-
-    def _replay(
-        self, states: ProducerStates, offset: int, end: int, segments: list[Segment]
-    ) -> None:
-        """Headers of batches in [offset, end)."""
-        if offset >= end:
-            return
-        for number, segment in enumerate(segments, 1):
-            if number < len(segments) and segments[number].base_offset <= offset:
-                continue
-            found = segment.locate(offset) if segment.size else None
-            if found is None:
-                continue
-            for _, header in headers(segment.file(), found[0], segment.size, 1 << 16):
-                if header.base_offset >= end:
-                    break
-                states.replay(header)
-            segment.close()
-
-    def _remove_stray_snapshots(self, snapshots: Snapshots) -> None:
-        """Keep one per segment, and the newest."""
-        bases = {segment.base_offset for segment in self._segments}
-        for offset in snapshots.offsets[:-1]:
-            if offset not in bases:
-                snapshots.remove(offset)

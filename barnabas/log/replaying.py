@@ -1,0 +1,57 @@
+"""What producers had written up to an offset: from a snapshot, and the batches behind it.
+
+In: the snapshots and the segments of one log. Out: states.
+Always: batches are read by their headers alone.
+"""
+
+from barnabas.log.findings import Finding
+from barnabas.log.producers import ProducerStates
+from barnabas.log.scan import headers
+from barnabas.log.segment import Segment
+from barnabas.log.snapshots import Snapshots
+
+
+def load_producers(
+    snapshots: Snapshots, segments: list[Segment], end: int, findings: list[Finding]
+) -> ProducerStates:
+    """The snapshot at the end of the log, or the newest and a replay."""
+    if not snapshots.offsets and len(segments) == 1 and not segments[0].size:
+        return ProducerStates()
+    states, offset = snapshots.load_newest(end, findings)
+    replay(states, offset, end, segments)
+    return states
+
+
+def load_exactly(
+    snapshots: Snapshots, offset: int, findings: list[Finding]
+) -> ProducerStates | None:
+    """As a synced snapshot has them: compaction may have taken their batches."""
+    if offset not in snapshots.offsets:
+        return None
+    states, found = snapshots.load_newest(offset, findings)
+    return states if found == offset else None
+
+
+def replay(states: ProducerStates, offset: int, end: int, segments: list[Segment]) -> None:
+    """Headers of batches in [offset, end)."""
+    if offset >= end:
+        return
+    for number, segment in enumerate(segments, 1):
+        if number < len(segments) and segments[number].base_offset <= offset:
+            continue
+        found = segment.locate(offset) if segment.size else None
+        if found is None:
+            continue
+        for _, header in headers(segment.file(), found[0], segment.size, 1 << 16):
+            if header.base_offset >= end:
+                break
+            states.replay(header)
+        segment.close()
+
+
+def remove_stray(snapshots: Snapshots, segments: list[Segment]) -> None:
+    """Keep one per segment, and the newest."""
+    bases = {segment.base_offset for segment in segments}
+    for offset in snapshots.offsets[:-1]:
+        if offset not in bases:
+            snapshots.remove(offset)
