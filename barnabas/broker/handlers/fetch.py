@@ -3,6 +3,7 @@
 Always: whole batches; the first batch of a reply comes however large it is; a reply that
 waits is planned at most twice. The bytes themselves never pass through here, and what is not
 in memory is read in its volume's thread before the reply leaves.
+Not here: whom to ask instead (fetch_elsewhere.py), what a session remembers (fetch_sessions.py).
 """
 
 import asyncio
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.dispatch import Call
+from barnabas.broker.fetch_elsewhere import elsewhere, endpoints, failed, nearer_replica
 from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from barnabas.broker.later import Later
 from barnabas.broker.topic import Topic
 from barnabas.broker.volume import Volume
-from barnabas.config.broker_roles import RACK_SELECTOR
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ports import FileSlice
 from barnabas.wire.messages.fetch import (
@@ -22,8 +23,6 @@ from barnabas.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 
@@ -34,11 +33,8 @@ if TYPE_CHECKING:
 FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and ask it
 LEADERS_SINCE = 12  # an answer can say who leads instead
 TOPIC_IDS_SINCE = 13
-ENDPOINTS_SINCE = 16
 READ_COMMITTED = 1
 WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
-_NO_LEADER = LeaderIdAndEpoch()
-_OF_LEADERS = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
 def handle(
@@ -113,12 +109,12 @@ class Plan:
             found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
         except KafkaError as error:
             self.failed = True
-            return _failed(index, error.code, topic if self._names_leaders else None)
+            return failed(index, error.code, topic if self._names_leaders else None)
         if self._rack and partition.leading is not None:
-            nearer = _nearer(self._broker, partition, offset, self._rack)
+            nearer = nearer_replica(self._broker, partition, offset, self._rack)
             if nearer >= 0:
                 self.failed = True  # answered at once
-                return _elsewhere(index, partition, nearer)
+                return elsewhere(index, partition, nearer)
         self.partitions.append(partition)
         records = found.file_slice
         if records is not None:
@@ -176,7 +172,7 @@ class Alone:
         self._broker.counts.fetched(plan.size)
         return FetchResponse(
             responses=plan.responses,
-            node_endpoints=_endpoints(self._broker, self._version, plan.responses)
+            node_endpoints=endpoints(self._broker, self._version, plan.responses)
             if plan.failed
             else [],
         )
@@ -243,9 +239,7 @@ class InSession:
         return FetchResponse(
             session_id=session.id if session is not None else NO_SESSION,
             responses=responses,
-            node_endpoints=_endpoints(self._broker, self._version, responses)
-            if plan.failed
-            else [],
+            node_endpoints=endpoints(self._broker, self._version, responses) if plan.failed else [],
         )
 
 
@@ -354,71 +348,6 @@ def _in_session(broker: "Broker", request: FetchRequest, version: int) -> InSess
     if not fits:
         session = None
     return InSession(broker, request, version, session, everything, full=False)
-
-
-def _failed(index: int, code: Code, topic: Topic | None) -> PartitionData:
-    leader = _NO_LEADER
-    if code in _OF_LEADERS and topic is not None:  # else there is no such partition
-        partition = topic.partitions[index]
-        leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-    return PartitionData(
-        partition_index=index,
-        error_code=code,
-        high_watermark=-1,
-        last_stable_offset=-1,
-        log_start_offset=-1,
-        current_leader=leader,
-        aborted_transactions=[],
-        records=b"",
-    )
-
-
-def _nearer(broker: "Broker", partition: "Partition", offset: int, rack: str) -> int:
-    """A replica in sync that has the offset, in the consumer's rack; -1: none, or this one."""
-    config, leading, replicas = broker.config, partition.leading, broker.replicas
-    if config.replica_selector_class != RACK_SELECTOR or leading is None or replicas is None:
-        return -1
-    if config.broker_rack == rack:
-        return -1
-    found, found_end = -1, -1
-    for follower, progress in leading.machine.followers.items():
-        if (
-            follower in leading.machine.isr
-            and progress.start <= offset <= progress.end
-            and progress.end > found_end
-            and replicas.rack_of(follower) == rack
-        ):
-            found, found_end = follower, progress.end
-    return found
-
-
-def _elsewhere(index: int, partition: "Partition", replica: int) -> PartitionData:
-    log = partition.log
-    return PartitionData(
-        partition_index=index,
-        error_code=0,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.high_watermark,
-        log_start_offset=log.start_offset,
-        preferred_read_replica=replica,
-        records=b"",
-    )
-
-
-def _endpoints(
-    broker: "Broker", version: int, responses: list[FetchableTopicResponse]
-) -> list[NodeEndpoint]:
-    """Where the leaders are that the response names."""
-    if broker.cluster is None or version < ENDPOINTS_SINCE:
-        return []
-    leaders = {
-        partition.current_leader.leader_id for topic in responses for partition in topic.partitions
-    }
-    return [
-        NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
-        for member in broker.cluster.members.values()
-        if member.id in leaders
-    ]
 
 
 def _is_news(wanted: Wanted, data: PartitionData) -> bool:
