@@ -91,16 +91,16 @@ peers: $(COMPILED)
 	@$(PY) -m tests.peers.install
 
 slow: $(COMPILED) peers
-	$(PYTEST) -n 2 --dist loadfile $(SLOW_HERE)
-	BROKERS=3 $(PYTEST) -n 2 --dist loadfile $(CLUSTERED)
+	$(PYTEST) -n 4 --dist loadfile $(SLOW_HERE)
+	BROKERS=3 $(PYTEST) -n 4 --dist loadfile $(CLUSTERED)
 
 spark: $(COMPILED) $(SPARK) peers ## format("barnabas") beside Spark's own, on two brokers
 	$(PYTEST) -n 2 tests/spark
 
-test: $(SPARK) lint full slow spark ## everything; what this machine cannot run is listed at the end
+test: $(SPARK) peers lint full slow spark ## everything; what this machine cannot run is listed at the end
 
 cluster-clients: $(COMPILED) ## all suites of real clients on three brokers, three replicas of everything
-	BROKERS=3 $(PYTEST) -n 2 --dist loadfile $(CLIENTS)
+	BROKERS=3 $(PYTEST) -n 4 --dist loadfile $(CLIENTS)
 
 sim: $(COMPILED) ## whole clusters, and workers, on SEEDS seeds each
 	$(PY) -m tests.simulator --seeds $(SEEDS)
