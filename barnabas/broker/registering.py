@@ -11,12 +11,15 @@ from typing import Protocol, TypeVar
 
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import (
+    Create,
     Disconnected,
     Keeper,
     NodeExists,
     NoNode,
+    Operation,
     OutcomeUnknown,
     ensure,
+    lineage,
     parent,
 )
 from barnabas.log.claim import read_meta
@@ -35,6 +38,7 @@ _PARENTS = (
     paths.BROKER_CONFIGS,
     paths.CONFIG_CHANGES,
     paths.DELETED_TOPICS,
+    CONTROLLER_EPOCH,
 )
 
 T = TypeVar("T")
@@ -64,19 +68,25 @@ def first_id(settings: Mapping[str, str], disk: Disk, directories: Iterable[str]
 
 def prepare(keeper: Keeper, wanted: int | None, new_cluster_id: str) -> tuple[str, int, int]:
     """The cluster's id, this broker's, and the epoch of the last controller."""
-    for path in _PARENTS:
-        if not keeper.exists(path):
-            ensure(keeper, path)
-    try:
-        keeper.create(paths.CLUSTER_ID, paths.cluster_id_data(new_cluster_id))
-    except NodeExists:
-        pass
+    while missing := _missing(keeper, new_cluster_id):
+        try:
+            keeper.multi(missing)  # at once: brokers that start together wait for each other
+        except NodeExists:
+            continue
     cluster_id = paths.read_cluster_id(paths.CLUSTER_ID, keeper.get(paths.CLUSTER_ID).data)
     try:
         controller_epoch = int(keeper.get(CONTROLLER_EPOCH).data or 0)
     except (NoNode, ValueError):
         controller_epoch = 0
     return cluster_id, _new_id(keeper) if wanted is None else wanted, controller_epoch
+
+
+def _missing(keeper: Keeper, new_cluster_id: str) -> list[Operation]:
+    """What a keeper that no broker has used before has not got, parents first."""
+    wanted = {each: b"" for path in _PARENTS for each in lineage(path)}
+    wanted[paths.CLUSTER_ID] = paths.cluster_id_data(new_cluster_id)
+    found = keeper.get_many(list(wanted))
+    return [Create(*each) for each, node in zip(wanted.items(), found, strict=True) if node is None]
 
 
 def _new_id(keeper: Keeper) -> int:

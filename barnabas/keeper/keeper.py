@@ -209,10 +209,9 @@ class Keeper(Protocol):
 
 def ensure(keeper: Keeper, path: str) -> None:
     """Create a node and its parents, where they are not there yet."""
-    parts = path.strip("/").split("/")
-    for depth in range(1, len(parts) + 1):
+    for each in lineage(path):
         try:
-            keeper.create("/" + "/".join(parts[:depth]))
+            keeper.create(each)
         except NodeExists:
             continue
 
@@ -253,6 +252,12 @@ def check_operations(operations: Sequence[Operation], session: int) -> Sequence[
 
 def numbered(path: str, number: int) -> str:
     return f"{path}{number:010d}"
+
+
+def lineage(path: str) -> list[str]:
+    """All above it but the root, from the top, and itself."""
+    names = path.strip("/").split("/")
+    return ["/" + "/".join(names[:depth]) for depth in range(1, len(names) + 1)]
 
 
 def parent(path: str) -> str:

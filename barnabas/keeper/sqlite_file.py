@@ -10,7 +10,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
 
 from barnabas.keeper.keeper import (
     ROOT,
@@ -29,7 +30,10 @@ from barnabas.keeper.keeper import (
     parent,
 )
 from barnabas.keeper.session_locks import SessionLocks
+from barnabas.keeper.sqlite_many import BEAR, CREATE, kind_of, write_many
 from barnabas.model.errors import Code, Failed
+
+T = TypeVar("T")
 
 Clock = Callable[[], int]
 Values = Sequence[object] | dict[str, object]
@@ -37,7 +41,7 @@ Values = Sequence[object] | dict[str, object]
 BUSY_MS_MAX = 10_000
 # A process stopped within a transaction keeps everybody from renewing: that time does not count.
 LOCKED_OUT_MS_MIN = 1_000
-_ANOTHER_TRY_S = 0.01
+_ANOTHER_TRY_S = 0.001
 _MANY = 500  # in one query
 _SCHEMA_VERSION = 3
 _SCHEMA_1 = """
@@ -96,12 +100,13 @@ class SqliteFile:
         self.path = path
         self.clock = clock
         self.boot = boot
+        self.busy_ms_max = BUSY_MS_MAX
         self._locked_out_since: int | None = None
         self.locks = SessionLocks(path)
         try:
             self._database = sqlite3.connect(
                 path,
-                timeout=BUSY_MS_MAX / 1000,
+                timeout=0,  # SQLite's own wait sleeps for up to a tenth of a second: see `_patient`
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=32,
@@ -109,7 +114,7 @@ class SqliteFile:
         except sqlite3.Error as problem:
             raise _failed(path, problem) from None
         try:
-            self._use_wal()
+            self.execute("PRAGMA journal_mode=WAL")
             self.execute("PRAGMA synchronous=FULL")
             self._make_schema()
         except BaseException:
@@ -120,14 +125,34 @@ class SqliteFile:
         self._database.close()
         self.locks.close()
 
-    def execute(
-        self, statement: str, values: Sequence[object] | dict[str, object] = ()
-    ) -> list[Any]:
+    def execute(self, statement: str, values: Values = ()) -> list[Any]:
         """The rows it gives."""
-        try:
-            return self._database.execute(statement, values).fetchall()
-        except sqlite3.Error as problem:
-            raise _failed(self.path, problem) from None
+        return self._patient(lambda: self._database.execute(statement, values).fetchall())
+
+    def execute_many(self, statement: str, values: Sequence[Values]) -> int:
+        """How many rows it has changed; -1: one of them is there already."""
+
+        def execute() -> int:
+            try:
+                return self._database.executemany(statement, values).rowcount
+            except sqlite3.IntegrityError:
+                return -1
+
+        return self._patient(execute)
+
+    def _patient(self, call: Callable[[], T]) -> T:
+        """Again and again while another has the file."""
+        give_up_at: float | None = None
+        while True:
+            try:
+                return call()
+            except sqlite3.Error as problem:
+                now = time.monotonic()
+                if give_up_at is None:
+                    give_up_at = now + self.busy_ms_max / 1000
+                if not _is_busy(problem) or now > give_up_at:
+                    raise _failed(self.path, problem) from None
+            time.sleep(_ANOTHER_TRY_S)
 
     @contextmanager
     def transaction(self) -> Iterator[int]:
@@ -163,18 +188,6 @@ class SqliteFile:
                 {"lost": now - since, "now": now, "boot": self.boot},
             )
         return now
-
-    def _use_wal(self) -> None:
-        """Others may do so at this moment: then SQLite does not wait, but says it is busy."""
-        give_up_at = time.monotonic() + BUSY_MS_MAX / 1000
-        while True:
-            try:
-                self.execute("PRAGMA journal_mode=WAL")
-                return
-            except Failed as problem:
-                if "locked" not in problem.detail or time.monotonic() > give_up_at:
-                    raise
-            time.sleep(_ANOTHER_TRY_S)
 
     def _make_schema(self) -> None:
         if self._schema() == _SCHEMA_VERSION:
@@ -247,7 +260,14 @@ class SqliteFile:
     def write(self, operations: Sequence[Operation], owner: int) -> list[Result]:
         self.execute("UPDATE tally SET number = number + 1")
         number = self.tally()
-        return [self._apply(operation, owner, number) for operation in operations]
+        results: list[Result] = []
+        for kind, group in groupby(operations, kind_of):
+            some = list(group)
+            if kind is None or not write_many(self, some, number):
+                results += [self._apply(operation, owner, number) for operation in some]
+            else:
+                results += [e.version + 1 if isinstance(e, Set) else e.path for e in some]
+        return results
 
     def _apply(self, operation: Operation, owner: int, number: int) -> Result:
         if isinstance(operation, Create):
@@ -278,13 +298,10 @@ class SqliteFile:
         if self.find(path) is not None:
             raise NodeExists(path)
         self.execute(
-            "INSERT INTO node (path, parent, data, version, created, owner)"
-            " VALUES (?, ?, ?, 0, ?, ?)",
+            CREATE,
             (path, above, bytes(operation.data), number, owner if operation.ephemeral else 0),
         )
-        self.execute(
-            "UPDATE node SET births = births + 1, changes = changes + 1 WHERE path = ?", (above,)
-        )
+        self.execute(BEAR, (1, 1, above))
         return path
 
     def _delete(self, path: str) -> None:
@@ -334,6 +351,11 @@ class SqliteFile:
         if paths:
             self.execute("UPDATE tally SET number = number + 1")
         self.execute("DELETE FROM session WHERE id = ?", (session,))
+
+
+def _is_busy(problem: sqlite3.Error) -> bool:
+    """Of the extended codes too: the lowest byte is the kind."""
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _failed(file: str, problem: sqlite3.Error) -> Failed:
