@@ -1,7 +1,7 @@
 """What an administrator asks of the brokers: who they are, where replicas lie, who leads.
 
 Always: errors raise, and name the partition or broker they are about.
-Not here: topics and their options (admin.py), groups (groups/), rules and quotas
+Not here: topics (admin.py), options (admin_options.py), groups (groups/), rules and quotas
 (admin_security.py).
 """
 

@@ -25,10 +25,9 @@ from barnabas.client.membership import (
 )
 from barnabas.client.membership_classic import ClassicMembership
 from barnabas.client.membership_consumer import ConsumerMembership
-from barnabas.client.message import K, Message, Raw, V
-from barnabas.client.messages import Interceptor, Messages, Offsets, called
+from barnabas.client.message import K, Raw, V
+from barnabas.client.messages import Interceptor, Messages, called
 from barnabas.client.net import Answer
-from barnabas.client.places import Committed
 from barnabas.client.subscription import Subscription, Wanted, subscription
 from barnabas.config.client import Settings, Value
 from barnabas.config.option import invalid
@@ -46,6 +45,8 @@ class Consumer(Messages[K, V]):
     Topics by name, or a pattern (`re.compile(...)`, or a text that starts with ^); a mapping
     among them holds options by their dotted names.
     """
+
+    _shares = True
 
     @overload
     def __init__(
@@ -205,19 +206,6 @@ class Consumer(Messages[K, V]):
                 f"group {self._group_id!r}: not committed, this consumer is not a member",
             )
         return standing
-
-    def _committable(
-        self, what: Message[Any, Any] | Offsets | None
-    ) -> dict[TopicPartition, Committed]:
-        offsets = super()._committable(what)
-        for at in offsets:
-            if at not in self._reader.progress:
-                raise Fenced(
-                    Code.ILLEGAL_GENERATION,
-                    f"group {self._group_id!r}: not committed, {at} is not assigned to this"
-                    " consumer (any more): whoever has it will read on from its last commit",
-                )
-        return offsets
 
     def _may_commit(self) -> bool:
         return self._standing() is not None

@@ -15,13 +15,14 @@ from barnabas.client.commits import Commits, as_offsets
 from barnabas.client.membership import Standing
 from barnabas.client.message import K, Message, RawMessage, V
 from barnabas.client.net import Answer
-from barnabas.client.places import EARLIEST, LATEST, Committed, fetch_committed, reset_of
+from barnabas.client.places import Committed, fetch_committed, reset_of
 from barnabas.client.progress import UNKNOWN, Place
 from barnabas.client.reader import Reader, closed
 from barnabas.config.option import invalid
-from barnabas.model.errors import Code, Corrupt, InvalidRequest, Retriable
+from barnabas.model.errors import Code, Corrupt, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
+from barnabas.wire.messages.list_offsets import EARLIEST, LATEST
 
 At = tuple[str, int]
 Numbers = Mapping[At, int] | Mapping[TopicPartition, int]
@@ -50,6 +51,8 @@ class Unreadable(Corrupt):
 
 class Messages(Generic[K, V]):
     """An asynchronous iterator of messages, and more."""
+
+    _shares = False  # partitions with a group, which may give them to another member
 
     def __init__(
         self,
@@ -373,6 +376,19 @@ class Messages(Generic[K, V]):
         return await self._commits.found(self._those(partitions))
 
     def _committable(
+        self, what: Message[Any, Any] | Offsets | None
+    ) -> dict[TopicPartition, Committed]:
+        offsets = self._offsets_of(what)
+        for at in offsets if self._shares else ():
+            if at not in self._reader.progress:
+                raise Fenced(
+                    Code.ILLEGAL_GENERATION,
+                    f"group {self._group_id!r}: not committed, {at} is not assigned to this"
+                    " consumer (any more): whoever has it will read on from its last commit",
+                )
+        return offsets
+
+    def _offsets_of(
         self, what: Message[Any, Any] | Offsets | None
     ) -> dict[TopicPartition, Committed]:
         if what is None:

@@ -16,6 +16,8 @@ from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.list_offsets import (
+    EARLIEST,
+    LATEST,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -35,7 +37,6 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 
-EARLIEST, LATEST = -2, -1
 _BY_NAME_MAX = 9  # the last version of OffsetCommit and OffsetFetch that names topics
 _GROUPS_SINCE = 8
 _OFFSET_FETCH = 9

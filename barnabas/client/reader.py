@@ -14,12 +14,13 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.fetching import Ask, Fetching, Limits, Outcome, no_place
 from barnabas.client.message import RawMessage
 from barnabas.client.net import Answer
-from barnabas.client.places import LATEST, Reset, places_at
+from barnabas.client.places import Reset, places_at
 from barnabas.client.progress import UNKNOWN, Place, Progress
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.fetch import FetchResponse
+from barnabas.wire.messages.list_offsets import LATEST
 
 if TYPE_CHECKING:
     from barnabas.client.arrow import ArrowRows

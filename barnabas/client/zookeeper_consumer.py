@@ -12,7 +12,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from uuid import uuid4
 
 from barnabas.client.blocking import open_cluster
@@ -21,9 +21,8 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.commits import Commits, Offsets
 from barnabas.client.consumer import Callback, sorted_out
 from barnabas.client.membership import Cause
-from barnabas.client.message import Message, Raw
+from barnabas.client.message import Raw
 from barnabas.client.messages import Messages, called
-from barnabas.client.messages import Offsets as Told
 from barnabas.client.net import Answer
 from barnabas.client.places import Committed
 from barnabas.client.progress import Place
@@ -94,6 +93,8 @@ class ZookeeperConsumer(BlockingMessages[Raw, Raw]):
 
 class ZookeeperFlows(Messages[Raw, Raw]):
     """The flows of it, for any keeper; run by a thread, since keepers block."""
+
+    _shares = True
 
     def __init__(
         self,
@@ -224,19 +225,6 @@ class ZookeeperFlows(Messages[Raw, Raw]):
         return lambda: ()  # the bell is enough: it ends the wait when there is news
 
     # --- places ---
-
-    def _committable(
-        self, what: Message[Any, Any] | Told | None
-    ) -> dict[TopicPartition, Committed]:
-        offsets = super()._committable(what)
-        for at in offsets:
-            if at not in self._reader.progress:
-                raise Fenced(
-                    Code.ILLEGAL_GENERATION,
-                    f"group {self._group_id!r}: not committed, {at} is not this consumer's (any"
-                    " more): whoever has it will read on from its last commit",
-                )
-        return offsets
 
     def _may_commit(self) -> bool:
         return self._member is not None

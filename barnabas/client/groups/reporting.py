@@ -22,12 +22,11 @@ from barnabas.client.groups.report import (
 from barnabas.client.metadata import View
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
+from barnabas.wire.messages.list_offsets import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
 
-EARLIEST = -2
-LATEST = -1
 TIMES_MAX = 20  # each costs a batch over the network
 
 

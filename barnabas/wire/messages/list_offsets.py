@@ -2,6 +2,14 @@
 
 from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, since
 
+# Places that can be asked for instead of a time.
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
 
 class ListOffsetsPartition(Struct):
     partition_index: Int32
