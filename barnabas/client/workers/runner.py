@@ -42,6 +42,7 @@ from barnabas.client.workers.policy import Policy, Reject
 from barnabas.client.workers.pool import Pool
 from barnabas.client.workers.post import Post
 from barnabas.client.workers.share import Entry
+from barnabas.client.workers.topics import prepared
 from barnabas.client.workers.window import Window
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
@@ -94,7 +95,8 @@ class Runner:
     async def run(self) -> None:
         cluster = open_cluster(self._settings, {**self._options, "enable_auto_commit": False})
         try:
-            counts = await self._prepare_topics(Admin(cluster=cluster))
+            wanted = [self._policy.retry_topic, self._policy.dlq]
+            counts = await prepared(Admin(cluster=cluster), wanted, like=self._topics[0])
             self._post = Post(cluster)
             self._poll_interval_ms = cluster.config.max_poll_interval_ms
             self._window = Window(self._policy, counts)
@@ -104,39 +106,6 @@ class Runner:
             cluster.close()
         if self._failure is not None:
             raise self._failure
-
-    # --- topics ---
-
-    async def _prepare_topics(self, admin: Admin) -> dict[str, int]:
-        """How many partitions the retry and dead-letter topic have; made if they are missing."""
-        counts: dict[str, int] = {}
-        for name in (self._policy.retry_topic, self._policy.dlq):
-            if name is None:
-                continue
-            try:
-                counts[name] = len((await admin.topic(name)).partitions)
-            except KafkaError as problem:
-                if problem.code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-                counts[name] = await self._create(admin, name)
-        return counts
-
-    async def _create(self, admin: Admin, name: str) -> int:
-        like = len((await admin.topic(self._topics[0])).partitions)
-        try:
-            await admin.create_topic(name, partitions=like)
-            _log.info("topic %s: created with %d partitions", name, like)
-        except KafkaError as problem:
-            if problem.code is not Code.TOPIC_ALREADY_EXISTS:
-                raise
-        # A topic just made is not known to every broker at once.
-        while True:
-            try:
-                return len((await admin.topic(name)).partitions)
-            except KafkaError as problem:
-                if problem.code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-            await asyncio.sleep(0.05)
 
     # --- the loop ---
 
