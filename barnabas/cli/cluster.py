@@ -35,9 +35,7 @@ command.add_command(reassign)
 @click.pass_context
 def info(ctx: click.Context, output: str) -> None:
     """Show what the cluster is: its id, its controller, how much is in it."""
-    with open_admin(ctx) as admin:
-        view = admin.topics()
-        stories = admin.broker_stories()
+    view, stories = cluster_view.look(ctx)
     topics, partitions = cluster_view.counts(view)
     problems = cluster_view.problem_rows(view)
     versions = sorted({story.version for story in stories.values()})
@@ -69,9 +67,7 @@ def brokers(ctx: click.Context, output: str) -> None:
     """List the brokers, with what each leads and holds."""
     from barnabas.system.machine import boot_id
 
-    with open_admin(ctx) as admin:
-        view = admin.topics()
-        stories = admin.broker_stories()
+    view, stories = cluster_view.look(ctx)
     rows = cluster_view.broker_rows(view, stories, boot_id())
     render(rows, cluster_view.BROKER_COLUMNS, output)
 
@@ -116,7 +112,14 @@ def elect(
 
 
 @command.command()
-@click.option("-n", "--last", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="How many of the last.",
+)
 @click.option("-t", "--topic", help="Only of this topic.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what happens next.")
 @output_option

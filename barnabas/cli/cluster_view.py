@@ -1,11 +1,15 @@
 """A cluster in rows: its brokers, and the partitions that are not as they should be.
 
-In: answers of an Admin. Out: rows and lines; nothing here asks anybody.
+In: one look at the cluster. Out: rows and lines, which ask nobody.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli.options import open_admin
 
 if TYPE_CHECKING:
     from barnabas.client.admin_cluster import BrokerStory
@@ -14,6 +18,12 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 BROKER_COLUMNS = ("broker", "address", "state", "epoch", "rack", "process", "leads", "replicas")
 PROBLEM_COLUMNS = ("topic", "partition", "problem", "leader", "replicas", "in_sync")
+
+
+def look(ctx: click.Context) -> tuple["View", dict[int, "BrokerStory"]]:
+    """All topics, and what each broker tells of itself."""
+    with open_admin(ctx) as admin:
+        return admin.topics(), admin.broker_stories()
 
 
 def broker_rows(view: "View", stories: Mapping[int, "BrokerStory"], machine: str) -> list[Row]:

@@ -3,7 +3,7 @@
 import click
 
 from barnabas.cli import cluster_view
-from barnabas.cli.options import cluster_options, open_admin
+from barnabas.cli.options import cluster_options
 from barnabas.cli.render import chosen_output, output_option, render, table, write_document
 
 _SHOWN_MAX = 20
@@ -17,9 +17,7 @@ def command(ctx: click.Context, output: str) -> None:
     """Show the brokers, the controller, and partitions that are offline or under-replicated."""
     from barnabas.system.machine import boot_id
 
-    with open_admin(ctx) as admin:
-        view = admin.topics()
-        stories = admin.broker_stories()
+    view, stories = cluster_view.look(ctx)
     output = chosen_output(output)
     brokers = cluster_view.broker_rows(view, stories, boot_id())
     problems = cluster_view.problem_rows(view)
