@@ -30,7 +30,14 @@ _BATCH = 1_000
     help="beginning, end, OFFSET, -N (the last N), s@TIME (from), e@TIME (up to). TIME is in "
     "milliseconds or ISO 8601. s@ and e@ go together.  [default: beginning]",
 )
-@click.option("-p", "--partition", "numbers", type=click.IntRange(0), multiple=True)
+@click.option(
+    "-p",
+    "--partition",
+    "numbers",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this one; may be given again. [default: all]",
+)
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("-e", "--exit", "to_end", is_flag=True, help="Stop at what is the end now.")
 @click.option(

@@ -40,7 +40,14 @@ class _Input(NamedTuple):
 @click.option("-k", "--key", help="The key of every record.")
 @click.option("-K", "--key-delimiter", help="What stands between key and value on a line.")
 @click.option("-D", "--delimiter", default="\\n", show_default=True, help="Ends a record.")
-@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True)
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A header of every record; may be given again.",
+)
 @click.option("-Z", "empty_is_null", is_flag=True, help="An empty key or value is null.")
 @click.option(
     "-z",

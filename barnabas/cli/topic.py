@@ -192,7 +192,14 @@ def add_partitions(ctx: click.Context, topic: str, count: int) -> None:
     required=True,
     help="end, OFFSET, -N (all but the last N) or s@TIME: what is older goes.",
 )
-@click.option("-p", "--partition", "numbers", type=click.IntRange(0), multiple=True)
+@click.option(
+    "-p",
+    "--partition",
+    "numbers",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this one; may be given again. [default: all]",
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @cluster_options
