@@ -2,9 +2,10 @@
 
 A membership is a machine with two hands. The poll hand does what may touch the reader:
 `next_step` says what to do now, `done` that it was done. The background hand keeps the membership
-alive: `beat` says what to send now, `beaten` what came back, `next_beat` when to look again.
+alive: `beat` says what to send now, `next_beat` when to look again. `answered` and `failed` say
+what came of a request of either.
 Always: the callbacks of a rebalance run between two polls, never beside the reader's own code.
-Not here: the two protocols (membership_classic.py, membership_consumer.py), sending (group.py).
+Not here: the two protocols (membership_classic.py, membership_consumer.py), sending (member.py).
 """
 
 from collections.abc import Iterable, Sequence
