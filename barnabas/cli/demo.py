@@ -1,7 +1,12 @@
-"""`barnabas demo`: a broker and, with Spark, three pipelines on one topic; counts that agree."""
+"""`barnabas demo`: a broker and, with Spark, three pipelines on one topic; counts that agree.
 
+Always: however it ends, its brokers end too: told to, or by the kernel where nobody could.
+"""
+
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +17,7 @@ from contextlib import contextmanager
 import click
 
 from barnabas.cli import exits
+from barnabas.cli.supervisor import READY_LINE
 from barnabas.client.batches import RecordMetadata
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
@@ -23,7 +29,6 @@ from barnabas.model.ids import TopicPartition
 
 _TOPIC = "orders"
 _PARTITIONS = 3
-_READY = "barnabas ready on "
 _STOP_S_MAX = 10
 _RECORDS = 10_000
 _RECORDS_OF_PIPELINES = 60_000
@@ -37,18 +42,39 @@ def command(records: int | None, keep: bool) -> int:
 
     Without Spark or Java: the broker, a producer and a consumer.
     """
-    problem = _no_spark()
-    if problem is None:
-        from barnabas.cli.demo_pipelines import tell
-        from barnabas.pipeline.errors import PipelineError
+    with _tidied_up():
+        problem = _no_spark()
+        if problem is None:
+            from barnabas.cli.demo_pipelines import tell
+            from barnabas.pipeline.errors import PipelineError
 
-        try:
-            return tell(records or _RECORDS_OF_PIPELINES, keep)
-        except PipelineError as failure:
-            click.echo(f"✘ {failure}", err=True)
-            return exits.FAILURE
-    click.echo(f"without pipelines: {problem}", err=True)
-    return _broker_only(records or _RECORDS, keep)
+            try:
+                return tell(records or _RECORDS_OF_PIPELINES, keep)
+            except PipelineError as failure:
+                click.echo(f"✘ {failure}", err=True)
+                return exits.FAILURE
+        click.echo(f"without pipelines: {problem}", err=True)
+        return _broker_only(records or _RECORDS, keep)
+
+
+@contextmanager
+def _tidied_up() -> Iterator[None]:
+    """SIGTERM and a terminal that goes away end the demo as Ctrl-C does; a second one, at once."""
+
+    def end(number: int, _: object) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_DFL)
+        raise SystemExit(128 + number)
+
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            before[number] = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _no_spark() -> str | None:
@@ -135,13 +161,14 @@ def broker(where: str, name: str) -> Iterator[tuple[str, str]]:
             stderr=log,
             text=True,
             start_new_session=True,  # Ctrl-C is for the demo, which then ends it
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - there is one thread so far
         )
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
-        if not line.startswith(_READY):
+        if not line.startswith(READY_LINE):
             raise Failed(Code.BROKER_NOT_AVAILABLE, f"the broker did not start: {_last(path)}")
-        address, _, ready = line.removeprefix(_READY).strip().partition(" ")
+        address, _, ready = line.removeprefix(READY_LINE).strip().partition(" ")
         yield address, ready
     finally:
         process.terminate()
@@ -150,6 +177,12 @@ def broker(where: str, name: str) -> Iterator[tuple[str, str]]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def _end_with_parent() -> None:
+    """PR_SET_PDEATHSIG: SIGTERM when the demo is gone, though it was killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))
 
 
 def _last(path: str) -> str:

@@ -1,10 +1,13 @@
 """`barnabas up` and `barnabas demo`."""
 
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,40 @@ def test_a_demo_without_java_says_so_and_ends_with_counts_that_agree(
     assert "produced  2000 records" in ended.out
     assert "consumed  2000 records" in ended.out
     assert "barnabas consume orders" in ended.out
+
+
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGHUP", "SIGKILL", "terminal"])
+def test_a_demo_leaves_no_broker_behind_however_it_ends(end: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "JAVA_HOME": "/there/is/none", "TMPDIR": str(tmp_path)}
+    pid, terminal = pty.fork()  # "terminal": it is closed, as that of a connection that broke
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-m", "barnabas", "demo", "--keep"], environment)
+    said = b""
+    while b"Ctrl-C ends it" not in said:
+        said += os.read(terminal, 65536)
+    (broker,) = children(pid)
+    if end == "terminal":
+        os.close(terminal)
+    else:
+        os.kill(pid, getattr(signal, end))
+    assert os.waitpid(pid, 0)[1] != 0
+    eventually(lambda: not os.path.exists(f"/proc/{broker}"))
+    if end != "SIGKILL":
+        assert not any(tmp_path.iterdir())
+    if end != "terminal":
+        os.close(terminal)
+
+
+def children(pid: int) -> list[int]:
+    """Of the main thread of a process."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def eventually(there: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_an_ephemeral_broker_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -75,7 +112,7 @@ def test_a_file_of_kafkas_options_works_and_says_what_it_ignores(tmp_path: Path)
     created = barnabas("topic", "create", "t", servers=servers)
     rows = barnabas("topic", "describe", "t", "-J", servers=servers).out.splitlines()
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert created.code == 0
     assert len(rows) == 4
     assert all('"leader": 5' in row for row in rows)
