@@ -28,7 +28,6 @@ from tests.broker.running import creatable
 from tests.waiting import eventually
 
 WAIT_S_MAX = 30
-until = eventually
 ANSWER_MS_MAX = 60_000
 NOBODY = BrokerId(-7)  # the id under which a test calls brokers
 R = TypeVar("R", bound=Message)

@@ -10,8 +10,9 @@ from barnabas.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from tests.broker.clustered import Clustered, cluster_of, until
+from tests.broker.clustered import Clustered, cluster_of
 from tests.broker.test_replication import QUIET, produce, replicas, stop_fetching, word_of
+from tests.waiting import eventually
 
 
 async def delete(
@@ -60,12 +61,12 @@ async def test_who_asks_waits_no_longer_than_it_said_and_not_for_the_dead(tmp_pa
         assert not waits(cluster)
         assert "still begins at 0" in cluster.logs[leader].getvalue()
         waiting = asyncio.ensure_future(delete(cluster, 5))
-        await until(lambda: waits(cluster))
+        await eventually(lambda: waits(cluster))
         await cluster.kill(silent)
         assert await waiting == [(5, 0)]
         assert [each.log.start_offset for each in replicas(cluster)] == [5, 5]
         await cluster.start(silent)
-        await until(lambda: cluster.partition(silent, "t").log.start_offset == 5)
+        await eventually(lambda: cluster.partition(silent, "t").log.start_offset == 5)
 
 
 async def test_who_waits_at_a_leader_that_is_one_no_more_is_told(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ async def test_who_waits_at_a_leader_that_is_one_no_more_is_told(tmp_path: Path)
         follower = next(id_ for id_ in cluster.brokers if id_ != leader)
         await stop_fetching(cluster.brokers[follower])
         waiting = asyncio.ensure_future(delete(cluster, 4))
-        await until(lambda: waits(cluster))
+        await eventually(lambda: waits(cluster))
         here = cluster.brokers[leader].replicas
         assert here is not None
         await here.lead_and_follow(word_of(cluster, leader, follower))
