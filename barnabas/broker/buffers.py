@@ -91,7 +91,7 @@ class Buffers:
 def mapped(size: int) -> memoryview:
     """Zeros that begin with a page; given back to the system when nobody refers to them."""
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size == HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             memory.madvise(mmap.MADV_HUGEPAGE)
         except OSError:  # a kernel built without them

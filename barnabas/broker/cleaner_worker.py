@@ -12,6 +12,7 @@ import signal
 import time
 from contextlib import suppress
 
+from barnabas.broker.buffers import mapped
 from barnabas.broker.cleaner_protocol import (
     LENGTH,
     Done,
@@ -46,7 +47,8 @@ def main() -> None:
 def carry_out(order: Order) -> Report:
     """Parts are reported as they are done; what is returned is the last word."""
     try:
-        work = Compaction(SystemDisk(), order.job, os.urandom(16), Pacer(order.bytes_per_second))
+        pacer = Pacer(order.bytes_per_second)
+        work = Compaction(SystemDisk(), order.job, os.urandom(16), pacer, mapped)
         work.map_keys()
         for group in work.groups():
             _send(Part(work.clean(group)))

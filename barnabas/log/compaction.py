@@ -8,19 +8,22 @@ sequences, and how far a reader has come, would be lost with them.
 Always: a tombstone is kept until its batch's delete horizon, which is set when it is first met.
 Always: memory is bounded by the table of keys and the largest batch.
 Not here: which log (cleanable.py), putting the files in place (swapping.py), the loops over
-records (key_loops.py). Records of transactions are kept and take no other's place.
+batches (batch_loops.py) and records (key_loops.py). Records of transactions are kept and take no
+other's place.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from barnabas.log.batch_loops import keep_batches, map_batches
 from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.jobs import Cleaned, Job, Source, bases_path, cleaned_paths, encode_bases
 from barnabas.log.key_loops import OffsetMap, rebased
 from barnabas.log.rebuild import IndexBuilder
-from barnabas.log.scan import whole_batches
+from barnabas.log.scan import BatchReader
 from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from barnabas.model.errors import Code, Corrupt, Failed
-from barnabas.model.ports import Disk, File
+from barnabas.model.ports import Buffer, Disk, File
 from barnabas.wire.batch import (
     CODEC_MASK,
     CONTROL,
@@ -46,13 +49,21 @@ Pause = Callable[[int], None]
 class Compaction:
     """Call `map_keys`, then `clean` for each of `groups()`."""
 
-    def __init__(self, disk: Disk, job: Job, secret: bytes, pause: Pause) -> None:
-        """`pause` is told of bytes read or written; it may wait, or raise to stop it all."""
+    def __init__(
+        self,
+        disk: Disk,
+        job: Job,
+        secret: bytes,
+        pause: Pause,
+        zeros: Callable[[int], Buffer] = bytearray,
+    ) -> None:
+        """`pause` is told of bytes read or written; it may wait, or raise to stop it all.
+        `zeros` makes the memory of the table of keys."""
         self._disk = disk
         self._job = job
         self._pause = pause
         records_max = max(0, job.dirty_to - job.dirty_from)
-        self._keys = OffsetMap(job.keys_bytes_max, secret, records_max)
+        self._keys = OffsetMap(job.keys_bytes_max, secret, records_max, zeros)
         self.end_offset = job.dirty_from  # every key below is known
         self.bytes_mapped = 0
 
@@ -66,15 +77,31 @@ class Compaction:
         for source in job.sources:
             if source.next_offset <= job.dirty_from or source.base_offset >= job.dirty_to:
                 continue
-            for _, header, chunk, at in self._batches(source):
+            with self._reading(source) as reader:
+                if not self._map_source(reader):
+                    return
+            self.end_offset = max(self.end_offset, min(source.next_offset, job.dirty_to))
+
+    def _map_source(self, reader: BatchReader) -> bool:
+        """False if its keys do not all fit."""
+        job = self._job
+        while header := reader.peek():
+            start = reader.at
+            reader.at, next_offset = map_batches(
+                self._keys, reader.chunk, start, job.dirty_from, job.dirty_to
+            )
+            if reader.at == start:  # not a usual one
                 if header.base_offset >= job.dirty_to:
                     break
-                if header.last_offset >= job.dirty_from and not self._map(header, chunk, at):
+                at = reader.take(header)
+                if header.last_offset >= job.dirty_from and not self._map(header, reader.chunk, at):
                     self._check_progress(header)
-                    return
-                self.end_offset = max(self.end_offset, header.last_offset + 1)
-                self.bytes_mapped += header.size
-            self.end_offset = max(self.end_offset, min(source.next_offset, job.dirty_to))
+                    return False
+                next_offset = header.last_offset + 1
+            self.end_offset = max(self.end_offset, next_offset)
+            self.bytes_mapped += reader.at - start
+            self._pause(reader.at - start)
+        return True
 
     def _map(self, header: BatchHeader, chunk: bytes, at: int) -> bool:
         if header.attributes & (CONTROL | TRANSACTIONAL) or not header.record_count:
@@ -125,17 +152,12 @@ class Compaction:
     def _path(self, base_offset: int, suffix: str) -> str:
         return f"{self._job.path}/{base_offset:020d}{suffix}"
 
-    def _batches(self, source: Source) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
+    @contextmanager
+    def _reading(self, source: Source) -> Iterator[BatchReader]:
         path = self._path(source.base_offset, LOG_SUFFIX)
         file = self._disk.open(path)
-        told = 0
         try:
-            for batch in whole_batches(file, 0, source.size):
-                if batch[0] - told >= WRITE_SIZE:
-                    self._pause(batch[0] - told)
-                    told = batch[0]
-                yield batch
-            self._pause(source.size - told)
+            yield BatchReader(file, source.size)
         except Corrupt as error:
             raise Corrupt(f"{path}: {error.detail}", error.code) from None
         finally:
@@ -159,17 +181,11 @@ class Compaction:
         self._write(bases_path(job.path, bases[0]), encode_bases(bases))
         builder = IndexBuilder(group[0].base_offset, job.index_interval_bytes)
         writer = _Writer(self._disk, paths[2], builder, self._pause)
-        read = kept = keyless = bytes_read = 0
+        counts = [0, 0, 0]
         try:
             for source in group:
-                final = source is job.sources[-1]
-                for position, header, chunk, at in self._batches(source):
-                    ends = final and position + header.size == source.size
-                    survivors, without_key = self._keep(writer, header, chunk, at, ends)
-                    read += header.record_count
-                    kept += survivors
-                    keyless += without_key
-                bytes_read += source.size
+                with self._reading(source) as reader:
+                    self._clean_source(writer, reader, source is job.sources[-1], counts)
             writer.finish()
         finally:
             writer.close()
@@ -178,23 +194,49 @@ class Compaction:
         self._write(paths[1], builder.time_entries)
         newest = self._disk.modified_ms(self._path(group[-1].base_offset, LOG_SUFFIX))
         self._disk.set_modified_ms(paths[2], newest)
-        return Cleaned(bases, writer.size, bytes_read, read, kept, keyless)
+        return Cleaned(bases, writer.size, sum(source.size for source in group), *counts)
+
+    def _clean_source(
+        self, writer: "_Writer", reader: BatchReader, final: bool, counts: list[int]
+    ) -> None:
+        """`counts`: of records read, kept and without a key, to be added to."""
+        while header := reader.peek():
+            start = reader.at
+            last_at = reader.end_at if final else -1
+            reader.at, *more = keep_batches(
+                self._keys,
+                reader.chunk,
+                start,
+                last_at,
+                self.end_offset,
+                self._job.producers,
+                writer.buffer,
+                writer.written,
+                writer.add_batch,
+            )
+            if reader.at == start:  # not a usual one
+                at = reader.take(header)
+                more = self._keep(writer, header, reader.chunk, at, reader.at == last_at)
+            for i, number in enumerate(more):
+                counts[i] += number
+            writer.drain()
+            self._pause(reader.at - start)
 
     def _keep(
         self, writer: "_Writer", header: BatchHeader, chunk: bytes, at: int, ends: bool
-    ) -> tuple[int, int]:
-        """What survives of one batch goes to the writer; how many records, how many keyless."""
+    ) -> list[int]:
+        """What survives of one batch goes to the writer; its records, those kept and keyless."""
         job, count = self._job, header.record_count
         if header.base_offset >= self.end_offset or (
             count and header.attributes & (CONTROL | TRANSACTIONAL)
         ):
             writer.copy(header, chunk, at)
-            return count, 0
+            return [count, count, 0]
         retain = ends or job.producers.get(header.producer_id) == header.last_offset
         if not count:
             if retain:
                 writer.copy(header, chunk, at)
-            return 0, 0
+            return [0, 0, 0]
         horizon = header.base_timestamp if header.attributes & DELETE_HORIZON else -1
         body, start, end = _records(header, chunk, at)
         kept, tombstones, largest, keyless, runs = self._keys.survey(
@@ -213,7 +255,7 @@ class Compaction:
             writer.write(self._rebuilt(header, body, kept, bool(tombstones), largest, runs))
         elif retain:
             writer.write(_emptied(header))
-        return kept, keyless
+        return [count, kept, keyless]
 
     def _rebuilt(
         self,
@@ -264,44 +306,44 @@ class _Writer:
     def __init__(self, disk: Disk, path: str, builder: IndexBuilder, pause: Pause) -> None:
         self._builder = builder
         self._pause = pause
-        self._buffer = bytearray()
-        self._written = 0
         self._synced = 0
         self._file: File = disk.open(path, create=True)
         self._file.truncate(0)
+        self.add_batch = builder.add_batch
+        self.buffer = bytearray()  # to be written behind the `written` bytes
+        self.written = 0
 
     @property
     def size(self) -> int:
-        return self._written + len(self._buffer)
+        return self.written + len(self.buffer)
 
     def copy(self, header: BatchHeader, chunk: bytes, at: int) -> None:
         """A batch as it is."""
         self._builder.add(self.size, header)
-        self._buffer += memoryview(chunk)[at : at + header.size]
-        self._drain(WRITE_SIZE)
+        self.buffer += memoryview(chunk)[at : at + header.size]
 
     def write(self, batch: bytearray) -> None:
         self._builder.add(self.size, read_header(batch))
-        self._buffer += batch
-        self._drain(WRITE_SIZE)
+        self.buffer += batch
+
+    def drain(self, least: int = WRITE_SIZE) -> None:
+        """Write what there is, if it is worth it."""
+        size = len(self.buffer)
+        if size >= least:
+            self._file.write(self.written, self.buffer)
+            self.written += size
+            self.buffer.clear()
+            if self.written - self._synced >= SYNC_SIZE:
+                self._file.sync()
+                self._synced = self.written
+            self._pause(size)
 
     def finish(self) -> None:
-        self._drain(1)
+        self.drain(1)
         self._file.sync()
 
     def close(self) -> None:
         self._file.close()
-
-    def _drain(self, least: int) -> None:
-        size = len(self._buffer)
-        if size >= least:
-            self._file.write(self._written, self._buffer)
-            self._written += size
-            self._buffer.clear()
-            if self._written - self._synced >= SYNC_SIZE:
-                self._file.sync()
-                self._synced = self._written
-            self._pause(size)
 
 
 def _records(header: BatchHeader, chunk: bytes, at: int) -> tuple[bytes, int, int]:

@@ -4,6 +4,10 @@ cimport cython
 ctypedef const unsigned char *octet_pointer
 
 cdef unsigned long long _MASK
+cdef unsigned long long _START_0
+cdef unsigned long long _START_1
+cdef unsigned long long _START_2
+cdef unsigned long long _START_3
 cdef int _RECORD_SIZE_MIN
 
 
@@ -16,10 +20,13 @@ cdef class OffsetMap:
     cdef unsigned long long _k1
     cdef unsigned long long _low
     cdef unsigned long long _high
+    cdef unsigned long long[::1] _hashes
+    cdef unsigned long long _seen
 
     @cython.locals(
         octets=octet_pointer, end=Py_ssize_t, delta=cython.longlong, length=cython.longlong,
-        slot=Py_ssize_t, _=cython.longlong,
+        low=cython.ulonglong, high=cython.ulonglong, slot=Py_ssize_t, number=Py_ssize_t,
+        _=cython.longlong,
     )
     cpdef bint add(
         self, bytes data, Py_ssize_t at, Py_ssize_t size, Py_ssize_t count, long long base_offset,
@@ -34,16 +41,23 @@ cdef class OffsetMap:
         largest=cython.longlong, runs=list, run_start=Py_ssize_t, run_end=Py_ssize_t,
         start=Py_ssize_t, end=Py_ssize_t, time_delta=cython.longlong, delta=cython.longlong,
         length=cython.longlong, value_length=cython.longlong, offset=cython.longlong,
-        key_at=Py_ssize_t, slot=Py_ssize_t, found=cython.longlong, keep=cython.bint,
-        _=Py_ssize_t,
+        number=Py_ssize_t, slot=Py_ssize_t, found=cython.longlong, keep=cython.bint,
     )
     cpdef tuple survey(
         self, bytes data, Py_ssize_t at, Py_ssize_t size, Py_ssize_t count, long long base_offset,
         long long base_timestamp, long long latest_offset, bint drop_tombstones,
     )
 
+    @cython.locals(
+        number=Py_ssize_t, end=Py_ssize_t, length=cython.longlong, seen=cython.ulonglong,
+        _=cython.longlong,
+    )
+    cdef int _hash_all(
+        self, octet_pointer octets, Py_ssize_t at, Py_ssize_t size, Py_ssize_t count
+    ) except -1
+
     @cython.locals(table=cython.ulonglong[::1], slots=Py_ssize_t, slot=Py_ssize_t, place=Py_ssize_t)
-    cdef Py_ssize_t _find(self, octet_pointer octets, Py_ssize_t at, long long length) except -1
+    cdef Py_ssize_t _find(self, unsigned long long low, unsigned long long high) except -1
 
     @cython.locals(
         v0=cython.ulonglong, v1=cython.ulonglong, v2=cython.ulonglong, v3=cython.ulonglong,

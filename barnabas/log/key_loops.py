@@ -10,7 +10,10 @@ This is plain Python. Where a compiler is at hand Cython compiles this very file
 key_loops.pxd; `COMPILED` says which of the two is running.
 """
 
+from collections.abc import Callable
+
 from barnabas.model.errors import Corrupt
+from barnabas.model.ports import Buffer
 
 COMPILED = not __file__.endswith(".py")
 
@@ -19,6 +22,11 @@ LOAD_MAX = 0.75  # beyond that, probes grow long
 RECORD_SIZE_MIN = 6  # behind its length: attributes, two deltas, two lengths and a count
 
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
+# What SipHash starts from, by name: a literal of this size would be a Python object in C.
+_START_0 = 0x736F6D6570736575
+_START_1 = 0x646F72616E646F6D ^ 0xEE
+_START_2 = 0x6C7967656E657261
+_START_3 = 0x7465646279746573
 _RECORD_SIZE_MIN = RECORD_SIZE_MIN
 
 
@@ -28,38 +36,49 @@ class OffsetMap:
     count: int
     capacity: int
 
-    def __init__(self, memory_max: int, secret: bytes, keys_max: int) -> None:
-        """No more memory than `keys_max` keys need, and no more than `memory_max` bytes."""
+    def __init__(
+        self,
+        memory_max: int,
+        secret: bytes,
+        keys_max: int,
+        zeros: Callable[[int], Buffer] = bytearray,
+    ) -> None:
+        """No more memory than `keys_max` keys need, and no more than `memory_max` bytes.
+
+        `zeros` makes it: a look-up is a jump to anywhere, which large pages make cheaper."""
         slots = max(8, min(memory_max // SLOT_BYTES, int(keys_max / LOAD_MAX) + 1))
         self._slots = slots
-        self._table = memoryview(bytearray(slots * SLOT_BYTES)).cast("Q")
+        self._table = memoryview(zeros(slots * SLOT_BYTES)).cast("B").cast("Q")
         self.capacity = int(slots * LOAD_MAX)
         self.count = 0
         self._k0 = int.from_bytes(secret[:8], "little")
         self._k1 = int.from_bytes(secret[8:16], "little")
         self._low = 0
         self._high = 0
+        self._hashes = memoryview(bytearray(16)).cast("Q")  # of the batch at hand
+        self._seen = 0  # or a compiler would leave out what is looked at for no other purpose
 
     def add(
         self, data: bytes, at: int, size: int, count: int, base_offset: int, first_offset: int
     ) -> bool:
         """The records of a batch from `first_offset` on; False if they do not all fit."""
         octets = data
-        for _ in range(count):
+        self._hash_all(octets, at, size, count)
+        for number in range(count):
             end, at = _record_end(octets, at, size)
             _, at = _varint(octets, at, end)
             delta, at = _varint(octets, at, end)
             length, at = _varint(octets, at, end)
-            if length > end - at:
-                raise _torn(at)
             if length >= 0 and base_offset + delta >= first_offset:
-                slot = self._find(octets, at, length)
+                low = self._hashes[number * 2]
+                high = self._hashes[number * 2 + 1]
+                slot = self._find(low, high)
                 if self._table[slot + 2] == 0:
                     if self.count >= self.capacity:
                         return False
                     self.count += 1
-                    self._table[slot] = self._low
-                    self._table[slot + 1] = self._high
+                    self._table[slot] = low
+                    self._table[slot + 1] = high
                 self._table[slot + 2] = base_offset + delta + 1
             at = end
         return True
@@ -67,7 +86,8 @@ class OffsetMap:
     def get(self, key: bytes) -> int:
         """The last offset of a key, or -1."""
         octets = key
-        slot = self._find(octets, 0, len(key))
+        self._hash(octets, 0, len(key))
+        slot = self._find(self._low, self._high)
         return int(self._table[slot + 2]) - 1
 
     def survey(
@@ -91,16 +111,14 @@ class OffsetMap:
         largest = -1
         runs: list[int] = []
         run_start = run_end = -1
-        for _ in range(count):
+        self._hash_all(octets, at, size, count)
+        for number in range(count):
             start = at
             end, at = _record_end(octets, at, size)
             time_delta, at = _varint(octets, at, end)
             delta, at = _varint(octets, at, end)
             length, at = _varint(octets, at, end)
-            if length > end - at:
-                raise _torn(at)
             offset = base_offset + delta
-            key_at = at
             if length > 0:
                 at += length
             value_length, at = _varint(octets, at, end)
@@ -110,7 +128,7 @@ class OffsetMap:
                     keyless += 1
                     keep = False
                 else:
-                    slot = self._find(octets, key_at, length)
+                    slot = self._find(self._hashes[number * 2], self._hashes[number * 2 + 1])
                     found = self._table[slot + 2]  # one more than the offset; 0: none
                     keep = offset >= found - 1 and (value_length >= 0 or not drop_tombstones)
             at = end
@@ -133,28 +151,53 @@ class OffsetMap:
             raise _torn(at)
         return kept, tombstones, largest, keyless, runs
 
-    def _find(self, octets: bytes, at: int, length: int) -> int:
-        """Where in the table the key is, or would be; leaves its hash in `_low` and `_high`."""
-        self._hash(octets, at, length)
+    def _hash_all(self, octets: bytes, at: int, size: int, count: int) -> None:
+        """Hash the key of each record, and glance at its place in the table.
+
+        The places are far apart, each a wait for memory: asked for in a row, one after the other,
+        they come together.
+        """
+        if count > (size - at) // _RECORD_SIZE_MIN:
+            raise _torn(at)
+        if count * 2 > len(self._hashes):
+            self._hashes = memoryview(bytearray(count * 16)).cast("Q")
+        seen = 0
+        for number in range(count):
+            end, at = _record_end(octets, at, size)
+            _, at = _varint(octets, at, end)
+            _, at = _varint(octets, at, end)
+            length, at = _varint(octets, at, end)
+            if length > end - at:
+                raise _torn(at)
+            if length >= 0:
+                self._hash(octets, at, length)
+                self._hashes[number * 2] = self._low
+                self._hashes[number * 2 + 1] = self._high
+                seen ^= self._table[self._low % self._slots * 3 + 2]
+            at = end
+        self._seen = seen
+
+    def _find(self, low: int, high: int) -> int:
+        """Where in the table a key of this hash is, or would be."""
         table = self._table
         slots = self._slots
-        slot = self._low % slots
+        slot = low % slots
         while True:
             place = slot * 3
             if table[place + 2] == 0:
                 return place
-            if table[place] == self._low and table[place + 1] == self._high:
+            if table[place] == low and table[place + 1] == high:
                 return place
             slot += 1
             if slot == slots:
                 slot = 0
 
     def _hash(self, octets: bytes, at: int, length: int) -> None:
-        """SipHash-1-3 with 128 bits."""
-        v0 = self._k0 ^ 0x736F6D6570736575
-        v1 = self._k1 ^ 0x646F72616E646F6D ^ 0xEE
-        v2 = self._k0 ^ 0x6C7967656E657261
-        v3 = self._k1 ^ 0x7465646279746573
+        """SipHash-1-3 with 128 bits, left in `_low` and `_high`."""
+        v0 = self._k0 ^ _START_0
+        v1 = self._k1 ^ _START_1
+        v2 = self._k0 ^ _START_2
+        v3 = self._k1 ^ _START_3
         left = length
         while left >= 0:
             if left >= 8:

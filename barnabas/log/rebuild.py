@@ -4,7 +4,7 @@ Always: the entries are those that appending the same batches would have written
 """
 
 from barnabas.log.index import OFFSET_ENTRY, TIME_ENTRY
-from barnabas.wire.batch import LENGTH_OVERHEAD, BatchHeader
+from barnabas.wire.batch import BatchHeader
 
 
 class IndexBuilder:
@@ -34,9 +34,11 @@ class IndexBuilder:
         self.last_time_entry = -1
 
     def add(self, position: int, header: BatchHeader) -> None:
-        last_offset = header.base_offset + header.last_offset_delta
         # A batch that compaction has emptied has a timestamp, but no record that has it.
         timestamp = header.max_timestamp if header.record_count else -1
+        self.add_batch(position, header.size, header.last_offset, timestamp)
+
+    def add_batch(self, position: int, size: int, last_offset: int, timestamp: int) -> None:
         if position == 0:
             self.first_timestamp = timestamp
         if timestamp > self.max_timestamp:
@@ -46,7 +48,7 @@ class IndexBuilder:
             self.offset_entries += OFFSET_ENTRY.pack(last_offset - self._base_offset, position)
             self._add_time_entry()
             self._bytes_since_entry = 0
-        self._bytes_since_entry += header.length + LENGTH_OVERHEAD
+        self._bytes_since_entry += size
 
     def finish(self) -> None:
         """A complete time index ends with the largest timestamp of the segment."""

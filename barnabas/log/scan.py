@@ -20,6 +20,7 @@ from barnabas.wire.batch import (
 
 CHUNK_SIZE = 8192
 CHECKED_CHUNK_SIZE = 1 << 20
+CHUNK_SIZE_WHOLE = 1 << 18  # stays in a processor's cache while it is looked through
 
 
 def headers(
@@ -96,36 +97,75 @@ def checked_batches(file: File, end: int) -> Iterator[Checked]:
         position += size
 
 
-def whole_batches(
-    file: File, position: int, end: int
-) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
-    """Every batch from `position` to `end` with the bytes that hold it, and where in them.
+class BatchReader:
+    """Batches of a file from its start to `end`, of which many may lie in `chunk` at once.
+
+    `at`: where in the chunk the next one is; who has dealt with some of them moves it on.
+    """
+
+    __slots__ = ("_end", "_file", "_start", "at", "chunk")
+
+    def __init__(self, file: File, end: int) -> None:
+        self._file = file
+        self._end = end
+        self._start = 0
+        self.chunk = b""
+        self.at = 0
+
+    @property
+    def position(self) -> int:
+        return self._start + self.at
+
+    @property
+    def end_at(self) -> int:
+        """Where in the chunk the last batch of all would end."""
+        return self._end - self._start
+
+    def peek(self) -> BatchHeader | None:
+        """The header of the next batch, all of which is in the chunk then; None at the end.
+
+        Corrupt where the chain breaks.
+        """
+        position = self.position
+        if position >= self._end:
+            return None
+        left = len(self.chunk) - self.at
+        if left < HEADER_SIZE:
+            left = self._read(position, CHUNK_SIZE_WHOLE)
+            if left < HEADER_SIZE:
+                raise _broken(position, f"{left} bytes are too few for a batch")
+        header = BatchHeader._make(HEADER.unpack_from(self.chunk, self.at))
+        if problem := chain_problem(header, self._end - position):
+            raise _broken(position, problem)
+        if header.size > left:
+            self._read(position, max(header.size, CHUNK_SIZE_WHOLE))
+        return header
+
+    def take(self, header: BatchHeader) -> int:
+        """Go on behind the batch that `peek` saw; where it is. Corrupt if its checksum is wrong."""
+        at = self.at
+        try:
+            check_crc(self.chunk, header, at)
+        except Corrupt as error:
+            raise _broken(self.position, error.detail) from None
+        self.at += header.size
+        return at
+
+    def _read(self, position: int, size: int) -> int:
+        self.chunk = self._file.read(position, min(size, self._end - position))
+        self._start, self.at = position, 0
+        return len(self.chunk)
+
+
+def whole_batches(file: File, end: int) -> Iterator[tuple[BatchHeader, bytes, int]]:
+    """Every batch with the bytes that hold it, and where in them.
 
     Corrupt where the chain breaks or a checksum does not fit.
     """
-    chunk = b""
-    chunk_start = position
-    while position < end:
-        inside = position - chunk_start
-        left = len(chunk) - inside
-        if left < HEADER_SIZE:
-            chunk = file.read(position, min(CHECKED_CHUNK_SIZE, end - position))
-            chunk_start, inside, left = position, 0, len(chunk)
-            if left < HEADER_SIZE:
-                raise _broken(position, f"{left} bytes are too few for a batch")
-        header = BatchHeader._make(HEADER.unpack_from(chunk, inside))
-        if problem := chain_problem(header, end - position):
-            raise _broken(position, problem)
-        size = header.length + LENGTH_OVERHEAD
-        if size > left:
-            chunk = file.read(position, min(max(size, CHECKED_CHUNK_SIZE), end - position))
-            chunk_start, inside = position, 0
-        try:
-            check_crc(chunk, header, inside)
-        except Corrupt as error:
-            raise _broken(position, error.detail) from None
-        yield position, header, chunk, inside
-        position += size
+    reader = BatchReader(file, end)
+    while header := reader.peek():
+        at = reader.take(header)
+        yield header, reader.chunk, at
 
 
 def _broken(position: int, problem: str) -> Corrupt:

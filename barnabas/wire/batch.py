@@ -14,6 +14,7 @@ from barnabas.wire.checksum import crc32c
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
+CRC = Struct(">I")
 LENGTH_OVERHEAD = 12  # base offset and length, which `length` does not count
 MAGIC = 2
 
@@ -31,7 +32,6 @@ NO_SEQUENCE = -1
 
 LENGTH_MAX = 0x7FFF_FFFF
 
-_CRC = Struct(">I")
 _PRODUCER = Struct(">qhi")
 _PRODUCER_POSITION = 43
 _PREFIX = Struct(">qiib")
@@ -123,13 +123,13 @@ def seal(
             f"batch of {len(batch)} bytes: no batch can be larger than {LENGTH_MAX}; split it",
         )
     HEADER.pack_into(batch, 0, base_offset, length, leader_epoch, MAGIC, 0, *fields)
-    _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
+    CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
 
 
 def rewrite_producer(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> None:
     """Give a whole batch another producer id, epoch and first sequence number."""
     _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, epoch, sequence)
-    _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
+    CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
 
 
 def _check_magic(magic: int) -> None:

@@ -165,7 +165,7 @@ def data_of(log: Log, start: int) -> list[bytes]:
     """Every batch on disk from the one that holds `start`."""
     found = []
     for segment in log.segments:
-        for _, header, chunk, at in whole_batches(segment.file(), 0, segment.size):
+        for header, chunk, at in whole_batches(segment.file(), segment.size):
             if header.last_offset >= start:
                 found.append(chunk[at : at + header.size])
     return found
