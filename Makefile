@@ -34,8 +34,6 @@ SLOW_HERE = $(wildcard $(SLOW))
 # What real clients do, once more on three brokers with three replicas of everything.
 CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py offsets.py)
 CLIENTS := tests/clients tests/client_suite tests/peers/test_other_languages.py
-# Of random examples, histories and worlds `check` tries a share, `test` all.
-WHOLE := IN_FULL=1 HISTORIES=2000 SEEDS=100
 # The same chance and order each time, so that a failure can be had again; SEED=2 for others.
 export SEED
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
@@ -83,8 +81,9 @@ FAST = $(PYTEST) -n auto $(SLOW:%=--ignore=%) --ignore=tests/spark
 fast: $(COMPILED)
 	$(FAST)
 
+# Of random examples, histories and worlds `check` tries a share, `test` all.
 full: $(COMPILED)
-	$(WHOLE) $(FAST)
+	IN_FULL=1 $(FAST)
 
 # Other people's programs, fetched before a test would have to wait for them.
 peers: $(COMPILED)

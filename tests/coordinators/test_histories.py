@@ -9,8 +9,9 @@ import os
 import pytest
 
 from tests.coordinators.histories import live
+from tests.share import IN_FULL
 
-HISTORIES = int(os.environ.get("HISTORIES", "200"))
+HISTORIES = int(os.environ.get("HISTORIES", "2000" if IN_FULL else "200"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 20
 
