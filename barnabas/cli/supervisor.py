@@ -1,6 +1,6 @@
 """Runs several brokers as processes of their own, starts again the one that dies, stops them all.
 
-In: a command per broker, signals, deaths. Out: lines for people, an exit code.
+In: how each broker is started, signals, deaths. Out: lines for people, an exit code.
 Always: a broker that was ready once is started again, after a pause that doubles while it keeps
 dying; one that cannot start at first ends the whole. Brokers stop one after the other, so that each
 hands over what it leads. If this process dies, its brokers find their standard input closed, and
@@ -12,13 +12,14 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import click
+
+from barnabas.cli.forked import Forked
 
 PAUSE_S_MIN = 0.1
 PAUSE_S_MAX = 10.0
@@ -31,8 +32,9 @@ SUPERVISED = "BARNABAS_SUPERVISED"  # in the environment of a broker that watche
 _LINE_LENGTH_MAX = 65_536
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
-Command = Callable[[int], list[str]]
-"""The command line of a broker on this port; 0: on the one that it is to have, or any."""
+Start = Callable[[int], Forked]
+"""A broker on this port; 0: on the one that it is to have, or any. It has a session of its own:
+Ctrl-C is for the supervisor, which stops them in order."""
 
 
 class Pauses:
@@ -53,10 +55,10 @@ class Child:
     """One broker, dead or alive."""
 
     number: int
-    command: Command
+    start: Start
     port: int = 0
     address: str = ""
-    process: subprocess.Popen[bytes] | None = None
+    process: Forked | None = None
     ready: bool = False
     said: bytes = b""
     failure: str = ""
@@ -68,11 +70,9 @@ class Child:
 class Supervisor:
     """`run` is all there is to it."""
 
-    def __init__(
-        self, commands: Iterable[tuple[int, Command]], ready: Callable[[str], None]
-    ) -> None:
+    def __init__(self, starts: Iterable[tuple[int, Start]], ready: Callable[[str], None]) -> None:
         """By the number of each broker. `ready` is told the addresses of all, once they answer."""
-        self._children = [Child(number, command) for number, command in commands]
+        self._children = [Child(number, start) for number, start in starts]
         self._told_ready = ready
         self._selector = selectors.DefaultSelector()
         self._asked_at = 0.0  # when it was last asked to stop
@@ -115,13 +115,7 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         child.ready, child.said, child.failure, child.start_at = False, b"", "", None
         child.started_at = time.monotonic()
-        child.process = subprocess.Popen(
-            child.command(child.port),
-            stdin=subprocess.PIPE,  # open for as long as this process lives
-            stdout=subprocess.PIPE,
-            env={**os.environ, SUPERVISED: "1"},
-            start_new_session=True,  # Ctrl-C is for this process: it stops them in order
-        )
+        child.process = child.start(child.port)
         assert child.process.stdout is not None
         os.set_blocking(child.process.stdout.fileno(), False)
         self._selector.register(child.process.stdout, selectors.EVENT_READ, child)
@@ -172,12 +166,12 @@ class Supervisor:
             if process.stdout is not None:  # a child of its own has it still
                 self._selector.unregister(process.stdout)
                 process.stdout.close()
-            assert process.stdin is not None
             process.stdin.close()
             self._died(child, process)
 
-    def _died(self, child: Child, process: subprocess.Popen[bytes]) -> None:
+    def _died(self, child: Child, process: Forked) -> None:
         code = process.returncode
+        assert code is not None
         how = _how(code, child.failure)
         if self._stopping is not None:
             if code:
@@ -238,12 +232,11 @@ class Supervisor:
         """Something failed here, such as a reader of these lines that is gone."""
         left = [child.process for child in self._children if child.process is not None]
         for process in left:
-            assert process.stdin is not None
             process.stdin.close()
         for process in left:
             try:
                 process.wait(STOP_S_MAX)
-            except subprocess.TimeoutExpired:
+            except TimeoutError:
                 process.kill()
                 process.wait()
 

@@ -10,7 +10,7 @@ import click
 
 from barnabas.cli import up_cluster
 from barnabas.cli.options import list_options, pairs, read_properties
-from barnabas.cli.supervisor import FAILED_LINE, READY_LINE, SUPERVISED
+from barnabas.cli.supervisor import READY_LINE, SUPERVISED
 from barnabas.cli.up_cluster import BROKERS_MAX
 from barnabas.config import broker
 from barnabas.config.alter import check_static
@@ -129,13 +129,9 @@ def command(
         up_cluster.refuse_several(directories[0])
         from barnabas.broker.main import run
 
-        supervised = SUPERVISED in os.environ
+        lifeline = sys.stdin.fileno() if SUPERVISED in os.environ else None
         return run(
-            static,
-            directories,
-            lambda host, port: _say_ready(str(Address(host, port))),
-            _say_failed if supervised else None,
-            sys.stdin.fileno() if supervised else None,
+            static, directories, lambda *at: _say_ready(str(Address(*at))), lifeline=lifeline
         )
 
 
@@ -185,14 +181,6 @@ def _directories(data: Sequence[str], ephemeral: bool) -> Iterator[Sequence[str]
 
 def _say_ready(addresses: str) -> None:
     click.echo(f"{READY_LINE}{addresses} ({_age_ms()} ms)")
-
-
-def _say_failed(reason: str) -> None:
-    """To the supervisor, which may be gone."""
-    try:
-        click.echo(FAILED_LINE + " ".join(reason.split()))
-    except OSError:
-        return
 
 
 def _age_ms() -> int:

@@ -13,8 +13,9 @@ from functools import partial
 
 import click
 
+from barnabas.cli.forked import Forked
 from barnabas.cli.growing import KEEPER_FILE, grow, is_of_one, refuse_half_grown
-from barnabas.cli.supervisor import Supervisor
+from barnabas.cli.supervisor import FAILED_LINE, Supervisor
 from barnabas.config.kinds import Address
 from barnabas.log.checkpoints import META_PROPERTIES
 from barnabas.system.disk import DirectoryLock
@@ -65,14 +66,25 @@ def run(
                 _may_grow(path, settings)
                 grow(path, first_id, count)
         _tell_of_more(directories, count)
-        commands = [
-            (
-                first_id + i,
-                partial(_command, i, first_id + i, directories, listen, metrics, settings),
-            )
-            for i in range(count)
-        ]
-        return Supervisor(commands, ready).run()
+        _import_broker()
+        starts = []
+        for i in range(count):
+            own = {**settings, "node.id": str(first_id + i)}
+            if metrics is not None:
+                own["metrics.listen"] = str(Address(metrics.host, _nth(metrics.port, i)))
+            where = [os.path.join(path, f"broker-{i + 1}") for path in directories]
+            at = Address(listen.host, _nth(listen.port, i))
+            starts.append((first_id + i, partial(_start, own, where, at, ready)))
+        return Supervisor(starts, ready).run()
+
+
+def _import_broker() -> None:
+    """All that one needs, once: those that are forked find it there."""
+    import encodings.idna  # noqa: F401 the first look for an address does it
+
+    from barnabas.broker import cluster, main  # noqa: F401
+    from barnabas.broker.handlers import leader_and_isr, update_metadata  # noqa: F401
+    from barnabas.wire import decoder, encoder  # noqa: F401
 
 
 def _may_grow(directory: str, settings: Mapping[str, str]) -> None:
@@ -121,25 +133,36 @@ def _tell_of_more(directories: Sequence[str], count: int) -> None:
         click.echo(f"barnabas: {names} stay down: --brokers is {count}", err=True)
 
 
-def _command(
-    index: int,
-    broker: int,
+def _start(
+    static: Mapping[str, str],
     directories: Sequence[str],
     listen: Address,
-    metrics: Address | None,
-    settings: Mapping[str, str],
+    ready: Callable[[str], None],
     port: int,
-) -> list[str]:
+) -> Forked:
     """`port`: the one it had before, or 0."""
-    command = [sys.executable, "-m", "barnabas", "up"]
-    for path in directories:
-        command += ["--data", os.path.join(path, f"broker-{index + 1}")]
-    command += ["--listen", str(Address(listen.host, port or _nth(listen.port, index)))]
-    if metrics is not None:
-        command += ["--metrics", str(Address(metrics.host, _nth(metrics.port, index)))]
-    for name, value in {**settings, "node.id": str(broker)}.items():
-        command += ["-X", f"{name}={value}"]
-    return command
+    at = Address(listen.host, port or listen.port)
+
+    def run() -> int:
+        from barnabas.broker.main import run
+
+        return run(
+            {**static, "listeners": f"PLAINTEXT://{at}"},
+            directories,
+            lambda host, port: ready(str(Address(host, port))),
+            _say_failed,
+            sys.stdin.fileno(),
+        )
+
+    return Forked(f"broker-{static['node.id']}", run)
+
+
+def _say_failed(reason: str) -> None:
+    """To the supervisor, which may be gone."""
+    try:
+        click.echo(FAILED_LINE + " ".join(reason.split()))
+    except OSError:
+        return
 
 
 def _nth(port: int, index: int) -> int:

@@ -32,13 +32,21 @@ if not sys.stdin.buffer.read():
 _SUPERVISOR = """
 import sys
 from functools import partial
+from barnabas.cli.forked import Forked
 from barnabas.cli.supervisor import Supervisor
-def command(number, how, port):
-    return [sys.executable, "-c", open(sys.argv[1]).read(), str(number), str(port), how]
+def broker(number, how, port):
+    sys.argv = ["broker", str(number), str(port), how]
+    try:
+        exec(script, {})
+    except SystemExit as end:
+        return end.code
+def start(number, how, port):
+    return Forked(f"broker-{number}", partial(broker, number, how, port))
 def ready(addresses):
     print("ready", addresses, flush=True)
-commands = [(i + 1, partial(command, i + 1, how)) for i, how in enumerate(sys.argv[2:])]
-sys.exit(Supervisor(commands, ready).run())
+script = open(sys.argv[1]).read()
+starts = [(i + 1, partial(start, i + 1, how)) for i, how in enumerate(sys.argv[2:])]
+sys.exit(Supervisor(starts, ready).run())
 """
 
 

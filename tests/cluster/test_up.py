@@ -260,9 +260,10 @@ def test_an_ephemeral_cluster_tells_its_metrics_and_leaves_nothing_behind() -> N
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     assert lines[2].startswith("barnabas ready on 127.0.0.1:")
-    child = Path(f"/proc/{children(process.pid)[0]}/cmdline").read_bytes().decode().split("\0")
-    directory = Path(child[child.index("--data") + 1]).parent
-    assert directory.is_dir()
+    opened = [os.readlink(file) for file in Path(f"/proc/{process.pid}/fd").iterdir()]
+    [lock] = [Path(path) for path in opened if path.endswith("/.lock")]
+    directory = lock.parent
+    assert (directory / "broker-1").is_dir()
     pages = [_metrics(metrics), _metrics(metrics + 1)]
     assert sum(page["barnabas_controller_active"] for page in pages) == 1
     assert [page["barnabas_replication_brokers"] for page in pages] == [2, 2]
