@@ -29,6 +29,7 @@ from barnabas.broker.throttles import Throttles
 from barnabas.broker.topic import Topic
 from barnabas.broker.topics_kept import log_config
 from barnabas.broker.volume import storage_error
+from barnabas.log.config import LogConfig
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
 from barnabas.replication.follower import Follower
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 TICK_MS_MAX = 500
 MADE_PER_SLICE = 50  # logs, before others get their turn
+TOLD_PER_SLICE = 500  # partitions
 ALL = 2  # the type of a LeaderAndIsr that names all replicas of a broker
 STRAYS_S = 30.0
 SAID_MAX = 20  # lines per request and event
@@ -166,24 +168,27 @@ class Replicas:
             await self._cluster.learn(
                 (each.topic_name, each.topic_id) for each in request.topic_states
             )
+            self._admit(request)  # others may have had their turn
             answers = []
-            made = 0
+            logs = self._broker.logs.logs
+            made, done = len(logs), 0
             for told in request.topic_states:
-                self._admit(request)  # others may have had their turn
                 topic = self._cluster.topic(told.topic_name, told.topic_id)
+                config = log_config(topic.config, self._broker)
                 errors = []
                 for state in told.partition_states:
-                    before = len(self._broker.logs.logs)
-                    code = self._become(topic, state)
+                    code = self._become(topic, config, state)
                     errors.append(
                         LeaderAndIsrPartitionError(
                             partition_index=state.partition_index, error_code=code
                         )
                     )
-                    made += len(self._broker.logs.logs) - before
-                    if made >= MADE_PER_SLICE:
-                        made = 0
+                    done += 1
+                    if len(logs) - made >= MADE_PER_SLICE or done >= TOLD_PER_SLICE:
                         await asyncio.sleep(0)
+                        self._admit(request)
+                        config = log_config(topic.config, self._broker)
+                        made, done = len(logs), 0
                 answers.append(
                     LeaderAndIsrTopicError(topic_id=told.topic_id, partition_errors=errors)
                 )
@@ -195,13 +200,13 @@ class Replicas:
     def _admit(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
         self._cluster.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
 
-    def _become(self, topic: Topic, told: LeaderAndIsrPartitionState) -> Code:
+    def _become(self, topic: Topic, config: LogConfig, told: LeaderAndIsrPartitionState) -> Code:
         partition = topic.place(told.partition_index)
         state = _state_of(told)
         try:
             self._check(partition, state)
             if partition.volume is None:
-                self._find_log(topic, partition, is_new=told.is_new)
+                self._find_log(topic, config, partition, is_new=told.is_new)
             if state.age != (partition.leader_epoch, partition.partition_epoch):
                 self._take_role(topic, partition, state)
         except KafkaError as error:
@@ -238,7 +243,9 @@ class Replicas:
         )
         return Code.KAFKA_STORAGE_ERROR
 
-    def _find_log(self, topic: Topic, partition: Partition, *, is_new: bool) -> None:
+    def _find_log(
+        self, topic: Topic, config: LogConfig, partition: Partition, *, is_new: bool
+    ) -> None:
         """Its own, as it was left here, or a new one."""
         logs = self._broker.logs
         name = partition.name
@@ -248,10 +255,10 @@ class Replicas:
             if lost and not is_new:
                 partition.fail(lost)
                 raise storage_error(name, lost)
-            log = logs.create(name, topic.id, log_config(topic.config, self._broker))
+            log = logs.create(name, topic.id, config)
         partition.take_log(log, logs.home(name))
         partition.configure(topic.config)
-        log.config = log_config(topic.config, self._broker)
+        log.config = config
 
     def _own_log(self, name: TopicPartition, topic_id: UUID) -> "Log | None":
         log = self._broker.logs.logs.get(name)

@@ -197,7 +197,7 @@ class Term:
     def flush(self) -> Steps[None]:
         """Tell brokers what this event has changed."""
         cluster, letters = self.cluster, self._letters
-        for broker in self._newcomers:
+        for broker in sorted(self._newcomers, key=self._own_last):
             hosted = [each for each in cluster.hosted(broker) if each.state is not None]
             yield self._lead(broker, hosted, ALL)
         told: dict[BrokerId, list[PartitionView]] = {}
@@ -205,13 +205,17 @@ class Term:
             for broker in _recipients(partition, whom):
                 if broker in cluster.brokers and broker not in self._newcomers:
                     told.setdefault(broker, []).append(partition)
-        for broker, partitions in sorted(told.items()):
-            yield self._lead(broker, partitions, SOME)
+        for broker in sorted(told, key=self._own_last):
+            yield self._lead(broker, told[broker], SOME)
         for broker, stops in sorted(self._stops.items()):
             to = cluster.brokers[broker]
             yield Send(broker, letters.stop_replica(to, stops, delete=True))
         yield from self._publish()
         self._clear()
+
+    def _own_last(self, broker: BrokerId) -> tuple[bool, BrokerId]:
+        """The others can be at it while this broker does what it is told itself."""
+        return broker == self.controller, broker
 
     def _lead(self, broker: BrokerId, partitions: Sequence[PartitionView], type_: int) -> Send:
         to = self.cluster.brokers[broker]

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from barnabas.model.ids import BrokerId
 from barnabas.replication.state import PartitionState
 
-BACKOFF_MS_MIN = 50
+BACKOFF_MS_MIN = 10
 BACKOFF_MS_MAX = 1_000
 
 

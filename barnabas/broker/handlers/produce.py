@@ -144,11 +144,15 @@ class _Waiting:
         self._timer.cancel()
         response = self._response
         if self._outcomes:
+            refused = {id(self._waits[n][0]): error for n, error in self._outcomes.items()}
             responses = [
                 TopicProduceResponse(
                     name=topic.name,
                     topic_id=topic.topic_id,
-                    partition_responses=[self._final(each) for each in topic.partition_responses],
+                    partition_responses=[
+                        _refusal(each.index, refused[id(each)]) if id(each) in refused else each
+                        for each in topic.partition_responses
+                    ],
                 )
                 for topic in response.responses
             ]
@@ -159,12 +163,6 @@ class _Waiting:
                 else ProduceResponse(responses=responses)
             )
         self.later.set(response)
-
-    def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
-        for number, error in self._outcomes.items():
-            if self._waits[number][0] is answer:
-                return _refusal(answer.index, error)
-        return answer
 
 
 def _append(
