@@ -16,7 +16,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
-from bench import failover, librdkafka, proc
+from bench import failover, librdkafka, many, proc
 from bench.figures import CPU, P50, P99, RECORDS_PER_S, Goal, Ratios, Row, Sample, Samples, Table
 from bench.sides import BARNABAS, DELETE_SOON, KAFKA, Side, directory
 from bench.suite import PLACES, Pace, Settings, Suite, Workload, drive, rows_of, say
@@ -179,7 +179,7 @@ def _failover(settings: Settings) -> list[Table]:
     if settings.wants("failover"):
         tables.append(failover.thousand_partitions(settings.sides, settings.quick))
     if settings.wants("many-partitions") and BARNABAS in settings.sides:
-        tables.append(failover.many_partitions(settings.quick))
+        tables.append(many.many_partitions(settings.quick))
     return tables
 
 

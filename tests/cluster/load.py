@@ -9,9 +9,10 @@ import json
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 from confluent_kafka import Consumer as RdkafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -56,6 +57,7 @@ class Worker(ABC):
         self.servers = servers
         self.history = history
         self.lock = lock  # of the history
+        self.more: Mapping[str, Any] = {}  # options of its client, before it starts
         self.finishing = threading.Event()
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
@@ -164,6 +166,7 @@ class RdkafkaLoad(LoadProducer):
                 "socket.timeout.ms": 3_000,
                 "topic.metadata.refresh.interval.ms": 1_000,
                 "log_level": 0,
+                **self.more,
             }
         )
 
@@ -193,6 +196,7 @@ class OwnLoad(LoadProducer):
                 "request.timeout.ms": "3000",
                 "retry.backoff.ms": "20",
                 "retry.backoff.max.ms": "100",
+                **self.more,
             }
         )
 
@@ -272,6 +276,7 @@ class RdkafkaReader(LoadConsumer):
                 "topic.metadata.refresh.interval.ms": 1_000,
                 "fetch.wait.max.ms": 100,
                 "log_level": 0,
+                **self.more,
             }
         )
         topics = list(dict.fromkeys(topic for topic, _ in self.history.partitions))
@@ -319,6 +324,7 @@ class OwnReader(LoadConsumer):
                 "heartbeat.interval.ms": "500",
                 "request.timeout.ms": "3000",
                 "fetch.max.wait.ms": "100",
+                **self.more,
             },
             on_assigned=self._assigned,
         ) as consumer:
