@@ -15,6 +15,8 @@ from tests.conftest import StartBroker
 from tests.peers.java import Java
 from tests.process import BrokerProcess
 
+pytestmark = pytest.mark.alone
+
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 PER_CODEC = 600
 # Small segments and a dense index: several files, and something in each of them.

@@ -9,6 +9,7 @@ from tests.clients.adapters.client import Record
 from tests.clients.conftest import Address, Clients
 from tests.peers.java import Java
 from tests.peers.probe import advertised_apis
+from tests.process import BROKERS, REPLICAS
 
 TOOLS = "org.apache.kafka.tools"
 BASE_MS = 1_700_000_000_000
@@ -41,7 +42,7 @@ def test_kafka_topics_creates_lists_describes_alters_and_deletes(tool: Tool, top
     tool("TopicCommand", "--alter", *named, "--partitions", "3")
     described = tool("TopicCommand", "--describe", *named)
     assert "PartitionCount: 3" in described
-    assert "ReplicationFactor: 1" in described
+    assert f"ReplicationFactor: {REPLICAS}" in described
     assert "retention.ms=1234" in described
     assert "Partition: 2\tLeader: " in described
     tool("TopicCommand", "--delete", *named)
@@ -198,7 +199,7 @@ def test_the_verifiable_producer_verifies(tool: Tool, clients: Clients, topic: s
 def test_kafkas_own_test_of_compatibility_passes(tool: Tool, clients: Clients, topic: str) -> None:
     clients["confluent"].create_topic(topic)
     shown = tool(
-        *("ClientCompatibilityTest", "--topic", topic, "--num-cluster-nodes", "1"),
+        *("ClientCompatibilityTest", "--topic", topic, "--num-cluster-nodes", str(BROKERS)),
         *("--offsets-for-times-supported", "true", "--cluster-id-supported", "true"),
         *("--expect-record-too-large-exception", "false", "--create-topics-supported", "true"),
         *("--describe-acls-supported", "false", "--describe-configs-supported", "true"),

@@ -16,6 +16,7 @@ MEMORY_MAX = 300 * 1024 * 1024
 SPARE = 500
 
 
+@pytest.mark.alone
 def test_ten_thousand_idle_connections_fit_and_others_are_served(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < CONNECTIONS + SPARE:

@@ -13,6 +13,8 @@ from tests.process import BrokerProcess
 from tests.raw import RawClient
 from tests.sick_broker import BROKEN, SLOW
 
+pytestmark = pytest.mark.alone
+
 TOPIC = "orders"
 PARTITIONS = 3
 WAIT_S = 60.0

@@ -37,8 +37,9 @@ public final class Visit {
     private static final long START_MS = 1_700_000_000_000L;
     private static final int PER_CODEC = 20;
     private static final int LARGE_BYTES = 10_000_000;
-    private static final short REPLICAS = (short) Math.min(
-        Integer.parseInt(System.getenv().getOrDefault("BROKERS", "1")), 3);
+    private static final int BROKERS =
+        Integer.parseInt(System.getenv().getOrDefault("BROKERS", "1"));
+    private static final short REPLICAS = (short) Math.min(BROKERS, 3);
 
     private final String servers;
     private final String topic;
@@ -235,7 +236,7 @@ public final class Visit {
             .partitionResult(partition).get().offset();
         expect(10L, first, "start offset");
 
-        expect(1, admin.describeCluster().nodes().get().size(), "nodes");
+        expect(BROKERS, admin.describeCluster().nodes().get().size(), "nodes");
         admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
         int partitions = 0;
         for (int tries = 0; tries < 1000 && partitions != 3; tries++) {
