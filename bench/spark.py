@@ -1,7 +1,8 @@
 """The suite "spark": `format("barnabas")` beside Spark's own Kafka source and sink.
 
-One Spark for all (local[2]), the same topics, the same round; the order of the two formats changes
-from round to round. And Spark's own connector on both brokers.
+One Spark for all (local[2]), the same topics, the same round; the order of the formats changes from
+round to round. All rounds of one thing come before the next thing: Spark ends Python workers that
+were idle for a minute, and a JVM forgets. And Spark's own connector on both brokers.
 """
 
 import statistics
@@ -37,7 +38,7 @@ ROWS_PER_S = "rows/s"
 CPU = "Spark's CPU µs/row"
 BATCH_MS = "ms/batch"
 PARTITIONS = 6
-OURS, THEIRS = "barnabas", "kafka"
+OURS, THEIRS, FLOOR = "barnabas", "kafka", "floor"
 ROWS = {100: 6_000_000, 1000: 1_200_000}
 WRITTEN = {100: 4_000_000, 1000: 800_000}
 MIRRORED = 600_000  # of 1 KB
@@ -49,13 +50,16 @@ _HEADER_ROOM = 61
 
 @dataclass(frozen=True)
 class Task:
-    """One thing that two sides do. `run` gives a sample for a side's name."""
+    """One thing that sides do. `run` gives a sample for a side's name.
+
+    The first two are compared; the third, if there is one, is the least that Python takes.
+    """
 
     name: str
     label: str
     goals: dict[str, Goal | None]
     run: Callable[[Any, Side, str, float], Sample]
-    sides: tuple[str, str] = (OURS, THEIRS)
+    sides: tuple[str, ...] = (OURS, THEIRS, FLOOR)
 
 
 # --- topics ---
@@ -109,7 +113,12 @@ def _cpu_s(spark: Any) -> float:
             continue  # a worker ended while it was looked at
 
 
-def _reader(reader: Any, name: str, side: Side, topic: str) -> Any:
+def _reader(
+    reader: Any, name: str, side: Side, topic: str, rows: int, size: int, batches: int = 1
+) -> Any:
+    if name == FLOOR:
+        tasks = PARTITIONS if batches == 1 else 1
+        return reader.format(FLOOR).options(rows=rows, size=size, tasks=tasks, batches=batches)
     return reader.format(name).options(
         **{"kafka.bootstrap.servers": side.bootstrap_servers, "subscribe": topic}
     )
@@ -121,7 +130,7 @@ def _read(size: int, codec: str) -> Callable[[Any, Side, str, float], Sample]:
         _fill(side, topic, PARTITIONS, size, rows, codec)
         sample: Sample = {}
         with _timed(spark, sample, rows):
-            rows_of = _reader(spark.read, name, side, topic).load()
+            rows_of = _reader(spark.read, name, side, topic, rows, size).load()
             rows_of.write.format("noop").mode("overwrite").save()
         return sample
 
@@ -134,8 +143,8 @@ def _hot(spark: Any, side: Side, name: str, scale: float) -> Sample:
     _fill(side, "spark-hot", 1, 100, rows, "none")
     sample: Sample = {}
     with _timed(spark, sample, rows):
-        reader = _reader(spark.read, OURS, side, "spark-hot").option("minPartitions", name)
-        reader.load().write.format("noop").mode("overwrite").save()
+        reader = _reader(spark.read, OURS, side, "spark-hot", rows, 100)
+        reader.option("minPartitions", name).load().write.format("noop").mode("overwrite").save()
     return sample
 
 
@@ -144,7 +153,7 @@ def _stream(spark: Any, side: Side, name: str, scale: float) -> Sample:
     _fill(side, topic, PARTITIONS, 100, rows, "none")
     sample: Sample = {}
     with _timed(spark, sample, rows):
-        _available(spark, name, side, topic, {})
+        _available(_reader(spark.readStream, name, side, topic, rows, 100), {})
     return sample
 
 
@@ -153,9 +162,10 @@ def _batches(spark: Any, side: Side, name: str, scale: float) -> Sample:
     count = max(int(BATCHES * scale), 5)
     _fill(side, "spark-few", 1, 1000, 100, "none")
     took = []
-    for batches in (1, 1 + count):
+    for batches in (2, 2 + count):
         begun = time.perf_counter()
-        _available(spark, name, side, "spark-few", {
+        reader = _reader(spark.readStream, name, side, "spark-few", batches, 1000, batches)
+        _available(reader, {
             "maxOffsetsPerTrigger": "1",
             "startingOffsets": f'{{"spark-few":{{"0":{100 - batches}}}}}',
         })  # fmt: skip
@@ -163,9 +173,8 @@ def _batches(spark: Any, side: Side, name: str, scale: float) -> Sample:
     return {BATCH_MS: (took[1] - took[0]) / count * 1e3}
 
 
-def _available(spark: Any, name: str, side: Side, topic: str, options: dict[str, str]) -> None:
+def _available(reader: Any, options: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory() as checkpoint:
-        reader = _reader(spark.readStream, name, side, topic)
         query = (
             reader.options(**{"startingOffsets": "earliest", **options})
             .load()
@@ -208,6 +217,7 @@ FORMATS = (
     Task("write-100", "write, 100 B", {ROWS_PER_S: Goal(least=3.0), CPU: None}, _write(100)),
     Task("write-1k", "write, 1 KB", {ROWS_PER_S: Goal(least=1.5), CPU: None}, _write(1000)),
 )  # fmt: skip
+BESIDE_FLOOR = "Beside a source in Python that reads nothing, and a sink that drops its rows"
 HOT = Task("hot", "one partition, two tasks beside one", {ROWS_PER_S: Goal(least=1.3), CPU: None},
            _hot, ("2", "1"))  # fmt: skip
 OWN = tuple(
@@ -245,31 +255,55 @@ def _mirrors(settings: Settings, spark: Any, source: Side, base: Path) -> list[R
 
 # --- rounds ---
 
+# By task and side, round by round.
+Found = dict[tuple[str, str], list[Sample]]
+
 
 def _measure(
     spark: Any, sides: Sequence[Side], tasks: Sequence[Task], rounds: int, scale: float
-) -> list[Row]:
-    """The first round warms up, and does not count."""
-    found: dict[tuple[str, str], list[Sample]] = {}
-    for number in range(rounds + 1):
-        say(f"round {number} of {rounds}" if number else "warm-up")
-        for task in tasks:
+) -> Found:
+    """The first round of each task warms up, and does not count."""
+    found: Found = {}
+    for task in tasks:
+        for number in range(rounds + 1):
+            say(f"{task.label}, round {number} of {rounds}" if number else f"{task.label}, warm-up")
             for which in task.sides if number % 2 else task.sides[::-1]:
                 own = task in OWN
                 side = next((s for s in sides if own and s.name == which), sides[0])
                 sample = task.run(spark, side, THEIRS if own else which, scale)
                 figures = "  ".join(f"{value:,.4g} {figure}" for figure, value in sample.items())
-                say(f"  {which:9} {task.label:36} {figures}")
+                say(f"  {which:9} {figures}")
                 if number:
                     found.setdefault((task.name, which), []).append(sample)
+    return found
+
+
+def _rows(found: Found, tasks: Sequence[Task]) -> list[Row]:
     rows = []
     for task in tasks:
         for figure, goal in task.goals.items():
-            mine, others = ([s[figure] for s in found[task.name, which]] for which in task.sides)
-            ratios = [a / b for a, b in zip(mine, others, strict=True)]
-            ours, theirs, ratio = (statistics.median(v) for v in (mine, others, ratios))
+            ours, theirs, ratio = _medians(found, task, figure, *task.sides[:2])
             rows.append(Row(task.label, figure, ours, theirs, ratio, goal))
     return rows
+
+
+def _rows_beside_floor(found: Found, tasks: Sequence[Task]) -> list[Row]:
+    """How much is reached of what Spark's way to Python allows, and how much that would be."""
+    rows = []
+    for task in tasks:
+        figure = next(iter(task.goals))
+        ours, floor, ratio = _medians(found, task, figure, OURS, FLOOR)
+        _, _, best = _medians(found, task, figure, FLOOR, THEIRS)
+        note = f"that is {best:.3g}x of Spark's own"
+        rows.append(Row(task.label, figure, ours, floor, ratio, note=note))
+    return rows
+
+
+def _medians(found: Found, task: Task, figure: str, *which: str) -> tuple[float, float, float]:
+    """Of the two sides, and of the rounds' ratios."""
+    mine, others = ([sample[figure] for sample in found[task.name, side]] for side in which)
+    ratios = [a / b for a, b in zip(mine, others, strict=True)]
+    return statistics.median(mine), statistics.median(others), statistics.median(ratios)
 
 
 def _run(settings: Settings) -> list[Table]:
@@ -280,6 +314,7 @@ def _run(settings: Settings) -> list[Table]:
         say(f"Spark cannot be measured: {missing}")
         return []
     from barnabas.pipeline import session
+    from bench.spark_floor import FloorSource
 
     rounds = settings.rounds or (2 if settings.quick else 5)
     scale = QUICK if settings.quick else 1.0
@@ -290,6 +325,7 @@ def _run(settings: Settings) -> list[Table]:
             "spark.security.credentials.kafka.enabled": "false",
             "spark.driver.memory": "2g",
         })  # fmt: skip
+        spark.dataSource.register(FloorSource)
         try:
             for title, tasks, peer in (
                 ("On one broker: format(\"barnabas\") beside format(\"kafka\")", FORMATS,
@@ -298,10 +334,14 @@ def _run(settings: Settings) -> list[Table]:
                 ("Spark's own connector, on both brokers", OWN, "Kafka 4.3.0"),
             ):  # fmt: skip
                 wanted = [task for task in tasks if settings.wants(task.name)]
-                if wanted and (tasks is not OWN or len(sides) == 2):
-                    say(title)
-                    rows = _measure(spark, sides, wanted, rounds, scale)
-                    tables.append(Table(title, rows, peer=peer))
+                if not wanted or (tasks is OWN and len(sides) < 2):
+                    continue
+                say(title)
+                found = _measure(spark, sides, wanted, rounds, scale)
+                tables.append(Table(title, _rows(found, wanted), peer=peer))
+                if tasks is FORMATS:
+                    rows = _rows_beside_floor(found, wanted)
+                    tables.append(Table(BESIDE_FLOOR, rows, peer="does nothing"))
             if settings.wants(MIRROR):
                 title = "A mirror, between two brokers of ours"
                 say(title)
@@ -319,10 +359,11 @@ SUITE = Suite(
         "pyspark 4.2.0, local[2], 6 partitions, one Spark and one broker for both formats, on the "
         "same two cores; 5 interleaved rounds after one to warm up. Reads end in Spark's noop "
         "sink, rows that are written are made by `range`. Spark's CPU is that of the JVM and its "
-        "Python workers. A batch of one row: what each of twenty triggers takes. A mirror: three "
-        "rounds; ours is a whole run on a Spark that is up, MirrorMaker (two tasks, its own "
-        "defaults) is timed from when a quarter is copied, so that it is warm. A ratio is the "
-        "median of the rounds' ratios."
+        "Python workers. A batch of one row: what each of twenty triggers takes. The source that "
+        "reads nothing hands one ready Arrow batch to Spark again and again: no source in Python "
+        "can be quicker. A mirror: three rounds; ours is a whole run on a Spark that is up, "
+        "MirrorMaker (two tasks, its own defaults) is timed from when a quarter is copied, so "
+        "that it is warm. A ratio is the median of the rounds' ratios."
     ),
     parts=(*(task.name for task in (*FORMATS, HOT, *OWN)), MIRROR),
     run=_run,

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 
 from barnabas.pipeline.errors import PipelineError, one_line
 from barnabas.pipeline.options import SinkOptions, sink_options
+from barnabas.pipeline.quick import settle
 from barnabas.pipeline.writing import Writing, Written
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def check_columns(schema: Any, options: SinkOptions) -> None:
 def write_rows(options: SinkOptions, batches: Iterator["pyarrow.RecordBatch"]) -> TaskWritten:
     from pyspark import TaskContext
 
+    settle()
     context = TaskContext.get()
     query = batch = None
     task = (0, 0)

@@ -34,6 +34,7 @@ from barnabas.pipeline.offsets import (
 )
 from barnabas.pipeline.options import SourceOptions, source_options
 from barnabas.pipeline.pushdown import Narrow, narrow
+from barnabas.pipeline.quick import settle
 from barnabas.pipeline.reading import Task, read_task
 from barnabas.pipeline.typed import TypedOptions, typed, typed_options
 
@@ -72,6 +73,7 @@ def _data_lost(options: SourceOptions, reason: str) -> None:
 def _read(
     slice_: Slice, options: TypedOptions | None, schema: Any
 ) -> Iterator["pyarrow.RecordBatch"]:
+    settle()
     if slice_.value is None:
         return iter(())
     batches = read_task(slice_.value)

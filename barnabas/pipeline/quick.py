@@ -1,0 +1,64 @@
+"""Spares Spark's Python workers what has nothing to do with data: measured in docs/adr/0030.
+
+Spark reaches them over TCP, where the first bytes of each task wait 40 ms for an acknowledgement;
+gives them pyspark in a zip, which each new one compiles anew for half a second; and lets them look
+for garbage among all that they have loaded after every task.
+"""
+
+import atexit
+import gc
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+_DAEMON = "pyspark.daemon"
+_ZIPPED = Path("python") / "lib" / "pyspark.zip"
+
+_tasks = count(1)
+
+
+def quick_options() -> dict[str, str]:
+    """Options for a session. A Spark that does not know one lets it be."""
+    unix = hasattr(socket, "AF_UNIX")
+    return {"spark.python.unix.domain.socket.enabled": "true"} if unix else {}
+
+
+@contextmanager
+def unzipped(home: str) -> Iterator[None]:
+    """Start Spark in here: its workers then load pyspark from where this process has it.
+
+    Where the zip lies, Spark knows from SPARK_HOME alone: it is shown all of `home` but that.
+    """
+    if "SPARK_HOME" in os.environ or not (Path(home) / _ZIPPED).exists():
+        yield
+        return
+    links = tempfile.mkdtemp(prefix="barnabas-spark-")
+    atexit.register(shutil.rmtree, links, ignore_errors=True)
+    for each in Path(home).iterdir():
+        if each.name != _ZIPPED.parts[0]:
+            (Path(links) / each.name).symlink_to(each)
+    os.environ["SPARK_HOME"] = links
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]
+
+
+def settle() -> None:
+    """To be called by each task: what a worker has after its first is there to stay.
+
+    Spark has just collected the garbage of that first task when the second comes.
+    """
+    if next(_tasks) == 2 and _in_worker():
+        gc.freeze()
+
+
+def _in_worker() -> bool:
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return main is not None and main.name == _DAEMON
