@@ -1,4 +1,4 @@
-"""Spares Spark's Python workers what has nothing to do with data: measured in docs/adr/0030.
+"""Spares Spark's Python workers what has nothing to do with data: measured in docs/adr/0031.
 
 Spark reaches them over TCP, where the first bytes of each task wait 40 ms for an acknowledgement;
 gives them pyspark in a zip, which each new one compiles anew for half a second; and lets them look
