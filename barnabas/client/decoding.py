@@ -3,7 +3,7 @@
 In: the bytes, as they came. Out: messages in the order of their offsets.
 Always: nothing is decoded before it is asked for; control
 records and, when only committed ones are wanted, records of aborted transactions are left out.
-Not here: where reading stands (positions.py), what to fetch (fetching.py).
+Not here: where reading stands (progress.py), what to fetch (fetching.py).
 """
 
 from typing import Any

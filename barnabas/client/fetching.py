@@ -5,7 +5,7 @@ must be found anew; whether the picture is out of date.
 Always: one request per broker at a time; a partition with `partition_bytes_max` fetched ahead, and
 all of them once `bytes_max` are, wait until some is used; the answer to a fetch from a position
 that has moved is dropped.
-Not here: sending (consuming.py), positions (progress.py).
+Not here: sending (reader.py), positions (progress.py).
 """
 
 from collections.abc import Mapping
