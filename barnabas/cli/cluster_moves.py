@@ -37,7 +37,7 @@ _COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "left")
     "--throttle",
     metavar="BYTES",
     type=click.IntRange(1),
-    help="A second, that each broker sends and takes for moves; lifted at the end of --wait.",
+    help="How many each broker sends and takes for it a second; lifted at the end of --wait.",
 )
 @click.option("--wait", is_flag=True, help="Until nothing moves any more.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be asked for.")

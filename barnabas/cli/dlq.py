@@ -38,7 +38,14 @@ def filter_options(command: F) -> F:
             "--origin", metavar="TOPIC[:PARTITION[:OFFSET]]", help="Where it was first read."
         ),
         click.option("--offset", type=click.IntRange(0), help="The letter at this offset."),
-        click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True),
+        click.option(
+            "-p",
+            "--partition",
+            "partitions",
+            type=click.IntRange(0),
+            multiple=True,
+            help="Only of this one; may be given again. [default: all]",
+        ),
     ):
         command = option(command)
     return command

@@ -16,7 +16,8 @@ def cluster() -> None:
 
 
 @cluster.command("up")
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True)
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True,
+              help="How many.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1, 256), default=1, show_default=True,
               help="Of each worker.")  # fmt: skip
 @click.option("--memory", metavar="SIZE", default="1g", show_default=True,
