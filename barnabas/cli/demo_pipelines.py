@@ -244,8 +244,6 @@ _WHAT = {
 def _watch(running: list[Running], stream: Orders, servers: str, drawing: Drawing) -> str | None:
     """Until the three groups have read all there is."""
     groups = [each.spec.source.group for each in running]
-    # Those that take poison away are groups of their own.
-    groups += [f"{each.spec.source.group}.errors" for each in running if each.spec.errors.dlq]
     deadline = None
     while True:
         for each in running:

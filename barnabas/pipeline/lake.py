@@ -1,11 +1,12 @@
 """A topic as a table of files: every record in it exactly once, or the latest of each key.
 
 In: the batches of a query. Out: PATH/batch=QUERY-NUMBER/date=.../*.parquet, or a Delta table.
-Always: an attempt to write a batch has a directory of its own. Parquet: it is hidden, and made
-visible by one rename, under a name made of the query and the number of the batch. Delta: its files
-are added by one commit, which has the query and the number too. Spark repeats a batch with the same
-records, so that one that is in the table is never written again.
-Not here: Delta's log (delta.py).
+Always: the bad rows of a batch are written before it is in the table. An attempt to write a batch
+has a directory of its own. Parquet: it is hidden, and made visible by one rename, under a name made
+of the query and the number of the batch. Delta: its files are added by one commit, which has the
+query and the number too. Spark repeats a batch with the same records, so that one that is in the
+table is never written again.
+Not here: Delta's log (delta.py), bad rows (dead_letters.py).
 """
 
 import os
@@ -14,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from barnabas.pipeline.dead_letters import DeadLetters, query_of
 from barnabas.pipeline.delta import DeltaLog
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.rows import DELETED, good_rows
 from barnabas.pipeline.spec import LATEST, Spec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ROWS_PER_FILE_MAX = 1_000_000
-DELETED = "_deleted"  # of a row whose record has no value; not in the table
-_QUERY = "sql.streaming.queryId"
 _HIDDEN = "_unfinished"  # readers of Parquet leave out what begins with an underscore
 _SESSION = {
     # Streams turn it off for the sake of their state, which these batches have none of. With it,
@@ -35,9 +36,38 @@ _SESSION = {
 }
 
 
-def lake_writer(spec: Spec, rows: "DataFrame") -> Any:
+def lake_writer(spec: Spec, rows: "DataFrame", repeated: int | None) -> Any:
+    """Of rows as the source gives them. `repeated`: a batch that an earlier run has begun."""
+    letters = None if spec.errors.dlq is None else DeadLetters(spec, repeated)
+    table: ParquetTable | DeltaTable | LatestTable
+    if spec.sink.format == "parquet":
+        table = ParquetTable(spec)
+    elif spec.sink.keep == LATEST:
+        table = LatestTable(spec, key_of(spec))
+    else:
+        table = DeltaTable(spec)
+    table.check(_shaped(spec, rows).drop(DELETED).schema)
+
+    def write(batch: "DataFrame", number: int) -> None:
+        spark = batch.sparkSession
+        query = query_of(spark)
+        for name, value in _SESSION.items():
+            spark.conf.set(name, value)
+        good = _shaped(spec, batch)
+        if table.has(good, query, number):
+            return
+        if letters is not None:
+            letters.write(batch, number)
+        table.write(good, query, number)
+
+    return rows.writeStream.foreachBatch(write)
+
+
+def _shaped(spec: Spec, rows: "DataFrame") -> "DataFrame":
+    """The good ones, with the columns of the table."""
     from pyspark.sql import functions as f
 
+    rows = good_rows(spec, rows)
     columns = list(spec.sink.partition_by)
     if "date" in columns and "date" not in rows.columns:
         rows = rows.withColumn("date", f.to_date("_ts"))
@@ -47,25 +77,7 @@ def lake_writer(spec: Spec, rows: "DataFrame") -> Any:
                 f"sink.partition_by: there is no column {column!r}; there are"
                 f" {', '.join(rows.columns)}"
             )
-    table: ParquetTable | DeltaTable | LatestTable
-    if spec.sink.format == "parquet":
-        table = ParquetTable(spec)
-    elif spec.sink.keep == LATEST:
-        table = LatestTable(spec, key_of(spec))
-    else:
-        table = DeltaTable(spec)
-    table.check(rows.drop(DELETED).schema)
-
-    def write(batch: "DataFrame", number: int) -> None:
-        spark = batch.sparkSession
-        query = spark.sparkContext.getLocalProperty(_QUERY)
-        if query is None:
-            raise PipelineError("Spark does not say which query this is: rows could be repeated")
-        for name, value in _SESSION.items():
-            spark.conf.set(name, value)
-        table.write(batch, query, number)
-
-    return rows.writeStream.foreachBatch(write)
+    return rows
 
 
 def key_of(spec: Spec) -> str:
@@ -84,11 +96,12 @@ class ParquetTable:
     def check(self, schema: Any) -> None:
         """Files of any columns lie side by side."""
 
+    def has(self, batch: "DataFrame", query: str, number: int) -> bool:
+        return _Files(batch.sparkSession, self._path).exists(f"batch={query}-{number:09d}")
+
     def write(self, batch: "DataFrame", query: str, number: int) -> None:
         name = f"{query}-{number:09d}"
         files = _Files(batch.sparkSession, self._path)
-        if files.exists(f"batch={name}"):
-            return
         files.delete_all(f"{_HIDDEN}/{query}-*")  # of attempts that were killed
         attempt = f"{_HIDDEN}/{name}-{uuid4().hex}"
         write_files(batch, f"{self._path}/{attempt}", self._columns, self._options)
@@ -109,10 +122,11 @@ class DeltaTable:
         """One line for columns that do not fit the table that is there."""
         self._log.check(schema)
 
-    def write(self, batch: "DataFrame", query: str, number: int) -> None:
+    def has(self, batch: "DataFrame", query: str, number: int) -> bool:
         self._log.open(batch.drop(DELETED).schema)
-        if self._log.has(query, number):
-            return
+        return self._log.has(query, number)
+
+    def write(self, batch: "DataFrame", query: str, number: int) -> None:
         name = f"{query}-{number:09d}"
         for killed in self._path.glob(f"{name}-*"):
             shutil.rmtree(killed, ignore_errors=True)

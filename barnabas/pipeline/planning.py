@@ -107,9 +107,26 @@ def function(named: str) -> Any:
         raise PipelineError(f"transform: {named!r}: {problem}; run it where {module} is") from None
     except AttributeError:
         raise PipelineError(f"transform: {named!r}: {module} has no function {name}") from None
+    except (Exception, SystemExit) as problem:  # whatever stands in it
+        raise PipelineError(
+            f"transform: {named!r}: {module} cannot be imported: {told(problem)}"
+        ) from problem
     if not callable(found):
         raise PipelineError(f"transform: {named!r} is no function")
     return found
+
+
+def told(problem: BaseException) -> str:
+    """An error of the user's code in one line, with the place it is in."""
+    said = " ".join(f"{type(problem).__name__}: {problem}".split())
+    if isinstance(problem, SyntaxError):  # says where, and has no place of its own
+        return said
+    where = problem.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    return (
+        said if where is None else f"{said}, {where.tb_frame.f_code.co_filename}:{where.tb_lineno}"
+    )
 
 
 def look_here() -> None:

@@ -10,12 +10,12 @@ topic has the origin and time of the record it began as.
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.workers import letters
-from barnabas.pipeline.lake import DELETED
 from barnabas.pipeline.spec import LATEST, Spec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+DELETED = "_deleted"  # of a row whose record has no value; not in a table
 _TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
 _NUMBER = r"\A[0-9]{1,18}\z"
 
@@ -51,8 +51,8 @@ def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
     return rows.select(*data, *known, f.col("timestamp").alias("_ts"))
 
 
-def bad_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
-    """As records; the column `topic` says of which of the two topics."""
+def bad_rows(spec: Spec, rows: "DataFrame", batch: str) -> "DataFrame":
+    """As records; the column `topic` says of which of the two topics. `batch` names theirs."""
     from pyspark.sql import functions as f
 
     errors, retry = spec.errors, spec.errors.retry_topic
@@ -72,6 +72,7 @@ def bad_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
         letters.ATTEMPTS: f.col("attempts").cast("string"),
         letters.ROUND: (f.col("attempts") - f.when(again, 0).otherwise(1)).cast("string"),
         letters.FAILED_AT: now_ms,
+        letters.BATCH: f.lit(batch),
     }
     ours = f.array(
         *(

@@ -1,17 +1,25 @@
 """Runs a pipeline on Spark.
 
 In: a spec. Out: rows where they belong, and a Batch per batch or round (progress.py).
-A stream and a lake are one query of Spark; with `errors`, a second one reads the same topics and
-takes the bad rows away, so that any transform may follow the good ones.
+A lake is one query of Spark, which writes good rows and bad ones. A stream is one as well; with
+`errors`, a second one reads the same topics and takes the bad rows away, so that any transform may
+follow the good ones. The stream reads only what that one has read: a row that is bad for the stream
+was bad for the other, and is in one of its topics, though the spec was changed in between.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import KafkaError
+from barnabas.pipeline.checkpoint import Checkpoint
+from barnabas.pipeline.cluster import Brokers
+from barnabas.pipeline.dead_letters import DeadLetters
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.planning import client_options, ensure_topic, function, source_of
+from barnabas.pipeline.offsets import to_json
+from barnabas.pipeline.options import source_options
+from barnabas.pipeline.planning import client_options, ensure_topic, function, source_of, told
 from barnabas.pipeline.progress import Batch, Progress
 from barnabas.pipeline.queries import look_after
 from barnabas.pipeline.spec import IDENTICAL, Spec
@@ -130,27 +138,67 @@ def _again(call: Callable[[], None], spec: Spec, say: Say) -> None:
 
 
 def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: Stop) -> None:
-    from barnabas.pipeline.rows import bad_rows, good_rows
+    from barnabas.pipeline.lake import lake_writer
+    from barnabas.pipeline.rows import good_rows
 
-    errors = spec.errors
-    for topic in (errors.retry_topic, errors.dlq):
+    for topic in (spec.errors.retry_topic, spec.errors.dlq):
         if topic is not None:
             ensure_topic(spec.source.servers, topic)
-    good = good_rows(spec, _read(spec, spark, spec.source.group))
-    if spec.transform is not None:
-        good = _transformed(spec.transform, good)
-    queries = []
+    given = {**_source(spec), "group.id": spec.source.group}
+    checkpoint = _checkpoint(spec, spark, given)
+    queries: list[Any] = []
     try:
-        if errors.dlq is not None:
-            bad = bad_rows(spec, _read(spec, spark, f"{spec.source.group}.errors"))
-            writer = bad.writeStream.format("barnabas").option("includeHeaders", "true")
-            writer = writer.option("kafka.bootstrap.servers", spec.source.servers)
-            queries.append(_started(spec, writer, "errors"))
-        queries.append(_started(spec, _writer(spec, good), spec.kind))
+        if spec.kind == "lake":
+            writer = lake_writer(spec, _read(spark, given), checkpoint.unfinished("lake"))
+        else:
+            if spec.errors.dlq is not None:
+                given |= _level(given, spec)
+                queries.append(_errors(spec, spark, given, checkpoint.unfinished("errors")))
+                if spec.run.interval_ms is None:
+                    look_after(queries, progress, stop)
+                    queries.clear()
+                    if stop.asked:
+                        return
+                given["behindGroup"] = _errors_group(spec)
+            good = good_rows(spec, _read(spark, given))
+            if spec.transform is not None:
+                good = _transformed(spec.transform, good)
+            writer = _writer(spec, good)
+        queries.append(_started(spec, writer, spec.kind))
         look_after(queries, progress, stop)
     finally:
         for query in queries:
             query.stop()
+
+
+def _checkpoint(spec: Spec, spark: "SparkSession", given: dict[str, str]) -> Checkpoint:
+    """Which must be this pipeline's, and of these very topics."""
+    options = source_options(given, streaming=True)
+    brokers = Brokers(options)
+    brokers.partitions()
+    found = Checkpoint(spark, str(spec.run.checkpoint))
+    found.claim(spec.name, brokers.topic_ids, fail_on_data_loss=options.fail_on_data_loss)
+    return found
+
+
+def _errors(spec: Spec, spark: "SparkSession", given: dict[str, str], repeated: int | None) -> Any:
+    """The query that takes the bad rows of a stream away."""
+    rows = _read(spark, {**given, "group.id": _errors_group(spec)})
+    letters = DeadLetters(spec, repeated)
+    return _started(spec, rows.writeStream.foreachBatch(letters.write), "errors")
+
+
+def _errors_group(spec: Spec) -> str:
+    return f"{spec.source.group}.errors"
+
+
+def _level(given: dict[str, str], spec: Spec) -> dict[str, str]:
+    """Two queries that begin at the end begin at the same one."""
+    if spec.source.starting != "latest":
+        return {}
+    brokers = Brokers(source_options(given, streaming=True))
+    ends = brokers.latest(brokers.partitions(), {})
+    return {"startingOffsets": json.dumps(to_json(ends))}
 
 
 def _transformed(name: str, rows: Any) -> Any:
@@ -163,12 +211,7 @@ def _transformed(name: str, rows: Any) -> Any:
     except (PipelineError, PySparkException):
         raise
     except Exception as problem:
-        where = problem.__traceback__
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        at = "" if where is None else f", {where.tb_frame.f_code.co_filename}:{where.tb_lineno}"
-        said = f"{type(problem).__name__}: {problem}"
-        raise PipelineError(f"transform: {name!r} failed: {said}{at}") from problem
+        raise PipelineError(f"transform: {name!r} failed: {told(problem)}") from problem
     if not hasattr(found, "writeStream"):
         raise PipelineError(
             f"transform: {name!r} returned {type(found).__name__}: return a DataFrame"
@@ -176,8 +219,9 @@ def _transformed(name: str, rows: Any) -> Any:
     return found
 
 
-def _read(spec: Spec, spark: "SparkSession", group: str) -> Any:
-    given = {**source_of(spec), "group.id": group}
+def _source(spec: Spec) -> dict[str, str]:
+    """The options of the source, which is the retry topic too."""
+    given = source_of(spec)
     retry = spec.errors.retry_topic
     if retry is not None:
         if "subscribe" in given:
@@ -188,15 +232,15 @@ def _read(spec: Spec, spark: "SparkSession", group: str) -> Any:
             given["subscribePattern"] = f"({given['subscribePattern']})|^{re.escape(retry)}$"
         if "schemaRegistry" in given:
             given.setdefault("valueSubject", f"{spec.source.topics[0]}-value")
+    return given
+
+
+def _read(spark: "SparkSession", given: dict[str, str]) -> Any:
     return spark.readStream.format("barnabas").options(**given).load()
 
 
 def _writer(spec: Spec, rows: Any) -> Any:
     sink = spec.sink
-    if spec.kind == "lake":
-        from barnabas.pipeline.lake import lake_writer
-
-        return lake_writer(spec, rows)
     if sink.format == "barnabas" and sink.mode != "append":
         return _rewriter(spec, rows)
     writer = rows.writeStream.format(sink.format).outputMode(sink.mode).options(**sink.options)

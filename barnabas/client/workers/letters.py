@@ -22,6 +22,7 @@ ATTEMPTS = "barnabas.attempts"
 ROUND = "barnabas.round"
 FAILED_AT = "barnabas.failed-at"
 NOT_BEFORE = "barnabas.not-before"
+BATCH = "barnabas.batch"  # of a pipeline: the query and the number of the batch that wrote it
 
 CAUSE_SIZE_MAX = 500
 _GROUP_SIZE_MAX = 1_000
