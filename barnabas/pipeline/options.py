@@ -41,6 +41,14 @@ _SIDE_ONLY = {
     "key.serializer": "sink",
     "value.serializer": "sink",
 }
+SOURCE_NAMES = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
+    "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss",
+    "minPartitions", "maxRecordsPerPartition", "minOffsetsPerTrigger", "maxOffsetsPerTrigger",
+    "maxTriggerDelay", "includeHeaders", "group.id", "groupIdPrefix", "behindGroup",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
+    "partition.metadata.cache.ttl.ms",
+)  # fmt: skip
 _TIME_UNITS_MS = {
     "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
 }  # fmt: skip

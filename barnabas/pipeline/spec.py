@@ -6,15 +6,14 @@ Not here: what the kinds do (mirror.py, lake.py, stream.py).
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from barnabas.config.option import nearest
-from barnabas.model.errors import InvalidRequest
-from barnabas.model.ids import check_topic_name
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.options import SOURCE_NAMES
+from barnabas.pipeline.section import SHOWN_MAX, Section
 
 KINDS = ("stream", "lake", "mirror")
 FORMATS = ("json", "avro", "protobuf", "bytes")
@@ -31,12 +30,11 @@ _DELIVERY = {
 }
 _INTERVAL = re.compile(r"(\d{1,9})\s*(ms|s|m|h)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|spark://.+|yarn|k8s://.+")
 _RETRIES_MAX = 1000
 _SIZE_MAX = 1024 * 1024
-_SHOWN_MAX = 60
 
 
 class SpecError(PipelineError):
@@ -58,6 +56,14 @@ class Source:
     registry: str | None
     subject: str | None
     options: dict[str, str]
+
+    def reads(self, topic: str) -> bool:
+        if self.pattern is None:
+            return topic in self.topics
+        try:
+            return re.search(self.pattern, topic) is not None
+        except re.error:  # a mistake of its own
+            return False
 
 
 @dataclass(frozen=True)
@@ -110,30 +116,49 @@ class Spec:
 
 def load(path: Path) -> Spec:
     """The spec in a file of YAML, which may also be JSON."""
+    return parse(read_document(path))
+
+
+def read_document(path: Path) -> object:
+    """What a file of YAML says, whatever that is."""
     try:
         import yaml
     except ImportError:
         raise PipelineError("PyYAML is not installed: pip install 'barnabas[spark]'") from None
     if path.stat().st_size > _SIZE_MAX:
         raise PipelineError(f"{path} is larger than {_SIZE_MAX} bytes: no spec is")
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """A key that is there twice is a mistake, not the last one that counts."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key.value, str) and key.value in seen:
+                    named = f"{key.value[:SHOWN_MAX]!r} in line {key.start_mark.line + 1}"
+                    raise yaml.YAMLError(f"the key {named} is there twice")
+                seen.add(key.value if isinstance(key.value, str) else None)
+            found: dict[Any, Any] = super().construct_mapping(node, deep)
+            return found
+
     try:
-        document = yaml.safe_load(path.read_text())
+        found: object = yaml.load(path.read_text(), Loader)  # noqa: S506 - it is a safe one
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as problem:
         said = " ".join(str(problem).split())[:200]
-        raise PipelineError(f"{path} is no YAML: {said}") from None
-    return parse(document)
+        raise PipelineError(f"{path} cannot be read: {said}") from None
+    return found
 
 
 def parse(document: object) -> Spec:
     """The spec, or SpecError with all that is wrong."""
-    top = _Section("", document, [])
+    top = Section("", document, [])
     spec = _spec(top)
     if top.mistakes:
         raise SpecError("\n".join(top.mistakes))
     return spec
 
 
-def _spec(top: "_Section") -> Spec:
+def _spec(top: Section) -> Spec:
     name = top.text("name", needed="a name for the pipeline and its group")
     if name and not _NAME.fullmatch(name):
         top.wrong("name", name, "use letters, digits, dots, dashes and underscores, at most 200")
@@ -145,6 +170,8 @@ def _spec(top: "_Section") -> Spec:
         top.wrong("transform", transform, 'name a function as "module:function"')
     if transform and kind != "stream":
         top.wrong("transform", transform, f"only kind stream has one, and this is {kind}: leave it")
+    if kind == "stream" and sink.format == "barnabas" and not sink.topic and not transform:
+        top.wrong("sink.topic", None, "name the topic for the rows")
     promised = _DELIVERY[kind] if sink.offsets == TRANSLATED else ("exactly_once",)
     delivery = top.choice("delivery", promised, promised[0])
     errors = _errors(top.section("errors"), kind, source)
@@ -153,17 +180,14 @@ def _spec(top: "_Section") -> Spec:
     return Spec(name, kind, source, sink, transform or None, delivery, errors, run)
 
 
-def _source(part: "_Section", name: str, kind: str) -> Source:
+def _source(part: Section, name: str, kind: str) -> Source:
     servers = part.text("servers", needed="HOST:PORT of a broker")
     topics = part.names("topics")
     pattern = part.text("pattern")
     if bool(topics) == bool(pattern):
         part.wrong("topics", list(topics), "name topics, or a pattern, and not both")
     for topic in topics:
-        try:
-            check_topic_name(topic)
-        except InvalidRequest as problem:
-            part.wrong("topics", topic, problem.detail)
+        part.check_topic("topics", topic)
     if pattern:
         try:
             re.compile(pattern)
@@ -195,11 +219,22 @@ def _source(part: "_Section", name: str, kind: str) -> Source:
         subject=subject or None,
         options=part.pairs("options"),
     )
+    if kind != "mirror":
+        _check_options(part, found.options)
     part.done()
     return found
 
 
-def _sink(part: "_Section", kind: str, source: Source) -> Sink:
+def _check_options(part: Section, options: dict[str, str]) -> None:
+    """Spark takes any, and says nothing of one that is misspelt."""
+    known = {name.lower(): None for name in SOURCE_NAMES}
+    for name, value in options.items():
+        if name.lower() not in known and not name.lower().startswith("kafka."):
+            hint = nearest(name, dict.fromkeys(SOURCE_NAMES))
+            part.wrong(f"options.{name}", value, f"the source has no such option{hint}")
+
+
+def _sink(part: Section, kind: str, source: Source) -> Sink:
     formats = _SINKS[kind]
     format_ = part.choice("format", formats, formats[0]) if formats else "barnabas"
     servers, topic, path = part.text("servers"), part.text("topic"), part.text("path")
@@ -212,6 +247,9 @@ def _sink(part: "_Section", kind: str, source: Source) -> Sink:
         part.wrong("path", None, "a directory for the files")
     elif format_ == "delta" and "://" in path and not path.startswith("file://"):
         part.wrong("path", path, "a delta table is kept in a directory: name one that all see")
+    here = kind == "stream" and servers in ("", source.servers)
+    if topic and part.check_topic("topic", topic) and here and source.reads(topic):
+        part.wrong("topic", topic, "it is read, too: rows would go round without end")
     columns = part.names("partition_by")
     keep = part.choice("keep", (ALL, LATEST) if kind == "lake" else (ALL,), ALL)
     if keep == LATEST and format_ != "delta":
@@ -234,7 +272,7 @@ def _sink(part: "_Section", kind: str, source: Source) -> Sink:
     return found
 
 
-def _errors(part: "_Section", kind: str, source: Source) -> Errors:
+def _errors(part: Section, kind: str, source: Source) -> Errors:
     found = Errors(
         retries=part.number("retries", _RETRIES_MAX),
         retry_topic=part.text("retry_topic") or None,
@@ -246,6 +284,13 @@ def _errors(part: "_Section", kind: str, source: Source) -> Errors:
         part.wrong("dlq", None, "name the topic for rows that stay bad")
     elif part.given and source.format == "bytes":
         part.wrong("dlq", found.dlq, "bytes are never bad: set source.format, or leave it out")
+    for key, topic in (("dlq", found.dlq), ("retry_topic", found.retry_topic)):
+        if topic and part.check_topic(key, topic):
+            named = key == "retry_topic" and topic not in source.topics  # it is read anyway
+            if source.reads(topic) and not named:
+                part.wrong(key, topic, "it is read, too: bad rows would go round without end")
+    if found.dlq and found.dlq == found.retry_topic:
+        part.wrong("dlq", found.dlq, "it is the retry topic: name another")
     if found.retries and not found.retry_topic:
         part.wrong("retry_topic", None, f"{found.retries} retries need a topic to wait in")
     if found.retry_topic and not found.retries:
@@ -254,12 +299,12 @@ def _errors(part: "_Section", kind: str, source: Source) -> Errors:
     return found
 
 
-def _run(part: "_Section", kind: str) -> Run:
+def _run(part: Section, kind: str) -> Run:
     trigger = part.text("trigger") or AVAILABLE_NOW
     interval = None
     if trigger != AVAILABLE_NOW:
         matched = _INTERVAL.fullmatch(trigger)
-        if matched is None:
+        if matched is None or not int(matched[1]):
             part.wrong("trigger", trigger, f"use {AVAILABLE_NOW}, or a time such as 10s")
         else:
             interval = int(matched[1]) * _UNITS_MS[matched[2]]
@@ -274,99 +319,3 @@ def _run(part: "_Section", kind: str) -> Run:
     found = Run(master, interval, checkpoint or None, part.pairs("options"))
     part.done()
     return found
-
-
-class _Section:
-    """A mapping of the document, whose keys are asked for; the rest are mistakes."""
-
-    def __init__(self, name: str, document: object, mistakes: list[str]) -> None:
-        self._name = name
-        self.mistakes = mistakes
-        self._known: dict[str, None] = {}
-        self._values: Mapping[Any, Any] = {}
-        self.given = document is not None
-        if isinstance(document, dict):
-            self._values = document
-        elif self.given or not name:
-            shown = _shown(document)
-            mistakes.append(f"{name or 'the spec'}: expected keys and values, got {shown}")
-
-    def wrong(self, key: str, value: object, remedy: str) -> None:
-        named = ".".join(part for part in (self._name, key) if part)
-        got = "" if value is None or value == [] else f" {_shown(value)}"
-        self.mistakes.append(f"{named}:{got or ' missing'}: {remedy}")
-
-    def _take(self, key: str) -> Any:
-        self._known[key] = None
-        return self._values.get(key)
-
-    def section(self, key: str) -> "_Section":
-        return _Section(key, self._take(key), self.mistakes)
-
-    def text(self, key: str, *, needed: str = "") -> str:
-        value = self._take(key)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            value = str(value)
-        if value is None or value == "":
-            if needed:
-                self.wrong(key, None, needed)
-            return ""
-        if not isinstance(value, str):
-            self.wrong(key, value, "expected text")
-            return ""
-        return value.strip()
-
-    def choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
-        value = self.text(key)
-        if value and value not in choices:
-            hint = nearest(value, dict.fromkeys(choices))
-            self.wrong(key, value, f"use {' or '.join(choices)}{hint}")
-        return value if value in choices else default
-
-    def number(self, key: str, most: int) -> int:
-        value = self._take(key)
-        if value is None:
-            return 0
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            self.wrong(key, value, f"use a number from 0 to {most}")
-            return 0
-        return value
-
-    def names(self, key: str) -> tuple[str, ...]:
-        value = self._take(key)
-        if value is None:
-            return ()
-        if isinstance(value, str):
-            value = [part.strip() for part in value.split(",")]
-        if not isinstance(value, list) or not all(isinstance(n, str) and n for n in value):
-            self.wrong(key, value, "expected a list of names")
-            return ()
-        return tuple(value)
-
-    def pairs(self, key: str) -> dict[str, str]:
-        value = self._take(key)
-        if value is None:
-            return {}
-        plain = isinstance(value, dict) and all(
-            isinstance(name, str) and isinstance(each, str | int | float | bool)
-            for name, each in value.items()
-        )
-        if not plain:
-            self.wrong(key, value, "expected options with their values")
-            return {}
-        return {
-            name: str(each).lower() if isinstance(each, bool) else str(each)
-            for name, each in value.items()
-        }
-
-    def done(self) -> None:
-        for key in self._values:
-            if key not in self._known:
-                hint = nearest(str(key), self._known) or f"; there are {', '.join(self._known)}"
-                value = self._values[key]
-                self.wrong(str(key)[:_SHOWN_MAX], value, f"no such key{hint}")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."

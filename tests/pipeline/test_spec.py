@@ -52,6 +52,23 @@ def test_what_is_left_out_has_a_sensible_value() -> None:
         ({"nam": "x"}, "nam: 'x': no such key; did you mean name?"),
         ({"kind": "laek"}, "kind: 'laek': use stream or lake or mirror; did you mean lake?"),
         ({"name": "a b"}, "name: 'a b': use letters"),
+        ({"name": ".."}, "name: '..': use letters"),
+        ({"errors": {"dlq": "orders"}}, "errors.dlq: 'orders': it is read, too: bad rows would"),
+        ({"errors": {"dlq": "a/b"}}, "errors.dlq: 'a/b'"),
+        (
+            {"errors": {"dlq": "d", "retries": 1, "retry_topic": "d"}},
+            "errors.dlq: 'd': it is the retry topic: name another",
+        ),
+        (
+            {"source__topics": None, "source__pattern": "^o", "errors": {"dlq": "orders.dlq"}},
+            "errors.dlq: 'orders.dlq': it is read, too: bad rows would go round without end",
+        ),
+        (
+            {"source__options": {"maxOfsetsPerTrigger": 5}},
+            "source.options.maxOfsetsPerTrigger: '5': the source has no such option; did you mean"
+            " maxOffsetsPerTrigger?",
+        ),
+        ({"run__trigger": "0s"}, "run.trigger: '0s': use available_now, or a time"),
         ({"source__topcis": ["a"]}, "source.topcis: ['a']: no such key; did you mean topics?"),
         ({"source__topics": None}, "source.topics: missing: name topics, or a pattern"),
         ({"source__pattern": "o"}, "source.topics: ['orders']: name topics, or a pattern"),
@@ -115,5 +132,24 @@ def test_a_file_is_read_safely(tmp_path: Path) -> None:
     assert load(path) == parse(document())
     for text in ("a: [", "a: !!python/object/apply:os.getcwd []", "\0"):
         path.write_text(text)
-        with pytest.raises(PipelineError, match="is no YAML"):
+        with pytest.raises(PipelineError, match="cannot be read: "):
             load(path)
+
+
+def test_a_key_that_is_there_twice_is_a_mistake(tmp_path: Path) -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed")
+    path = tmp_path / "spec.yml"
+    path.write_text("name: a\nkind: lake\nname: b\n")
+    with pytest.raises(PipelineError, match="the key 'name' in line 3 is there twice"):
+        load(path)
+
+
+def test_a_line_that_would_fill_the_memory_is_shown_in_short(tmp_path: Path) -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed")
+    path = tmp_path / "spec.yml"
+    lists = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"]
+    lists += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 12)]
+    path.write_text("\n".join([*lists, "name: *l11"]))
+    with pytest.raises(PipelineError, match=r"name: \[\[\[.*: expected text") as refused:
+        load(path)
+    assert all(len(line) < 200 for line in str(refused.value).splitlines())
