@@ -90,6 +90,8 @@ cdef inline int _resize(bytearray content, Py_ssize_t size) except -1:
 cdef inline octets _first(const unsigned char[::1] view) noexcept:
     return &view[0] if view.shape[0] else NULL
 
+# Numbers of their own: from the bytes, which are const, Cython would make Python's.
+@cython.locals(raw=cython.longlong, second=cython.longlong)
 cdef (long long, Py_ssize_t) _varint(octets data, Py_ssize_t at, Py_ssize_t end) noexcept
 
 @cython.locals(raw=cython.ulonglong, shift=cython.int, byte=cython.ulonglong)

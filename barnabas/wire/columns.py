@@ -373,11 +373,15 @@ def _copy_slice(target: bytearray, to: int, source: Buffer, start: int, length: 
 
 def _varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
     """The number at `at` and where it ends: _BAD if that is past `end`, or it is over 64 bits."""
-    if at < end and data[at] < 0x80:
-        return (data[at] >> 1) ^ -(data[at] & 1), at + 1
-    if end - at > 1 and data[at + 1] < 0x80:
-        raw = data[at] & 0x7F | data[at + 1] << 7
-        return (raw >> 1) ^ -(raw & 1), at + 2
+    if at < end:
+        raw = data[at]
+        if raw < 0x80:
+            return (raw >> 1) ^ -(raw & 1), at + 1
+        if end - at > 1:
+            second = data[at + 1]
+            if second < 0x80:
+                raw = raw & 0x7F | second << 7
+                return (raw >> 1) ^ -(raw & 1), at + 2
     return _long_varint(data, at, end)
 
 
