@@ -14,6 +14,7 @@ from barnabas.pipeline.cluster import look_for, opened
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.fetching import Fetching
 from barnabas.pipeline.offsets import OffsetRange
+from barnabas.pipeline.quick import settle
 from barnabas.pipeline.sending import BatchSender, OutOfStep, Packed
 from barnabas.pipeline.translation import Copied, Run, Sole
 from barnabas.wire.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader, check_crc
@@ -38,6 +39,7 @@ class CopyTask:
 
 def copy_range(task: CopyTask) -> Copied:
     """All of the range, or as much as a task may."""
+    settle()
     source, target = opened(dict(task.source)), opened(dict(task.target))
     at = task.range.at
     look_for(source, [at])

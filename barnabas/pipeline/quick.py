@@ -2,7 +2,8 @@
 
 Spark reaches them over TCP, where the first bytes of each task wait 40 ms for an acknowledgement;
 gives them pyspark in a zip, which each new one compiles anew for half a second; and lets them look
-for garbage among all that they have loaded after every task.
+for garbage among all that they have loaded after every task. And C's library gives the memory of
+each batch back to the system, which zeroes it page by page for the next.
 """
 
 import atexit
@@ -13,12 +14,16 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 _DAEMON = "pyspark.daemon"
 _ZIPPED = Path("python") / "lib" / "pyspark.zip"
+
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # as glibc numbers them
+_SECOND = 2
+_KEPT_BYTES_MAX = 256 * 1024 * 1024
 
 _tasks = count(1)
 
@@ -55,8 +60,22 @@ def settle() -> None:
 
     Spark has just collected the garbage of that first task when the second comes.
     """
-    if next(_tasks) == 2 and _in_worker():
-        gc.freeze()
+    number = next(_tasks)
+    if number <= _SECOND and _in_worker():
+        if number == _SECOND:
+            gc.freeze()
+        else:
+            _keep_memory()
+
+
+def _keep_memory() -> None:
+    """Use what was freed again, batch after batch; other libraries than glibc do as they do."""
+    import ctypes
+
+    with suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, _KEPT_BYTES_MAX // 8)
+        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES_MAX)
 
 
 def _in_worker() -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.quick import quick_options, unzipped
 from barnabas.pipeline.quiet import quietly
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _EXECUTOR_S_MAX = 60
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _JAVA_TIMEOUT_S = 20
 _LOGGING = Path(__file__).parent / "log4j2.properties"
+QUIET_JAVA = f"-Xss4m -Dlog4j2.configurationFile=file:{_LOGGING}"
 
 
 def session(
@@ -46,22 +48,23 @@ def session(
 
     `modules`: those of the user's that executors need too.
     """
-    check_java()
     spark_home()
     from pyspark.sql import SparkSession
 
-    # By spark-submit, which has seen to the master and the package.
+    # By spark-submit, which has seen to Java, the master and the package.
     submitted = _SUBMITTED in os.environ
     if not submitted:
+        check_java()
         _check_master(master)
     # Tasks would otherwise run whatever python3 is first in the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ours = {
+        **quick_options(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
-        "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile=file:{_LOGGING}",
+        "spark.driver.extraJavaOptions": QUIET_JAVA,
     }
     local = master == "local" or master.startswith("local[")
     if local or master.removeprefix(_STANDALONE).startswith(_LOOPBACK):
@@ -75,7 +78,7 @@ def session(
     for option, value in given.items():
         builder = builder.config(option, value)
     _hush()
-    with quietly():
+    with quietly(), unzipped(spark_home()):
         spark = builder.getOrCreate()
     if master.startswith(_STANDALONE) and "spark.dynamicAllocation.enabled" not in given:
         _wait_for_executor(spark, master)
