@@ -7,7 +7,7 @@ Not here: the protocols (membership_*.py), carrying them out (member.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 from uuid import uuid4
 
 from barnabas.client.aio import open_cluster
@@ -25,7 +25,7 @@ from barnabas.client.membership import (
 )
 from barnabas.client.membership_classic import ClassicMembership
 from barnabas.client.membership_consumer import ConsumerMembership
-from barnabas.client.message import K, Raw, V
+from barnabas.client.message import K, V
 from barnabas.client.messages import Interceptor, Messages, called
 from barnabas.client.net import Answer
 from barnabas.client.subscription import Subscription, Wanted, subscription
@@ -48,63 +48,11 @@ class Consumer(Messages[K, V]):
 
     _shares = True
 
-    @overload
-    def __init__(
-        self: "Consumer[Raw, Raw]",
-        *what: Wanted | Settings,
-        on_assigned: Callback | None = ...,
-        on_revoked: Callback | None = ...,
-        on_lost: Callback | None = ...,
-        assignors: Sequence[str | Assignor] | None = ...,
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Consumer[Raw, V]",
-        *what: Wanted | Settings,
-        value_deserializer: Callable[[bytes], V],
-        on_assigned: Callback | None = ...,
-        on_revoked: Callback | None = ...,
-        on_lost: Callback | None = ...,
-        assignors: Sequence[str | Assignor] | None = ...,
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Consumer[K, Raw]",
-        *what: Wanted | Settings,
-        key_deserializer: Callable[[bytes], K],
-        on_assigned: Callback | None = ...,
-        on_revoked: Callback | None = ...,
-        on_lost: Callback | None = ...,
-        assignors: Sequence[str | Assignor] | None = ...,
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
     def __init__(
         self,
         *what: Wanted | Settings,
-        key_deserializer: Callable[[bytes], K],
-        value_deserializer: Callable[[bytes], V],
-        on_assigned: Callback | None = ...,
-        on_revoked: Callback | None = ...,
-        on_lost: Callback | None = ...,
-        assignors: Sequence[str | Assignor] | None = ...,
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    def __init__(
-        self,
-        *what: Wanted | Settings,
-        key_deserializer: Any = None,
-        value_deserializer: Any = None,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,

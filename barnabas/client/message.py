@@ -4,13 +4,23 @@
 Not here: making them (message_loops.py, compiled where a compiler is at hand).
 """
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from barnabas.wire.batch import BatchHeader
 from barnabas.wire.record_loops import Headers
 
-K = TypeVar("K")
-V = TypeVar("V")
+Raw = bytes | None
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=Raw)
+    V = TypeVar("V", default=Raw)
+else:  # Python has defaults of type variables from 3.13 on
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 
 class Marks(NamedTuple):
@@ -66,5 +76,4 @@ if TYPE_CHECKING:
 else:
     from barnabas.client.message_loops import Message
 
-Raw = bytes | None
 RawMessage = Message[Raw, Raw]

@@ -5,11 +5,11 @@ Always: it follows leaders; positions are the user's to set, and with a group.id
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
 from barnabas.client.aio import open_cluster
 from barnabas.client.cluster import Cluster
-from barnabas.client.message import K, Raw, V
+from barnabas.client.message import K, V
 from barnabas.client.messages import At, Interceptor, Messages, Numbers
 from barnabas.config.client import Settings, Value
 from barnabas.config.option import invalid
@@ -29,62 +29,14 @@ class PartitionConsumer(Messages[K, V]):
     begin elsewhere. Commits nothing by itself.
     """
 
-    @overload
-    def __init__(
-        self: "PartitionConsumer[Raw, Raw]",
-        partitions: Iterable[At] = ...,
-        settings: Settings | None = ...,
-        /,
-        *,
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "PartitionConsumer[Raw, V]",
-        partitions: Iterable[At] = ...,
-        settings: Settings | None = ...,
-        /,
-        *,
-        value_deserializer: Callable[[bytes], V],
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "PartitionConsumer[K, Raw]",
-        partitions: Iterable[At] = ...,
-        settings: Settings | None = ...,
-        /,
-        *,
-        key_deserializer: Callable[[bytes], K],
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        partitions: Iterable[At] = ...,
-        settings: Settings | None = ...,
-        /,
-        *,
-        key_deserializer: Callable[[bytes], K],
-        value_deserializer: Callable[[bytes], V],
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
     def __init__(
         self,
         partitions: Iterable[At] = (),
         settings: Settings | None = None,
         /,
         *,
-        key_deserializer: Any = None,
-        value_deserializer: Any = None,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
         interceptors: Sequence[Interceptor] = (),
         cluster: Cluster | None = None,
         **options: Value,

@@ -5,14 +5,14 @@ Heartbeats have a thread of their own: a member must live while its reader works
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any
 
 from barnabas.client.assignors import Assignor
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.messages import Messages
 from barnabas.client.consumer import Callback, sorted_out
 from barnabas.client.consumer import Consumer as Flows
-from barnabas.client.message import K, Raw, V
+from barnabas.client.message import K, V
 from barnabas.client.messages import Interceptor
 from barnabas.client.subscription import Subscription, Wanted
 from barnabas.config.client import Settings, Value
@@ -21,59 +21,11 @@ from barnabas.config.client import Settings, Value
 class Consumer(Messages[K, V]):
     """`with Consumer("orders", group_id="billing") as c: for message in c: ...`"""
 
-    @overload
-    def __init__(
-        self: "Consumer[Raw, Raw]",
-        *what: Wanted | Settings,
-        on_assigned: Callback | None = ...,
-        on_revoked: Callback | None = ...,
-        on_lost: Callback | None = ...,
-        assignors: Sequence[str | Assignor] | None = ...,
-        interceptors: Sequence[Interceptor] = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Consumer[Raw, V]",
-        *what: Wanted | Settings,
-        value_deserializer: Callable[[bytes], V],
-        on_assigned: Callback | None = ...,
-        on_revoked: Callback | None = ...,
-        on_lost: Callback | None = ...,
-        assignors: Sequence[str | Assignor] | None = ...,
-        interceptors: Sequence[Interceptor] = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Consumer[K, Raw]",
-        *what: Wanted | Settings,
-        key_deserializer: Callable[[bytes], K],
-        on_assigned: Callback | None = ...,
-        on_revoked: Callback | None = ...,
-        on_lost: Callback | None = ...,
-        assignors: Sequence[str | Assignor] | None = ...,
-        interceptors: Sequence[Interceptor] = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
     def __init__(
         self,
         *what: Wanted | Settings,
-        key_deserializer: Callable[[bytes], K],
-        value_deserializer: Callable[[bytes], V],
-        on_assigned: Callback | None = ...,
-        on_revoked: Callback | None = ...,
-        on_lost: Callback | None = ...,
-        assignors: Sequence[str | Assignor] | None = ...,
-        interceptors: Sequence[Interceptor] = ...,
-        **options: Value,
-    ) -> None: ...
-    def __init__(
-        self,
-        *what: Wanted | Settings,
-        key_deserializer: Any = None,
-        value_deserializer: Any = None,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
         on_assigned: Callback | None = None,
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,

@@ -1,13 +1,13 @@
 """A reader of given partitions that blocks: the same flows, run by the calling thread."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, overload
+from typing import Any
 
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.messages import Messages
 from barnabas.client.blocking.net import mirrored
 from barnabas.client.cluster import Cluster
-from barnabas.client.message import K, Raw, V
+from barnabas.client.message import K, V
 from barnabas.client.messages import At, Interceptor, Numbers
 from barnabas.client.partition_consumer import PartitionConsumer as Flows
 from barnabas.config.client import Settings, Value
@@ -19,62 +19,14 @@ class PartitionConsumer(Messages[K, V]):
     `cluster`: one that is open already, and stays so.
     """
 
-    @overload
-    def __init__(
-        self: "PartitionConsumer[Raw, Raw]",
-        partitions: Iterable[At] = ...,
-        settings: Settings | None = ...,
-        /,
-        *,
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "PartitionConsumer[Raw, V]",
-        partitions: Iterable[At] = ...,
-        settings: Settings | None = ...,
-        /,
-        *,
-        value_deserializer: Callable[[bytes], V],
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "PartitionConsumer[K, Raw]",
-        partitions: Iterable[At] = ...,
-        settings: Settings | None = ...,
-        /,
-        *,
-        key_deserializer: Callable[[bytes], K],
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        partitions: Iterable[At] = ...,
-        settings: Settings | None = ...,
-        /,
-        *,
-        key_deserializer: Callable[[bytes], K],
-        value_deserializer: Callable[[bytes], V],
-        interceptors: Sequence[Interceptor] = ...,
-        cluster: Cluster | None = ...,
-        **options: Value,
-    ) -> None: ...
     def __init__(
         self,
         partitions: Iterable[At] = (),
         settings: Settings | None = None,
         /,
         *,
-        key_deserializer: Any = None,
-        value_deserializer: Any = None,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
         interceptors: Sequence[Interceptor] = (),
         cluster: Cluster | None = None,
         **options: Value,

@@ -7,16 +7,23 @@ import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic
 
-from barnabas.client.message import K, Message, Raw, V
+from barnabas.client.message import K, Message, V
 from barnabas.client.workers.calls import Opener
 from barnabas.client.workers.policy import Order, Policy, Retry, invalid
 from barnabas.config.client import ClientConfig, Settings, Value
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R_co = TypeVar("R_co", bound=Awaitable[None] | None, covariant=True, default=None)
+else:  # see message.py
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R", bound=Awaitable[None] | None)
 """What a handler gives: something to await if it is asyncio's, else nothing."""
-R_co = TypeVar("R_co", bound=Awaitable[None] | None, covariant=True)
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -109,79 +116,11 @@ class Decorator(Generic[K, V]):
         return self._make(handler)
 
 
-@overload
 def parallel(
     *topics: str,
     group_id: str,
-    order: str = ...,
-    window: int = ...,
-    concurrency: int = ...,
-    retry: Retry = ...,
-    retry_topic: str | None = ...,
-    dlq: str | None = ...,
-    timeout: float | None = ...,
-    commit_interval: float = ...,
-    drain: float = ...,
-    settings: Settings | None = ...,
-    **options: Value,
-) -> Decorator[Raw, Raw]: ...
-@overload
-def parallel(
-    *topics: str,
-    group_id: str,
-    value_deserializer: Callable[[bytes], V],
-    order: str = ...,
-    window: int = ...,
-    concurrency: int = ...,
-    retry: Retry = ...,
-    retry_topic: str | None = ...,
-    dlq: str | None = ...,
-    timeout: float | None = ...,
-    commit_interval: float = ...,
-    drain: float = ...,
-    settings: Settings | None = ...,
-    **options: Value,
-) -> Decorator[Raw, V]: ...
-@overload
-def parallel(
-    *topics: str,
-    group_id: str,
-    key_deserializer: Callable[[bytes], K],
-    order: str = ...,
-    window: int = ...,
-    concurrency: int = ...,
-    retry: Retry = ...,
-    retry_topic: str | None = ...,
-    dlq: str | None = ...,
-    timeout: float | None = ...,
-    commit_interval: float = ...,
-    drain: float = ...,
-    settings: Settings | None = ...,
-    **options: Value,
-) -> Decorator[K, Raw]: ...
-@overload
-def parallel(
-    *topics: str,
-    group_id: str,
-    key_deserializer: Callable[[bytes], K],
-    value_deserializer: Callable[[bytes], V],
-    order: str = ...,
-    window: int = ...,
-    concurrency: int = ...,
-    retry: Retry = ...,
-    retry_topic: str | None = ...,
-    dlq: str | None = ...,
-    timeout: float | None = ...,
-    commit_interval: float = ...,
-    drain: float = ...,
-    settings: Settings | None = ...,
-    **options: Value,
-) -> Decorator[K, V]: ...
-def parallel(
-    *topics: str,
-    group_id: str,
-    key_deserializer: Any = None,
-    value_deserializer: Any = None,
+    key_deserializer: Callable[[bytes], K] | None = None,
+    value_deserializer: Callable[[bytes], V] | None = None,
     order: str = "key",
     window: int = 1_000,
     concurrency: int = 64,
@@ -193,7 +132,7 @@ def parallel(
     drain: float = 10.0,
     settings: Settings | None = None,
     **options: Value,
-) -> Decorator[Any, Any]:
+) -> Decorator[K, V]:
     """Call a function, asyncio's or a blocking one, for every record of these topics.
 
     `order`: records of one "key" or one "partition" one after another, or "none". `window`: how
@@ -223,13 +162,13 @@ def parallel(
         commit_interval_ms=int(commit_interval * 1_000),
         drain_ms=int(drain * 1_000),
     )
-    opener: Opener[Any, Any] = Opener(key_deserializer, value_deserializer)
+    opener: Opener[K, V] = Opener(key_deserializer, value_deserializer)
     all_options: dict[str, Value] = {"auto_offset_reset": "earliest", **options}
     all_options["group_id"] = group_id
 
     ClientConfig(settings, **all_options)  # says now if there is no such option
 
-    def make(handler: Callable[[Message[Any, Any]], Any]) -> Parallel[Any, Any, Any]:
+    def make(handler: Callable[[Message[K, V]], Any]) -> Parallel[K, V, Any]:
         return Parallel(handler, topics, policy, opener, settings, all_options)
 
     return Decorator(make)
