@@ -100,9 +100,7 @@ def _adopted(term: Term, partition: PartitionView) -> State:
 def _after_absence(term: Term) -> Steps[None]:
     """Brokers may have gone, or gone and come back, while nobody was controller."""
     cluster = term.cluster
-    led: list[Next] = []
-    followed: list[Next] = []
-    hopeless: dict[PartitionView, str] = {}
+    nexts, hopeless = [], {}
     for partition in cluster.all():
         state = partition.state
         if state is None:
@@ -114,10 +112,6 @@ def _after_absence(term: Term) -> Steps[None]:
         if (partition.leader if after is None else after.leader) == NO_LEADER:
             hopeless[partition] = cause  # perhaps not, if an unclean election is allowed
         elif after is not None:
-            anew = after.leader != partition.leader
-            (led if anew else followed).append(Next(partition, after, cause))
-    if led:  # their clients wait: these first
-        yield from term.write(led)
-        yield from term.flush()
-    yield from term.write(followed)
+            nexts.append(Next(partition, after, cause))
+    yield from term.write(nexts)
     yield from brokers.repair(term, hopeless)
