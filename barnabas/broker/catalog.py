@@ -342,6 +342,17 @@ class Catalog:
             partition = Partition(name, log, logs.home(name), broker)
             partition.configure(topic.config)
             topic.partitions.append(partition)
+            if partition.is_unsynced:
+                self._sync(partition)
+
+    def _sync(self, partition: Partition) -> None:
+        """A process that died left it: nobody is shown what a power cut could take back."""
+        try:
+            partition.log.flush()
+        except OSError as error:
+            reason = f"sync failed: {error}"
+            partition.fail(reason)
+            self._broker.logs.home(partition.name).lose(reason)
 
     def _own_log(self, name: TopicPartition, topic_id: UUID) -> Log | None:
         """The log under this name, if it is this topic's and not that of one before it."""

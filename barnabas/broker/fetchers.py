@@ -68,7 +68,10 @@ class Fetcher:
     def add(self, followed: Followed) -> None:
         self._followed[followed.key] = followed
         self._forgotten.pop(followed.key, None)
-        self._change(followed)
+        if followed.partition.is_unsynced:  # the leader would count it
+            self._pause(followed, flush(followed))
+        else:
+            self._change(followed)
 
     def remove(self, key: Key) -> None:
         followed = self._followed.pop(key, None)

@@ -68,10 +68,11 @@ class Leading:
         self.machine = Leader(
             broker,
             state,
-            end=log.end_offset,
+            end=log.durable_offset if partition.is_unsynced else log.end_offset,
             high_watermark=log.high_watermark,
             lag_ms_max=court.lag_ms_max,
             now=court.now_ms(),
+            epoch_start=log.end_offset,
         )
         court.restless(self)
 
@@ -128,6 +129,8 @@ class Leading:
         )
         if proposal is not None:
             self._court.propose(self, proposal)
+        elif follower not in self.machine.isr:
+            self._court.restless(self)  # it may come in later, and need not fetch again
         self.partition.commit_to(self.machine.high_watermark)
         if self.starts_awaited:
             self._tell_starts()
@@ -177,7 +180,7 @@ class Leading:
         if news:
             self.partition.partition_epoch = partition_epoch
             self.partition.isr_changed(list(isr))
-            self._court.restless(self)
+        self._court.restless(self)  # another may have waited for the answer
         self.partition.commit_to(self.machine.high_watermark)
         return news
 
@@ -185,4 +188,5 @@ class Leading:
         if self.partition.leading is not self:
             return
         self.machine.rejected(proposal, self._court.now_ms())
+        self._court.restless(self)
         self.partition.commit_to(self.machine.high_watermark)

@@ -174,6 +174,14 @@ class Partition:
 
     # Records that count only once they are synced
 
+    @property
+    def is_unsynced(self) -> bool:
+        """Is there more than may be lost with the power? A process that died may have left it, or
+        whoever had another role a moment ago."""
+        if self.flush_after is None:
+            return False
+        return self.log.end_offset - self.log.durable_offset >= self.flush_after
+
     def _flush_is_due(self) -> bool:
         log = self.log
         unsynced = log.end_offset - log.durable_offset
@@ -279,6 +287,9 @@ class Partition:
             self._uncommitted.add(log.end_offset, 0)
         leading.configure(self.isr_min)
         self.commit_to(leading.high_watermark)
+        if self.is_unsynced:
+            self._unsynced.add(log.end_offset, 0)
+            self._flush_to(log.end_offset)
 
     def take_log(self, log: Log, volume: Volume) -> None:
         """There is a replica here from now on; it waits for its role."""

@@ -80,12 +80,14 @@ class Leader:
         high_watermark: int,
         lag_ms_max: int,
         now: int,
+        epoch_start: int | None = None,
     ) -> None:
+        """`epoch_start`: where the log ends, if not all of it counts as the leader's own copy."""
         self._broker = broker
         self._state = state
         self._isr = state.isr
         self._end = end
-        self._epoch_start = end
+        self._epoch_start = end if epoch_start is None else epoch_start
         self._lag_ms_max = lag_ms_max
         self.high_watermark = high_watermark
         self.isr_min = 1  # with fewer in sync, nothing is committed

@@ -71,6 +71,19 @@ def test_a_leader_who_is_all_replicas_commits_what_it_appends() -> None:
     assert machine.high_watermark == 3
 
 
+def test_what_a_new_leader_has_not_synced_yet_does_not_count_as_its_copy() -> None:
+    machine = Leader(
+        BrokerId(1), state("1"), end=3, high_watermark=0, lag_ms_max=LAG, now=0, epoch_start=5
+    )
+    assert machine.high_watermark == 3
+    assert fetch(machine, 2, 4) is None, "it lacks the end of the epoch before"
+    assert isr_of(fetch(machine, 2, 5)) == [1, 2]
+    accept(machine)
+    assert machine.high_watermark == 3
+    machine.appended(5, now=0)
+    assert machine.high_watermark == 5
+
+
 def test_the_watermark_never_goes_back_when_a_follower_does() -> None:
     machine = leader()
     machine.appended(10, now=0)

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from barnabas.keeper.memory import MemoryKeeper
+from barnabas.keeper.paths import config_data, topic_config
 from tests.broker.running import Running, running_broker
 from tests.broker.test_volumes import produced, values
 from tests.simulator.disk import SimulatedDisk
@@ -90,6 +91,20 @@ async def test_without_a_flush_a_loss_of_power_leaves_whole_records_in_order(see
         log = running.broker.topics.existing("t").partition(0).log
         assert len(await values(running, "t")) == log.end_offset <= RECORDS
         assert (await produced(running, "t", 0)).base_offset == log.end_offset - 1
+
+
+@pytest.mark.parametrize("seed", SEEDS[:5])
+async def test_what_a_killed_process_left_unsynced_is_shown_once_it_is_synced(seed: int) -> None:
+    disk, keeper = SimulatedDisk(), MemoryKeeper()
+    async with broker(disk, keeper) as running:
+        await running.create("t")
+        await acknowledged(running, "t")  # synced by nobody
+        killed = disk.kill()
+    keeper.create(topic_config("t"), config_data({"flush.messages": "1"}))
+    async with broker(killed, keeper) as running:
+        assert len(await values(running, "t")) == RECORDS
+        after = killed.kill().crash(Random(seed))
+    assert await survivors(after, keeper) == RECORDS
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,0 +1,76 @@
+"""A partition that is led: who is told of what, and who is looked after later."""
+
+from barnabas.broker.leading import Leading
+from barnabas.broker.partition import Partition
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.replication.leader import Proposal
+from barnabas.replication.state import PartitionState
+from tests.log.batches import NOW, batch, new_log
+from tests.simulator.disk import SimulatedDisk
+
+ALONE, FIRST, SECOND = BrokerId(1), BrokerId(2), BrokerId(3)
+
+
+class Court:
+    """All partitions of a broker: what they propose, and which of them want a tick."""
+
+    lag_ms_max = 10_000
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.proposed: list[Proposal] = []
+        self.ticking: dict[Leading, None] = {}
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def propose(self, leading: Leading, proposal: Proposal) -> None:
+        self.proposed.append(proposal)
+
+    def restless(self, leading: Leading) -> None:
+        self.ticking[leading] = None
+
+    def is_there(self, broker: BrokerId) -> bool:
+        return True
+
+    def tick(self) -> None:
+        self.now += 500
+        for leading in list(self.ticking):
+            if not leading.tick():
+                del self.ticking[leading]
+
+
+def led_alone(court: Court) -> Leading:
+    """By one of three, the others out of sync; nothing is appended any more."""
+    log = new_log(SimulatedDisk())[1]
+    log.append(batch(3), 0, NOW)
+    partition = Partition(TopicPartition("t", 0), log, None, ALONE)
+    state = PartitionState(ALONE, 5, (ALONE,), 0, (ALONE, FIRST, SECOND))
+    leading = Leading(partition, ALONE, state, court)
+    partition.lead(state, leading)
+    court.tick()
+    assert not court.ticking
+    return leading
+
+
+def test_who_waited_for_the_answer_to_another_proposal_comes_in_without_a_fetch() -> None:
+    """It has all there is, and so it does not fetch as long as nothing is appended."""
+    court = Court()
+    leading = led_alone(court)
+    leading.fetched(FIRST, 3, 0, 10)
+    leading.fetched(SECOND, 3, 0, 11)
+    [first] = court.proposed
+    assert first.isr == (ALONE, FIRST)
+    leading.rejected(first)
+    court.tick()
+    assert [each.isr for each in court.proposed[1:]] == [(ALONE, SECOND)]
+
+
+def test_who_was_rejected_is_proposed_again_without_a_fetch() -> None:
+    court = Court()
+    leading = led_alone(court)
+    leading.fetched(FIRST, 3, 0, 10)
+    leading.rejected(court.proposed[0])
+    for _ in range(3):
+        court.tick()
+    assert [each.isr for each in court.proposed] == [(ALONE, FIRST)] * 2
