@@ -50,6 +50,7 @@ _MAYBE_WRITTEN = frozenset(
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         Code.KAFKA_STORAGE_ERROR,
         Code.NETWORK_EXCEPTION,
+        Code.NOT_LEADER_OR_FOLLOWER,  # perhaps since a moment ago, with the record in its log
     }
 )
 
@@ -264,7 +265,8 @@ class Outbox:
     def _give_up(self, batch: Batch, why: KafkaError) -> None:
         queue = _queue_of(batch)
         if batch.sequence >= 0:
-            if batch.unsure:
+            # Sent several times: a leader that was one no more may have said it is not there.
+            if batch.unsure or batch.attempts > 1:
                 queue.lost = True
             else:
                 queue.gap = True

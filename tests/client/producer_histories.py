@@ -128,6 +128,9 @@ class History:
                 code, offset = int(Code.NOT_ENOUGH_REPLICAS), -1
             else:
                 code, offset = self.logs[number].append(data, self.size_max)
+                if not code and not self.calm and self.random.random() < 0.1:
+                    # Written, and led elsewhere before it counted: the next leader has it.
+                    code, offset = int(Code.NOT_LEADER_OR_FOLLOWER), -1
             flight.answers[TOPIC, number] = PartitionProduceResponse(
                 index=number, error_code=code, base_offset=offset
             )
