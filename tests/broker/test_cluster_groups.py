@@ -453,3 +453,15 @@ async def test_offsets_of_a_topic_that_went_while_nobody_led_them_go_later(
         assert coordination is not None
         await eventually(lambda: coordination.runtime.is_active(index))
         await eventually(lambda: coordination.shard_of(GROUP).offsets.find(GROUP, "t", 0) is None)
+
+
+async def test_while_there_are_too_few_brokers_for_its_replicas_there_is_no_coordinator(
+    tmp_path: Path,
+) -> None:
+    """Clients wait for one; of any other error they would die."""
+    settings = {"offsets.topic.replication.factor": "3"}
+    async with cluster_of(tmp_path, 1, settings) as cluster:
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
+        answer = await cluster.ask(1, request, FindCoordinatorResponse)
+        assert answer.coordinators[0].error_code == Code.COORDINATOR_NOT_AVAILABLE
+        assert "factor is 3" in (answer.coordinators[0].error_message or "")

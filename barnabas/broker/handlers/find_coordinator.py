@@ -43,9 +43,15 @@ async def handle(
 
 async def _ready(broker: "Broker", key_type: int) -> None:
     if key_type == GROUP:
-        from barnabas.broker.coordination import coordination
+        from barnabas.broker.coordination import OFFSETS_TOPIC, coordination
 
-        await coordination(broker).ready()
+        try:
+            await coordination(broker).ready()
+        except KafkaError as error:
+            # Too few brokers for its replicas, no controller: it passes, and clients wait for that
+            # only where they are told, as Kafka does, that there is no coordinator now.
+            problem = f"{OFFSETS_TOPIC} cannot be made now: {error.detail}"
+            raise Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem) from error
     elif key_type == TRANSACTION:
         raise InvalidRequest(Code.INVALID_REQUEST, "transactions are not supported yet")
     else:
