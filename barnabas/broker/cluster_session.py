@@ -12,7 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from barnabas.keeper.keeper import Event, Keeper, KeeperError, Listener, SessionState
+from barnabas.keeper.keeper import (
+    Disconnected,
+    Event,
+    Keeper,
+    KeeperError,
+    Listener,
+    SessionState,
+)
 from barnabas.model.errors import KafkaError
 
 T = TypeVar("T")
@@ -51,7 +58,8 @@ class Session:
 
     @property
     def keeper(self) -> Keeper:
-        assert self._keeper is not None, "no session has been opened"
+        if self._keeper is None:
+            raise Disconnected("the last session is over, and no other is open yet")
         return self._keeper
 
     async def run(self, call: Callable[[Keeper], T]) -> T:
