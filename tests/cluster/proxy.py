@@ -51,6 +51,12 @@ class Door:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", port)
         self.port = self._server.sockets[0].getsockname()[1]
 
+    def shut(self) -> None:
+        """Nobody new is let in."""
+        if self._server is not None:
+            for listening in self._server.sockets:
+                self._server.get_loop().remove_reader(listening.fileno())
+
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
@@ -164,13 +170,16 @@ class Network:
         async def end() -> None:
             self.closed = True
             for door in self._doors:
-                door.close()
+                door.shut()
             for task in self._visits:
                 if task is not None:
                     task.cancel()
             # Who was only just let in is not cancelled, for nobody would close its socket.
             while others := asyncio.all_tasks() - {asyncio.current_task()}:
                 await asyncio.wait(others)
+            # Last: a server that is closed loses, unclosed, whom it has accepted but not served yet.
+            for door in self._doors:
+                door.close()
 
         self._call(end())
         self._loop.call_soon_threadsafe(self._loop.stop)
