@@ -70,6 +70,7 @@ class Controlling:
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
         self._again_ms = AGAIN_MS
+        self._resting: asyncio.TimerHandle | None = None  # until it stands again
         self._standing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -134,6 +135,7 @@ class Controlling:
         if the session has expired before.
         """
         self._resign("a new session has begun")
+        self._end_rest()
         self._stopped = False
         self._keeper = keeper
         self.controller = None
@@ -165,6 +167,7 @@ class Controlling:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._end_rest()
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -184,6 +187,8 @@ class Controlling:
     def _look(self) -> None:
         """Who is controller? If nobody, this broker wants to be."""
         self._look_again = True
+        if self._resting is not None:
+            return
         if self._keeper is not None and (self._looking is None or self._looking.done()):
             self._looking = self._broker.loop.create_task(self._campaign())
 
@@ -195,7 +200,12 @@ class Controlling:
 
     async def _campaign(self) -> None:
         wait_ms = AGAIN_MS
-        while self._look_again and self._keeper is not None and not self._stopped:
+        while (
+            self._look_again
+            and self._keeper is not None
+            and self._resting is None
+            and not self._stopped
+        ):
             self._look_again = False
             keeper, holding = self._keeper, self.active
             try:
@@ -255,7 +265,19 @@ class Controlling:
             return
         self._again_ms = AGAIN_MS if office.worked else min(2 * self._again_ms, AGAIN_MS_MAX)
         self._resign(problem)
-        self._broker.loop.call_later(self._again_ms / 1000, self._look)
+        # Whatever is heard meanwhile: its own election is news of /controller too, and one that
+        # cannot read what it should would else be elected again and again, without a pause.
+        self._end_rest()
+        self._resting = self._broker.loop.call_later(self._again_ms / 1000, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = None
+        self._look()
+
+    def _end_rest(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
 
     def _resign(self, reason: str) -> None:
         """Forget all: another may have changed it already."""
