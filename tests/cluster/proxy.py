@@ -177,7 +177,7 @@ class Network:
             # Who was only just let in is not cancelled, for nobody would close its socket.
             while others := asyncio.all_tasks() - {asyncio.current_task()}:
                 await asyncio.wait(others)
-            # Last: a server that is closed loses, unclosed, whom it has accepted but not served yet.
+            # Last: a server that is closed loses, unclosed, whom it has accepted and not served.
             for door in self._doors:
                 door.close()
 
