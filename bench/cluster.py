@@ -212,7 +212,7 @@ def _scaling(settings: Settings) -> list[Table]:
     for what in records:
         one, four = (statistics.median(cpu[what, brokers]) for brokers in (1, SCALED))
         rows.append(Row(what, CPU, four, one, four / one, Goal(most=1.1)))
-    return [Table("Four brokers beside one, a client for each broker", rows, peer="one broker")]
+    return [Table("Four clients, on four brokers and on one", rows, peer="one broker")]
 
 
 @contextmanager
@@ -227,24 +227,23 @@ def _running_alone(home: Path) -> Iterator[BrokerProcess]:
 
 
 def _spread(side: ClusterSide, brokers: int, what: str, records: int) -> float:
-    """CPU of all brokers per record, with a producer for each broker, all at once."""
+    """CPU of all brokers per record: the same producers, a topic each, on one broker or on all."""
     small = what == "one-record requests"
     options = librdkafka.PRODUCE_ONE_BY_ONE if small else librdkafka.PRODUCE_LARGE_BATCHES
-    names = {}
-    for broker in range(1, brokers + 1):
-        names[broker] = f"spread-{time.time_ns()}"
-        side.create_on(names[broker], broker)
+    names = [f"spread-{number}-{time.time_ns()}" for number in range(SCALED)]
+    for number, name in enumerate(names):
+        side.create_on(name, number % brokers + 1)
 
     def produce(topic: str) -> None:
         librdkafka.produce(side.bootstrap_servers, topic, records, 100 if small else 1_000, options)
 
     cpu = side.cpu_s()
-    with ThreadPoolExecutor(brokers) as at_once:
-        list(at_once.map(produce, names.values()))
+    with ThreadPoolExecutor(SCALED) as at_once:
+        list(at_once.map(produce, names))
     spent = side.cpu_s() - cpu
-    for name in names.values():
+    for name in names:
         side.delete_topic(name)
-    return spent / (records * brokers) * 1e6
+    return spent / (records * SCALED) * 1e6
 
 
 def _run(settings: Settings) -> list[Table]:

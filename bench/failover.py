@@ -39,6 +39,7 @@ WAIT_S = 120.0
 LOOK_S = 0.01
 PROBE = b"probe 0 " + b"x" * 100  # as a record of tests.cluster.load, to whoever reads along
 WHOLE_LOOK_S = 0.2
+PRODUCE_MS_MAX = 10_000
 LAST_MS = Goal(most=500)
 _PRODUCE = 9
 
@@ -111,7 +112,7 @@ def _write(
     """A request to each leader, all at once; the answers of those that are there."""
 
     def write(leader: int, some: list[Place]) -> tuple[float, ProduceResponse] | None:
-        with suppress(OSError), RawClient(*cluster.addresses[leader], timeout_s=5) as client:
+        with suppress(OSError), RawClient(*cluster.addresses[leader]) as client:
             answer = client.call(_request(some, record), _PRODUCE, ProduceResponse)
             return time.monotonic(), answer
         return None
@@ -128,7 +129,7 @@ def _request(places: list[Place], record: bytes) -> ProduceRequest:
         topics.setdefault(topic, []).append(data)
     return ProduceRequest(
         acks=-1,
-        timeout_ms=1_000,
+        timeout_ms=PRODUCE_MS_MAX,
         topic_data=[TopicProduceData(name=t, partition_data=d) for t, d in topics.items()],
     )
 

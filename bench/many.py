@@ -18,7 +18,7 @@ from bench.sides import BARNABAS, directory
 from bench.suite import say
 from tests.cluster.crowd import Crowd
 from tests.cluster.load import Violation
-from tests.cluster.many import Address, create, numbered
+from tests.cluster.many import REPLICATED, Address, create, numbered
 from tests.process import ClusterProcess
 
 PARTITIONS, PARTITIONS_QUICK = 10_000, 1_000
@@ -78,7 +78,7 @@ def many_partitions(quick: bool) -> Table:
     with directory("ram") as base:
         home = base / "many"
         home.mkdir()
-        cluster = ClusterProcess(BROKERS, home / "data", log=home / "log")
+        cluster = ClusterProcess(BROKERS, home / "data", REPLICATED, log=home / "log")
         cluster.start()
         steps = _Steps(cluster, total)
         crowd = None

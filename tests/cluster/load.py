@@ -219,6 +219,7 @@ class LoadConsumer(Worker):
 
     def __init__(self, name: str, servers: str, history: History, lock: threading.Lock) -> None:
         super().__init__(name, servers, history, lock)
+        self.topics = list(dict.fromkeys(topic for topic, _ in history.partitions))
         self.assignment = 0
         self._commit_at = 0.0
 
@@ -279,8 +280,7 @@ class RdkafkaReader(LoadConsumer):
                 **self.more,
             }
         )
-        topics = list(dict.fromkeys(topic for topic, _ in self.history.partitions))
-        consumer.subscribe(topics, on_assign=self._assigned)
+        consumer.subscribe(self.topics, on_assign=self._assigned)
         positions: dict[Place, int] = {}
         try:
             while not self.finishing.is_set():
@@ -312,9 +312,8 @@ class RdkafkaReader(LoadConsumer):
 
 class OwnReader(LoadConsumer):
     def run(self) -> None:
-        topics = list(dict.fromkeys(topic for topic, _ in self.history.partitions))
         with OwnConsumer(
-            *topics,
+            *self.topics,
             {
                 "bootstrap.servers": self.servers,
                 "group.id": self.name,

@@ -22,6 +22,7 @@ from tests.raw import RawClient, name_of
 
 WAIT_S = 120.0
 REPLICAS = 3
+REPLICATED = {"offsets.topic.replication.factor": str(REPLICAS), "min.insync.replicas": "2"}
 _CREATE_TOPICS, _METADATA = 7, 12
 
 Address = tuple[str, int]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.crowd import Crowd
-from tests.cluster.many import create, in_sync, numbered
+from tests.cluster.many import REPLICATED, create, in_sync, numbered
 from tests.process import ClusterProcess
 from tests.waiting import until
 
@@ -21,7 +21,7 @@ PARTITIONS = 100  # of each
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[ClusterProcess]:
-    running = ClusterProcess(3, tmp_path / "data", log=tmp_path / "log")
+    running = ClusterProcess(3, tmp_path / "data", REPLICATED, log=tmp_path / "log")
     running.start()
     yield running
     if running.is_running():
