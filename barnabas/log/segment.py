@@ -176,9 +176,22 @@ class Segment:
         file = self._file
         if file is None:
             file = self.file()
-        position = self.size
-        file.write(position, batch)
+        file.write(self.size, batch)
         self.used = True
+        self._written(size, last_offset, max_timestamp, interval)
+
+    def extend(self, data: memoryview, batches: list[Written], interval: int) -> None:
+        """Write batches that follow each other with one call.
+
+        There must be room for an index entry for each of them.
+        """
+        self.file().write(self.size, data)
+        for size, last_offset, max_timestamp in batches:
+            self._written(size, last_offset, max_timestamp, interval)
+
+    def _written(self, size: int, last_offset: int, max_timestamp: int, interval: int) -> None:
+        """One more batch is in the file."""
+        position = self.size
         self.size = position + size
         self.next_offset = last_offset + 1
         if not position:
@@ -191,27 +204,6 @@ class Segment:
             self._bytes_since_entry = size
         else:
             self._bytes_since_entry += size
-
-    def extend(self, data: memoryview, batches: list[Written], interval: int) -> None:
-        """Write batches that follow each other with one call; what `append` does for each.
-
-        There must be room for an index entry for each of them.
-        """
-        self.file().write(self.size, data)
-        for size, last_offset, max_timestamp in batches:
-            position = self.size
-            self.size = position + size
-            self.next_offset = last_offset + 1
-            if not position:
-                self.first_timestamp = max_timestamp
-            if max_timestamp > self.max_timestamp:
-                self.max_timestamp = max_timestamp
-                self.max_timestamp_offset = last_offset
-            if self._bytes_since_entry > interval:
-                self._add_entry(last_offset, position)
-                self._bytes_since_entry = size
-            else:
-                self._bytes_since_entry += size
 
     def _add_entry(self, last_offset: int, position: int) -> None:
         self.entries_left -= 1
