@@ -16,27 +16,17 @@ from barnabas.wire.codec import Message
 from barnabas.wire.frames import read_response, request_frame
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from barnabas.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests import group_requests
+from tests.group_requests import join_request, sync_request
 
 SESSION_MS = 1_800_000  # nobody expires between rounds
 REBALANCE_MS = 60_000
 JOIN, SYNC, HEARTBEAT, COMMIT, FIND = 3, 3, 4, 8, 4  # versions
 CORRELATION = 7
+OFFSET = 4711  # that is committed
 COMING_UP = (14, 15, 16)  # coordinator loading, not available, not this one
 TIMEOUT_S = 60
 _SIZE = Struct(">i")
@@ -157,15 +147,8 @@ class Herd:
             raise RuntimeError(f"{group} did not come together at once: {answers}")
         for line, answer in zip(lines, answers, strict=True):
             leads = answer.leader == answer.member_id
-            shares = [
-                SyncGroupRequestAssignment(member_id=each.member_id, assignment=bytes(40))
-                for each in (answers if leads else [])
-            ]
-            request = SyncGroupRequest(
-                group_id=group, generation_id=answer.generation_id, member_id=answer.member_id,
-                assignments=shares,
-            )  # fmt: skip
-            line.send(request, SYNC)
+            shares = {each.member_id: bytes(40) for each in (answers if leads else [])}
+            line.send(sync_request(group, answer.member_id, answer.generation_id, shares), SYNC)
         for line in lines:
             synced = line.receive(SyncGroupRequest, SYNC)
             assert isinstance(synced, SyncGroupResponse)
@@ -207,34 +190,11 @@ class Herd:
 
 
 def _join(group: str) -> JoinGroupRequest:
-    return JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=SESSION_MS,
-        rebalance_timeout_ms=REBALANCE_MS,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=bytes(40))],
-    )
+    return join_request(group, metadata=bytes(40), session_ms=SESSION_MS, rebalance_ms=REBALANCE_MS)
 
 
-def commit_request(
-    group: str, topic: str, partitions: range, offset: int = 4711
-) -> OffsetCommitRequest:
-    return OffsetCommitRequest(
-        group_id=group,
-        member_id="",
-        topics=[
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=partition, committed_offset=offset, committed_metadata=""
-                    )
-                    for partition in partitions
-                ],
-            )
-        ],
-    )
+def commit_request(group: str, topic: str, partitions: range) -> OffsetCommitRequest:
+    return group_requests.commit_request(group, dict.fromkeys(partitions, OFFSET), topic=topic)
 
 
 def check_commit(answer: Message) -> None:
