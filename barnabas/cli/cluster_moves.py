@@ -100,7 +100,9 @@ def plan_moves(
     """Where each is to be, spread as a new topic would be; those that are there are left out."""
     allowed = list(view.brokers) if targets is None else list(targets)
     if unknown := [broker for broker in allowed if broker not in view.brokers]:
-        raise click.UsageError(f"broker {unknown[0]} is not there: {_ids(view.brokers)} are")
+        raise click.UsageError(
+            f"broker {unknown[0]} is not there; those that are: {_ids(view.brokers)}"
+        )
     plan: dict[TopicPartition, list[int]] = {}
     for at, brokers in named:
         now = view.partition(at).replicas
