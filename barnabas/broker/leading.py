@@ -90,6 +90,16 @@ class Leading:
         ]
         return min([self.partition.log.start_offset, *there])
 
+    @property
+    def alone(self) -> bool:
+        """There is no other replica: a record counts when it is appended, and nobody is told."""
+        return not self.machine.followers
+
+    def catch_up(self) -> None:
+        """With what was appended without a word to this."""
+        if self.partition.counts_at_once:
+            self.machine.appended(self.partition.log.end_offset, self._court.now_ms())
+
     def configure(self, isr_min: int) -> None:
         self.machine.configure(isr_min, self._court.lag_ms_max, self._court.now_ms())
 
@@ -140,7 +150,11 @@ class Leading:
 
     def tick(self) -> bool:
         """False: there is nothing to wait for, until the next append."""
+        self.catch_up()
         machine = self.machine
+        for follower in machine.followers:
+            if not self._court.is_there(follower):
+                machine.gone(follower)
         proposal = machine.tick(self._court.now_ms())
         if proposal is not None:
             self._court.propose(self, proposal)
@@ -157,6 +171,7 @@ class Leading:
 
     def update(self, state: PartitionState) -> None:
         """The same leadership, said anew by the controller."""
+        self.catch_up()
         if self.machine.update(state, self._court.now_ms()):
             self.partition.restate(state)
             self.machine.configure(

@@ -81,9 +81,16 @@ class Partition:
         self.following: Follower | None = None
         self._uncommitted = Uncommitted()
         self._unsynced = Uncommitted()  # of a leader in a cluster: what only it must sync
-        self._at_once = True  # a record counts when it is appended
+        self._at_once = True
+
+    @property
+    def counts_at_once(self) -> bool:
+        """A record counts when it is appended: there is nothing to wait for."""
+        return self._at_once
 
     def configure(self, config: TopicConfig) -> None:
+        if self.leading is not None:
+            self.leading.catch_up()
         self.min_insync_replicas = config.min_insync_replicas
         messages = config.flush_messages
         self.flush_after = None if messages == INT64_MAX else messages
@@ -93,7 +100,8 @@ class Partition:
             self.commit_to(self.leading.high_watermark)
 
     def _settle(self) -> None:
-        self._at_once = self.flush_after is None and self.leading is None
+        alone = self.leading is None or self.leading.alone
+        self._at_once = alone and self.flush_after is None
 
     @property
     def isr_min(self) -> int:
@@ -353,6 +361,7 @@ class Partition:
     def restate(self, state: "PartitionState") -> None:
         """The same leadership, said anew."""
         self._take(state)
+        self._settle()
 
     # Endings
 

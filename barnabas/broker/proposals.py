@@ -7,6 +7,7 @@ Not here: when to propose (replication/leader.py), deciding (controller/).
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.replicas import Cluster
 
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = 15_000  # the controller may be at thousands of partitions
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.05, 1.0
 PARTITIONS_MAX = 1_000  # in one request
+SAID_MAX = 20  # lines per answer and event
 # Not done, and not to be tried again as it is: followers go on fetching, and are proposed anew.
 _REJECTED = (Code.INELIGIBLE_REPLICA, Code.OPERATION_NOT_ATTEMPTED)
 # The controller knows more than this leader, and tells it by LeaderAndIsr: until then the larger
@@ -54,6 +56,7 @@ class Proposals:
         self._cluster = cluster
         self._open: dict[Key, tuple[Leading, Proposal]] = {}
         self._sender: asyncio.Task[None] | None = None
+        self._said: dict[str, int] = {}  # lines of the answer at hand
         self.shrinks = 0  # confirmed
         self.expands = 0
 
@@ -135,6 +138,7 @@ class Proposals:
                 done = False
                 continue
             del self._open[key]
+        self._sum_up()
         return done
 
     def _settle(self, leading: Leading, proposal: Proposal, answer: PartitionDataResponse) -> bool:
@@ -149,7 +153,8 @@ class Proposals:
             leading.rejected(proposal)
         elif code not in _OVERTAKEN:
             return False
-        self._broker.log.info(
+        self._say(
+            self._broker.log.info,
             "in-sync set not changed",
             partition=leading.partition.name,
             proposed=list(proposal.isr),
@@ -171,10 +176,21 @@ class Proposals:
         else:
             self.expands += 1
             say, event = self._broker.log.info, "in-sync set expanded"
-        say(
+        self._say(
+            say,
             event,
             partition=leading.partition.name,
             had=list(before),
             has=list(isr),
             why=proposal.cause,
         )
+
+    def _say(self, say: Callable[..., None], event: str, **values: object) -> None:
+        """A line each for a few; the controller's story has them all."""
+        self._said[event] = self._said.get(event, 0) + 1
+        (say if self._said[event] <= SAID_MAX else self._broker.log.debug)(event, **values)
+
+    def _sum_up(self) -> None:
+        if any(count > SAID_MAX for count in self._said.values()):
+            self._broker.log.info("in-sync sets", **self._said)
+        self._said.clear()

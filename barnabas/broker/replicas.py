@@ -72,8 +72,11 @@ class Cluster(Protocol):
     peers: Peers
     broker_epoch: int
     """Of this registration."""
-    members: Mapping[BrokerId, object]
-    """The brokers that are registered."""
+
+    @property
+    def members(self) -> Mapping[BrokerId, object]:
+        """The brokers that are registered."""
+        ...
 
     def admit(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
         """Fenced, with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH, unless it is to be obeyed."""

@@ -18,7 +18,8 @@ from barnabas.replication.state import PartitionState
 UNKNOWN = -1
 NEVER = -(1 << 62)
 JOINING_MS_MAX = 1_000
-REJECTED_WAIT_MS = 1_000
+REJECTED_WAIT_MS = 1_000  # and twice as long each time
+REJECTED_WAIT_MS_MAX = 30_000
 
 
 class NotAReplica(Exception):
@@ -33,8 +34,8 @@ class Progress:
     """What the leader knows of one follower."""
 
     __slots__ = (
-        "asked_ms", "broker_epoch", "caught_up_ms", "end", "end_then", "isr_epoch", "rejected_ms",
-        "start",
+        "asked_ms", "broker_epoch", "caught_up_ms", "end", "end_then", "isr_epoch", "not_before_ms",
+        "rejected_wait_ms", "start",
     )  # fmt: skip
 
     def __init__(self, caught_up_ms: int) -> None:
@@ -45,7 +46,21 @@ class Progress:
         self.caught_up_ms = caught_up_ms  # when it last had all there was
         self.end_then = UNKNOWN  # the leader's end when it was last given records
         self.asked_ms = NEVER
-        self.rejected_ms = NEVER  # when the controller last would not have it
+        self.not_before_ms = NEVER  # the controller would not have it: not proposed till then
+        self.rejected_wait_ms = 0
+
+    def rejected(self, now: int) -> None:
+        """It is stopping, say, or its disk has failed: that may last as long as it lives."""
+        wait_ms = min(max(REJECTED_WAIT_MS, 2 * self.rejected_wait_ms), REJECTED_WAIT_MS_MAX)
+        self.rejected_wait_ms = wait_ms
+        self.not_before_ms = now + wait_ms
+
+    def anew(self, broker_epoch: int) -> None:
+        """It has registered anew: nothing that was said of it before holds."""
+        self.broker_epoch = broker_epoch
+        self.end_then = UNKNOWN
+        self.not_before_ms = NEVER
+        self.rejected_wait_ms = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +232,7 @@ class Leader:
             return
         for each in proposal.isr:
             if each not in self._isr and each in self._followers:
-                self._followers[each].rejected_ms = now
+                self._followers[each].rejected(now)
         self.pending = None
         self._advance(now)
 
@@ -243,6 +258,12 @@ class Leader:
         self._adopt(state, now)
         return True
 
+    def gone(self, follower: BrokerId) -> None:
+        """Its broker is not registered: unless it is in sync, which the controller decides, what
+        it had does not count until it asks again."""
+        if follower not in self._isr:
+            self._followers[follower].end = UNKNOWN
+
     def configure(self, isr_min: int, lag_ms_max: int, now: int) -> None:
         self.isr_min = isr_min
         self._lag_ms_max = lag_ms_max
@@ -259,8 +280,7 @@ class Leader:
                 raise OldIncarnation
             if progress.broker_epoch == UNKNOWN:
                 progress.isr_epoch = broker_epoch
-            progress.broker_epoch = broker_epoch
-            progress.end_then = UNKNOWN
+            progress.anew(broker_epoch)
         return progress
 
     def _adopt(self, state: PartitionState, now: int) -> None:
@@ -270,6 +290,7 @@ class Leader:
             progress = self._followers.get(each)
             if progress is not None and each not in self._isr:
                 progress.isr_epoch = progress.broker_epoch
+                progress.rejected_wait_ms = 0
             if progress is not None and progress.caught_up_ms == NEVER:
                 progress.caught_up_ms = now
         self._isr = state.isr
@@ -286,7 +307,7 @@ class Leader:
             or follower in self._isr
             or progress.end < self.high_watermark
             or progress.end < self._epoch_start
-            or now - progress.rejected_ms < REJECTED_WAIT_MS
+            or now < progress.not_before_ms
         ):
             return None
         return self._propose(
@@ -342,7 +363,7 @@ class Leader:
         """It is about to come in: a watermark that ran ahead of it would keep it out for ever."""
         return (
             now - progress.caught_up_ms <= min(JOINING_MS_MAX, self._lag_ms_max)
-            and now - progress.rejected_ms >= REJECTED_WAIT_MS
+            and now >= progress.not_before_ms
         )
 
 

@@ -11,6 +11,12 @@ from barnabas.broker.broker import Broker
 from barnabas.broker.partition import Partition
 from barnabas.config.broker_roles import RACK_SELECTOR
 from barnabas.model.errors import Code
+from barnabas.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -88,6 +94,16 @@ async def fetch(
     return response.responses[0].partitions[0]
 
 
+async def reassign(cluster: Clustered, to: list[int]) -> None:
+    asked = ReassignablePartition(partition_index=0, replicas=to)
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name="t", partitions=[asked])]
+    )
+    answer = await cluster.ask(1, request, AlterPartitionReassignmentsResponse)
+    assert not answer.error_code
+    assert not answer.responses[0].partitions[0].error_code
+
+
 def contents(partition: Partition) -> bytes:
     log = partition.log
     data, offset = b"", log.start_offset
@@ -134,6 +150,30 @@ async def test_every_replica_has_the_same_bytes_and_hears_what_is_committed(tmp_
         assert (answer.error_code, answer.base_offset) == (0, 106)
         await eventually(lambda: alike(replicas(cluster)))
         await check_who_may_be_asked(cluster, leader)
+
+
+async def test_a_replica_that_was_alone_gets_others_that_have_all_it_took_before(
+    tmp_path: Path,
+) -> None:
+    """Alone, a record counts when it is appended, and the machine that decides hears of it late."""
+    async with cluster_of(tmp_path) as cluster:
+        await cluster.create("t", replicas=1)
+        leader = cluster.leader("t")
+        assert cluster.partition(leader, "t").counts_at_once
+        for number in range(5):
+            answer = await produce(cluster, leader)
+            assert (answer.error_code, answer.base_offset) == (0, number)
+        others = [id_ for id_ in cluster.brokers if id_ != leader]
+        await reassign(cluster, [leader, *others])
+        await eventually(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
+        assert not cluster.partition(leader, "t").counts_at_once
+        assert not (await produce(cluster, leader)).error_code
+        await eventually(lambda: alike(replicas(cluster)))
+        assert cluster.partition(leader, "t").log.high_watermark == 6
+        await reassign(cluster, [leader])
+        await eventually(lambda: cluster.partition(leader, "t").counts_at_once)
+        assert (await produce(cluster, leader)).base_offset == 6
+        assert cluster.partition(leader, "t").log.high_watermark == 7
 
 
 async def check_who_may_be_asked(cluster: Clustered, leader: int) -> None:

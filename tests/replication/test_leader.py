@@ -327,3 +327,31 @@ def test_one_that_came_back_before_the_controller_took_it_out_need_not_ask_again
     machine.update(state("12", partition_epoch=1), now=1)
     assert machine.waits_for_level
     assert isr_of(machine.tick(now=2)) == [1, 2, 3]
+
+
+def test_one_that_is_rejected_again_waits_longer_unless_it_has_registered_anew() -> None:
+    """A broker that is stopping goes on fetching, and nobody wants to hear of it every second."""
+    machine = leader("1", end=5, high_watermark=5)
+    now = 0
+    for wait_ms in (REJECTED_WAIT_MS, 2 * REJECTED_WAIT_MS, 4 * REJECTED_WAIT_MS):
+        proposal = fetch(machine, 2, 5, now=now)
+        assert proposal is not None
+        machine.rejected(proposal, now=now)
+        assert machine.tick(now + wait_ms - 1) is None
+        now += wait_ms
+    proposal = fetch(machine, 2, 5, now=now)
+    assert proposal is not None
+    machine.rejected(proposal, now=now)
+    assert isr_of(fetch(machine, 2, 5, now=now + 1, epoch=2)) == [1, 2]
+
+
+def test_one_whose_broker_is_gone_is_not_proposed_until_it_asks_again() -> None:
+    machine = leader("13", end=5, high_watermark=5)
+    proposal = fetch(machine, 2, 5)
+    assert proposal is not None
+    machine.rejected(proposal, now=0)
+    for who in (2, 3):
+        machine.gone(BrokerId(who))
+    assert not machine.waits_for_level
+    assert machine.tick(LAG) is None
+    assert isr_of(fetch(machine, 2, 5, now=LAG, epoch=2)) == [1, 3, 2]
