@@ -8,7 +8,7 @@ Not here: watches and renewal (sqlite_session.py), the contract's methods (sqlit
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
@@ -77,11 +77,17 @@ INSERT INTO tally VALUES (0);
 _SCHEMA_3 = """
 ALTER TABLE session ADD COLUMN locked INTEGER NOT NULL DEFAULT 0
 """
-# The clock begins anew with each boot: a deadline further off than its timeout is of another.
-_OTHERS = (
-    "SELECT id, locked, boot != :boot OR deadline_ms <= :now OR deadline_ms > :now + timeout_ms"
-    " FROM session WHERE id != :own"
-)
+_OTHERS = "SELECT id, locked, boot, deadline_ms, timeout_ms FROM session WHERE id != ?"
+
+
+class Other(NamedTuple):
+    """A session of another keeper, as its row says."""
+
+    id: int
+    locked: int
+    boot: str
+    deadline_ms: int
+    timeout_ms: int
 
 
 class Row(NamedTuple):
@@ -327,20 +333,23 @@ class SqliteFile:
     def renew(self, session: int, now: int) -> None:
         self.execute("UPDATE session SET deadline_ms = ? + timeout_ms WHERE id = ?", (now, session))
 
-    def over(self, own: int, now: int, *, late: bool) -> list[int]:
-        """Sessions of others whose process has ended; if `late`, those not renewed in time too.
+    def others(self, own: int) -> list[Other]:
+        return [Other(*row) for row in self.execute(_OTHERS, (own,))]
 
-        Outside of a transaction a hint.
+    def over(self, others: Iterable[Other], now: int, *, late: bool) -> list[int]:
+        """Those whose process has ended; if `late`, those not renewed in time too.
+
+        The clock begins anew with each boot: a deadline further off than its timeout is of another.
         """
-        others = self.execute(_OTHERS, {"own": own, "boot": self.boot, "now": now})
         return [
-            session
-            for session, locked, is_late in others
-            if (late and is_late) or (locked and self.locks.is_free(session))
+            id_
+            for id_, locked, boot, deadline_ms, timeout_ms in others
+            if (late and (boot != self.boot or not now < deadline_ms <= now + timeout_ms))
+            or (locked and self.locks.is_free(id_))
         ]
 
     def remove_over(self, own: int, now: int, *, late: bool) -> None:
-        for session in self.over(own, now, late=late):
+        for session in self.over(self.others(own), now, late=late):
             self.remove_session(session)
 
     def remove_session(self, session: int) -> None:

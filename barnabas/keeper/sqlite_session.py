@@ -9,7 +9,7 @@ Why a thread: a broker that is busy for seconds is alive; one that is stopped is
 import threading
 
 from barnabas.keeper.keeper import Event, Listener, SessionExpired, SessionState, What
-from barnabas.keeper.sqlite_file import Row, SqliteFile
+from barnabas.keeper.sqlite_file import Other, Row, SqliteFile
 from barnabas.model.errors import Failed
 
 POLL_MS = 25
@@ -35,6 +35,8 @@ class SqliteSession:
         self._seen: dict[tuple[str, bool], Seen] = {}  # by path and whether of its children
         self._data_version = -1
         self._tally = -1
+        self._others: list[Other] = []
+        self._others_version = -1
         self._new_watches = False
         self._state = SessionState.CONNECTED
         self._lock = threading.Lock()  # of the watches
@@ -83,7 +85,7 @@ class SqliteSession:
             return
         try:
             now = self._file.clock()
-            if now >= self._renew_at or self._file.over(self.id, now, late=self.removes(now)):
+            if now >= self._renew_at or self._somebody_is_over(now):
                 self._renew()
             self._look()
         except SessionExpired:
@@ -99,6 +101,14 @@ class SqliteSession:
         while not self._stop.wait(POLL_MS / 1000):
             self.tick()
 
+    def _somebody_is_over(self, now: int) -> bool:
+        """A hint: the rows are read again only when the file has changed, and in a transaction."""
+        version = self._file.data_version()
+        if version != self._others_version:
+            self._others = self._file.others(self.id)
+            self._others_version = version
+        return bool(self._file.over(self._others, now, late=self.removes(now)))
+
     def _renew(self) -> None:
         file = self._file
         with file.transaction() as now:
@@ -108,7 +118,8 @@ class SqliteSession:
                     self._removes_from = now + self._timeout_ms // 3
                 self._renew_at, self._late_at = now + self._timeout_ms // 3, now + self._timeout_ms
                 file.remove_over(self.id, now, late=self.removes(now))
-                self._data_version = -1  # does not tell what its own connection wrote
+                # It does not tell what its own connection wrote.
+                self._data_version = self._others_version = -1
                 return
         raise self.over()
 
