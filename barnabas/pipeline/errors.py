@@ -19,7 +19,10 @@ R = TypeVar("R")
 _LINE_SIZE_MAX = 500
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")  # Spark's name of an error
 _JAVA = re.compile(r"(: |Caused by: )?([a-z]\w*\.)+[A-Z][\w$]*(Exception|Error): ")
+_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
 _ENDED = "terminated with exception: "
+_TRACE = "Traceback (most recent call last):"
+_FRAME = re.compile(r'\s+File "([^"]+)", line (\d+)')
 _NOT_LOADED = "Failed to find the data source: barnabas"
 _MARKS = ("PipelineError: ", "OptionError: ", "DataLoss: ", "[USER_RAISED_EXCEPTION] ")
 
@@ -84,6 +87,9 @@ def from_spark(problem: Exception) -> PipelineError | None:
         found = text.rfind(mark)
         if found >= 0:
             return _ours(text[found + len(mark) :].splitlines()[0].split(" SQLSTATE:")[0])
+    said, text = _of_python(text)
+    if said is not None:
+        return PipelineError(said[:_LINE_SIZE_MAX])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return PipelineError(type(problem).__name__)
@@ -101,7 +107,34 @@ def from_spark(problem: Exception) -> PipelineError | None:
             f"{_python()} cannot load the format: ask it with"
             f" {_python()} -c 'import pyspark_barnabas'"
         )
-    return PipelineError((said or lines[0])[:_LINE_SIZE_MAX])
+    return PipelineError(_with_root(said or lines[0], text)[:_LINE_SIZE_MAX])
+
+
+def _of_python(text: str) -> tuple[str | None, str]:
+    """What Python raised, and where; if it only passed on what Java said, that."""
+    begin = text.rfind(_TRACE)
+    if begin < 0:
+        return None, text
+    at = ""
+    lines = text[begin:].splitlines()
+    for number, line in enumerate(lines[1:], 1):
+        frame = _FRAME.match(line)
+        if frame is not None:
+            at = f", {frame[1]}:{frame[2]}"
+        elif line and not line[0].isspace():
+            if line.startswith("py4j."):
+                return None, "\n".join(lines[number + 1 :])
+            if line.startswith("pyspark."):
+                return None, "\n".join(lines[number:])
+            return line.strip() + at, ""
+    return None, text
+
+
+def _with_root(said: str, text: str) -> str:
+    """The last cause of Java's says what the first line may not: that the disk is full."""
+    causes = _CAUSE.findall(text)
+    root = _CONDITION.sub("", causes[-1]).split(" SQLSTATE:")[0].strip() if causes else ""
+    return said if root in said or said in root else f"{said.rstrip('.')}: {root}"
 
 
 def _python() -> str:

@@ -1,0 +1,57 @@
+"""The one line that matters of what comes through Spark; texts as Spark 4.2 has them."""
+
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline.errors import from_spark
+
+errors: Any = pytest.importorskip("pyspark.errors", reason="pyspark is not installed")
+
+FAILED = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+TRACE = "Traceback (most recent call last):\n"
+IN_BATCH = (
+    f"{FAILED}[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function"
+    " in foreach batch sink. Reason: An exception was raised by the Python Proxy. Return Message:"
+    f' {TRACE}  File "/site-packages/barnabas/pipeline/lake.py", line 100, in write_files\n'
+    "    writer.parquet(path)\n"
+)
+STACK = "\tat org.apache.spark.sql.Dataset.apply(Dataset.scala:5)\n"
+JAVA = "py4j.protocol.Py4JJavaError: An error occurred while calling o9.parquet.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"{FAILED}Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most"
+            " recent failure: Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver):"
+            f" org.apache.spark.api.python.PythonException: {TRACE}"
+            '  File "/spark/python/lib/pyspark.zip/pyspark/worker.py", line 2000, in main\n'
+            "    process()\n"
+            '  File "/home/me/steps.py", line 5, in boom\n'
+            "    raise ValueError(3)\n"
+            f"ValueError: 3\n\n{STACK}SQLSTATE: XXKST",
+            "ValueError: 3, /home/me/steps.py:5",
+        ),
+        (
+            f"{IN_BATCH}{JAVA}: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed"
+            f" while writing rows to file:/lake. SQLSTATE: 58030\n{STACK}"
+            f"Caused by: java.io.IOException: No space left on device\n{STACK}",
+            "Task failed while writing rows to file:/lake: No space left on device",
+        ),
+        (
+            f"{IN_BATCH}{JAVA}: java.io.IOException: Mkdirs failed to create file:/lake\n{STACK}",
+            "Mkdirs failed to create file:/lake",
+        ),
+        (
+            f"{IN_BATCH}pyspark.errors.exceptions.captured.AnalysisException:"
+            " [COLUMN_ALREADY_EXISTS] The column `a` already exists. SQLSTATE: 42711\n",
+            "The column `a` already exists.",
+        ),
+        ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", "Division by zero."),
+    ],
+    ids=["worker", "disk", "directory", "columns", "spark"],
+)
+def test_one_line_says_what_happened(text: str, said: str) -> None:
+    assert str(from_spark(errors.PySparkException(text))) == said
