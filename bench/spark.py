@@ -374,9 +374,10 @@ SUITE = Suite(
         "that are written, four million and 800,000, are made by `range`. Spark's CPU is that of "
         "the JVM and its Python workers. A batch of one row: the median of twenty triggers. What "
         "does nothing is a source that hands one ready Arrow batch to Spark again and again, and "
-        "a sink that drops its rows: none in Python can be quicker. A mirror: three rounds; ours is a whole run on a Spark that is up, "
-        "MirrorMaker (two tasks, its own defaults) is timed from when a quarter is copied, so "
-        "that it is warm. A ratio is the median of the rounds' ratios."
+        "a sink that drops its rows: none in Python can be quicker. A mirror: three rounds; ours "
+        "is a whole run on a Spark that is up, MirrorMaker (two tasks, its own defaults) is timed "
+        "from when a quarter is copied, so that it is warm. A ratio is the median of the rounds' "
+        "ratios."
     ),
     parts=(*(task.name for task in (*FORMATS, HOT, *OWN)), MIRROR),
     run=_run,
