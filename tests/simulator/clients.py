@@ -13,8 +13,10 @@ from barnabas.client.aio.producer import Producer
 from barnabas.client.batches import RecordMetadata
 from barnabas.client.consumer import Consumer
 from barnabas.client.membership import Cause
+from barnabas.client.places import Committed
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
+from tests.simulator.groups import BY_HAND
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.truth import Ack, Violation
 
@@ -28,6 +30,9 @@ PATIENCE: dict[str, Any] = {
     "retry_backoff_ms": 50,
     "retry_backoff_max_ms": 400,
 }
+
+
+TWINS = (Code.FENCED_INSTANCE_ID, Code.UNRELEASED_INSTANCE_ID)
 
 
 class Client:
@@ -65,6 +70,11 @@ class Client:
         self.world.cables.gone(self.name)
         self.ended = True
         self.tell("is killed")
+
+    def stand_still(self, ms: int) -> None:
+        """As by SIGSTOP; what it was about to do, it does then."""
+        self.tell(f"stands still for {ms} ms")
+        self.loop.pause(self.world.schedule.now_us + 1000 * ms)
 
     def tell(self, text: str) -> None:
         self.world.story.tell(self.name, text)
@@ -152,21 +162,43 @@ class Hasty(Writer):
 
 
 class Reader(Client):
-    """A member of a group: reads in order, commits what it has read, loses no place."""
+    """A member of a group: reads in order, commits what it has read, loses no place.
+
+    One with an instance id may meet another that has the same: one of them has to go."""
 
     def __init__(
-        self, world: "World", name: str, rng: Random, topic: str, group: str, protocol: str
+        self,
+        world: "World",
+        name: str,
+        rng: Random,
+        topic: str,
+        group: str,
+        protocol: str,
+        instance: str = "",
     ) -> None:
         super().__init__(world, name, rng)
         self.topic = topic
         self.group = group
         self.protocol = protocol
+        self.instance = instance
         self.positions: dict[TopicPartition, int] = {}
         self.read = 0
 
     async def run(self) -> None:
+        while not self.stopped:
+            try:
+                await self._belong()
+            except KafkaError as problem:
+                self.tell(f"has a twin: {problem}"[:200])
+                self._gone()
+                if problem.code is Code.FENCED_INSTANCE_ID:
+                    return
+                await self.pause(500)  # the other one may be dead
+
+    async def _belong(self) -> None:
+        """Until it is stopped, or told that another has its instance id."""
         rng = self.rng
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"group_instance_id": self.instance} if self.instance else {}
         if self.protocol == "classic":
             session_ms = rng.choice((3_000, 6_000))
             options |= {
@@ -202,16 +234,26 @@ class Reader(Client):
                     await consumer.commit()
                     self.world.groups.committed(self.group, self.name, places)
             except KafkaError as problem:
+                if problem.code in TWINS:
+                    await self._close(consumer)
+                    raise
                 self.tell(f"{problem}"[:200])
                 await self.pause(100)
             if rng.random() < 0.3:
                 await self.pause(rng.expovariate(1 / 50))
+        await self._close(consumer)
+        self._gone()
+
+    async def _close(self, consumer: Any) -> None:
         try:
             await consumer.close()
         except KafkaError as problem:
             self.tell(f"closed: {problem}"[:200])
+
+    def _gone(self) -> None:
         for at in self.positions:
             self.world.groups.revoked(self.group, at, self.name)
+        self.positions.clear()
 
     def _took(self, message: Any) -> None:
         at = TopicPartition(message.topic, message.partition)
@@ -232,8 +274,9 @@ class Reader(Client):
     def _assigned(self, consumer: Any, partitions: list[TopicPartition], cause: Cause) -> None:
         for at in partitions:
             self.positions[at] = -1
+            owner = self.instance or self.name
             self.world.groups.assigned(
-                self.group, at, consumer.generation, self.name, self.protocol == "classic"
+                self.group, at, consumer.generation, self.name, owner, self.protocol == "classic"
             )
 
     def _revoked(self, consumer: Any, partitions: list[TopicPartition], cause: Cause) -> None:
@@ -273,6 +316,28 @@ class Founder(Client):
                 await self.pause(200)
             else:
                 return
+
+
+class Clerk(Client):
+    """Commits offsets of groups that have no members, and deletes them again."""
+
+    async def run(self) -> None:
+        rng, number = self.rng, 0
+        async with Admin(bootstrap_servers=self.world.bootstrap, **PATIENCE) as admin:
+            while not self.stopped:
+                await self.pause(rng.expovariate(1 / 150))
+                group = f"{BY_HAND}{rng.randrange(4)}"
+                at = TopicPartition("orders", rng.randrange(self.world.plan.partitions))
+                number += 1
+                try:
+                    if rng.random() < 0.6:
+                        await admin.alter_group_offsets(group, {at: Committed(number)})
+                    elif rng.random() < 0.7:
+                        await admin.delete_group_offsets(group, [at])
+                    else:
+                        await admin.delete_group(group)
+                except KafkaError as problem:
+                    self.tell(f"{group}: {problem}"[:200])
 
 
 class Operator(Client):

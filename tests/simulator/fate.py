@@ -11,8 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas.keeper.keeper import Delete
+from barnabas.keeper.paths import broker as broker_path
 from barnabas.model.ids import TopicPartition
-from tests.simulator.keeper import HOST, State
+from tests.simulator.keeper import HOST, KeeperSession, State
 from tests.simulator.truth import Excused
 
 if TYPE_CHECKING:
@@ -44,12 +45,17 @@ class Fate:
             (self._disconnect, 4),
             (self._expire, 4),
             (self._depose, 3),
+            (self._lie_in_wait, 6),
+            (self._restart_keeper, 2),
             (self._kill_client, 2),
+            (self._pause_client, 4),
             (self._new_reader, 2),
         ]
         self._kinds = [kind for kind in kinds if rng.random() < 0.6] or kinds
         self._mean_ms = rng.choice((300, 800, 2000))
+        self._lying_in_wait = False
         self._poorer: dict[tuple[TopicPartition, int], None] = {}  # lost what they had, and count
+        self._poorer_epochs: dict[tuple[int, int], None] = {}  # brokers that were, before they did
         self._excused: dict[tuple[TopicPartition, int], int] = {}  # by epoch: elected nonetheless
 
     def begin(self) -> None:
@@ -140,14 +146,23 @@ class Fate:
         for at, state in self._world.ensemble.states.items():
             if machine.number in state.isr:
                 self._poorer[at, machine.number] = None
+        store, path = self._world.ensemble.store, broker_path(machine.number)
+        if store.holds(path):
+            self._poorer_epochs[machine.number, store.held(path).node.created] = None
 
     def elected(self, at: TopicPartition, before: State | None, state: State) -> None:
         """The controller has written a state: who has lost records may be out of the set now."""
+        if self._lying_in_wait and before is not None and state.leader >= 0:
+            self._ambush(before, state)
         for key in [key for key in self._poorer if key[0] == at]:
             if key[1] not in state.isr:
                 del self._poorer[key]
             elif key[1] == state.leader:
                 self._excused[at, state.epoch] = state.leader
+        for broker, epoch in zip(state.isr, state.isr_epochs, strict=False):
+            new = before is None or broker not in before.isr
+            if new and (broker, epoch) in self._poorer_epochs:
+                self._poorer[at, broker] = None  # its leader had heard from it before
 
     def excuse(self, at: TopicPartition, epoch: int) -> None:
         """Raises Excused if the leader of that epoch was elected though it had lost its records,
@@ -181,9 +196,11 @@ class Fate:
 
     def _jump(self) -> None:
         machine = self._rng.choice(self._world.machines)
-        machine.clock.skew_ms += self._rng.choice((-1, 1)) * self._rng.choice(
-            (100, 5_000, 3_600_000, 10 * 365 * 86_400_000)
-        )
+        far = [100, 5_000, 3_600_000, 10 * 365 * 86_400_000]
+        # Tombstones are kept for a day, by the clock: who jumps over it must not be away then.
+        if self._world.plan.compacts:
+            far.pop()
+        machine.clock.skew_ms += self._rng.choice((-1, 1)) * self._rng.choice(far)
         self._world.story.tell(machine.name, f"has a clock that is {machine.clock.skew_ms} ms off")
 
     # --- the keeper ---
@@ -205,17 +222,72 @@ class Fate:
             self._world.story.tell(session.name, "has its session expired")
             self._world.ensemble.store.expire(session.session)
 
+    def _controller(self) -> KeeperSession | None:
+        """The session of whoever is one, as the keeper says."""
+        store = self._world.ensemble.store
+        if not store.holds("/controller"):
+            return None
+        return self._world.ensemble.sessions.get(store.held("/controller").node.owner)
+
     def _depose(self) -> None:
         """An operator deletes /controller, as one does to have another one elected; the one that
-        was controller may be the last to hear of it."""
-        store = self._world.ensemble.store
+        was controller may be the last to hear of it, and may have followers that it misses."""
+        store, session = self._world.ensemble.store, self._controller()
         if store.holds("/controller"):
-            session = self._world.ensemble.sessions.get(store.held("/controller").node.owner)
             if session is not None:
                 session.news_ms = self._rng.choice((1, 3000))
+                if self._rng.random() < 0.5:
+                    self._cut_all(
+                        [
+                            (other.name, session.name)
+                            for other in self._world.machines
+                            if other.name != session.name
+                        ]
+                    )
             self._count("depositions")
             self._world.story.tell("operator", "deletes /controller")
             store.write([Delete("/controller")], 0)
+
+    def _lie_in_wait(self) -> None:
+        """For whoever is elected next, or the next in-sync set that grows."""
+        self._lying_in_wait = True
+
+    def _ambush(self, before: State, state: State) -> None:
+        """Elections follow each other faster than followers fetch; a leader does not hear that a
+        set it has proposed holds, and dies."""
+        leader = f"b{state.leader}"
+        brokers = [each.name for each in self._world.machines if each.name != leader]
+        pairs = [(leader, f"b{each}") for each in state.isr if each not in before.isr]
+        if state.epoch > before.epoch:
+            pairs = [(leader, each) for each in brokers] + [(each, leader) for each in brokers]
+        elif pairs:
+            controller = self._controller()
+            if controller is not None and controller.name != leader:
+                pairs.append((controller.name, leader))
+        else:
+            return
+        self._lying_in_wait = False
+        self._count("ambushes")
+        wait_ms = 10 * self._rng.random() if state.epoch > before.epoch else 0
+        fall_ms = self._rng.choice((300, 1000, 3000)) * (0.5 + self._rng.random())
+        self._after(wait_ms, lambda: self._cut_all(pairs))
+        self._after(wait_ms + fall_ms, lambda: self._expire_of(leader))
+
+    def _after(self, ms: float, then: Callable[[], None]) -> None:
+        self._world.schedule.after(int(ms * 1000), lambda: None if self._over else then())
+
+    def _expire_of(self, name: str) -> None:
+        for session in self._world.ensemble.live():
+            if session.name == name:
+                self._world.story.tell(name, "has its session expired")
+                self._count("sessions expired")
+                self._world.ensemble.store.expire(session.session)
+
+    def _restart_keeper(self) -> None:
+        """It is back before any session is over."""
+        self._count("restarts of the keeper")
+        self._world.story.tell(HOST, "is restarted")
+        self._world.ensemble.store.restart()
 
     # --- cables ---
 
@@ -277,6 +349,14 @@ class Fate:
         alive = [each for each in self._world.clients if not each.ended]
         if len(alive) > 2:
             self._rng.choice(alive).kill()
+
+    def _pause_client(self) -> None:
+        """Perhaps for so long that others go on without it, and it does not know."""
+        alive = [each for each in self._world.clients if not each.ended]
+        if alive:
+            self._count("clients paused")
+            ms = int(self._rng.choice((1000, 5000, 12_000)) * self._rng.random()) + 50
+            self._rng.choice(alive).stand_still(ms)
 
     def _new_reader(self) -> None:
         if sum(not each.ended for each in self._world.clients) < 8:

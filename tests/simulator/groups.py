@@ -1,11 +1,14 @@
 """What a group may never do: lose a commit, give one partition to two, go back unasked."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from barnabas.coordinators.groups.records import OffsetRecord, decode
 from barnabas.model.ids import TopicPartition
-from tests.simulator.truth import Violation
+from tests.simulator.truth import Keyed, Violation
+
+BY_HAND = "desk"  # how groups are called whose offsets are moved by hand, and may go back
+Offsets = dict[tuple[str, str, int], int]
 
 
 class Groups:
@@ -15,31 +18,41 @@ class Groups:
         self._owners: dict[tuple[str, TopicPartition, int], str] = {}
         self._logged: dict[tuple[str, TopicPartition], int] = {}
         self._acked: dict[tuple[str, TopicPartition], int] = {}
+        self._floors: dict[tuple[str, TopicPartition, str], int] = {}
         self.read: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
         self.holding: dict[tuple[str, TopicPartition], dict[str, None]] = defaultdict(dict)
 
     def assigned(
-        self, group: str, at: TopicPartition, generation: int, member: str, classic: bool
+        self,
+        group: str,
+        at: TopicPartition,
+        generation: int,
+        member: str,
+        name: str,
+        classic: bool,
     ) -> None:
+        """`name`: as which the group knows it; its instance id, where it has one."""
         self.holding[group, at][member] = None
+        known = (self._acked.get((group, at), 0), self._logged.get((group, at), 0))
+        self._floors[group, at, member] = max(known)
         if not classic:
             return
-        owner = self._owners.setdefault((group, at, generation), member)
-        if owner != member:
+        owner = self._owners.setdefault((group, at, generation), name)
+        if owner != name:
             raise Violation(
-                f"group {group}: {at} belongs to {owner} and to {member} in generation {generation}"
+                f"group {group}: {at} belongs to {owner} and to {name} in generation {generation}"
             )
 
     def revoked(self, group: str, at: TopicPartition, member: str) -> None:
         self.holding[group, at].pop(member, None)
 
     def begins(self, group: str, at: TopicPartition, offset: int, member: str) -> None:
-        """A member that was given a partition reads on from what was committed."""
-        known = self._acked.get((group, at), 0)
+        """A member reads on from what was committed when it was given the partition."""
+        known = self._floors[group, at, member]
         if offset < known:
             raise Violation(
                 f"group {group}: {member} begins {at} at offset {offset}, though {known} was"
-                " committed and acknowledged"
+                " committed"
             )
 
     def committed(self, group: str, member: str, places: Mapping[TopicPartition, int]) -> None:
@@ -58,6 +71,8 @@ class Groups:
         record = decode(key, value)
         if not isinstance(record, OffsetRecord) or record.value is None:
             return
+        if record.group.startswith(BY_HAND):
+            return
         at = TopicPartition(record.topic, record.partition)
         before = self._logged.get((record.group, at), 0)
         if record.value.offset < before:
@@ -66,3 +81,29 @@ class Groups:
                 f" {record.value.offset}, on {who}"
             )
         self._logged[record.group, at] = record.value.offset
+
+
+def replayed(records: Iterable[Keyed]) -> Offsets:
+    """What is committed where these records are all that a coordinator has read."""
+    found: Offsets = {}
+    for key, value in records:
+        record = None if key is None else decode(key, value)
+        if isinstance(record, OffsetRecord):
+            where = (record.group, record.topic, record.partition)
+            if record.value is None:
+                found.pop(where, None)
+            else:
+                found[where] = record.value.offset
+    return found
+
+
+def difference(found: Offsets, expected: Offsets) -> str:
+    """The first place where they differ; empty if there is none."""
+    for where in sorted(found.keys() | expected.keys()):
+        if found.get(where) != expected.get(where):
+            group, topic, partition = where
+            return (
+                f"group {group} has {found.get(where)} for {topic}-{partition}, where"
+                f" {expected.get(where)} is right"
+            )
+    return ""

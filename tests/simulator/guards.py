@@ -3,15 +3,19 @@
 In: live brokers. Out: nothing, or a Violation.
 Always checked: the high watermark of a leader never goes back within its epoch; one leader per
 partition and epoch; whoever begins to lead has all that was committed; every replica agrees with
-what was committed, below its own high watermark.
+what was committed, below its own high watermark; a coordinator that has read its log back knows the
+offsets that were committed, and none that were deleted.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from barnabas.broker.coordination import Coordination
 from barnabas.broker.partition import Partition
+from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.model.ids import TopicPartition
-from tests.simulator.truth import Committed, Violation
+from tests.simulator.groups import Offsets, difference, replayed
+from tests.simulator.truth import Committed, Violation, records_of
 
 if TYPE_CHECKING:
     from tests.simulator.machine import Machine
@@ -37,6 +41,7 @@ class Guards:
         self._world = world
         self._seen: dict[str, dict[TopicPartition, Seen]] = {}
         self._leaders: dict[tuple[TopicPartition, int], str] = {}
+        self._shards: dict[tuple[str, int], object] = {}  # that were read back, as last seen
 
     def forget(self, machine: str) -> None:
         """It died: it may come back with less, and must find out by itself."""
@@ -48,6 +53,8 @@ class Guards:
             raise Violation(f"{machine.name} failed: {machine.logger.faults[0]}")
         if broker is None:
             return
+        if broker.coordination is not None:
+            self._look_at_groups(machine.name, broker.coordination)
         seen = self._seen.setdefault(machine.name, {})
         alone = broker.cluster is None
         for topic in broker.topics._by_name.values():
@@ -128,3 +135,51 @@ class Guards:
                 f" {[ack.value for ack in acked[:5]]}"
             )
         committed.compare(log, log.start_offset, end, who)
+
+    # --- groups ---
+
+    def _look_at_groups(self, who: str, coordination: Coordination) -> None:
+        """At each shard once, when it begins to answer."""
+        runtime = coordination.runtime
+        for index in runtime.partitions():
+            if runtime.is_active(index):
+                shard = runtime.any_shard(index)
+                if self._shards.get((who, index)) is not shard:
+                    self._shards[who, index] = shard
+                    self._loaded(who, coordination, index, shard)
+
+    def _loaded(self, who: str, coordination: Coordination, index: int, shard: GroupShard) -> None:
+        assert coordination._topic is not None
+        partition = coordination._topic.partitions[index]
+        if partition.barred:  # led elsewhere since a moment ago
+            return
+        committed, log = self._world.committed(partition.name), partition.log
+        alone = partition.leading is None
+        start = committed.end if alone else committed.end_before(partition.leader_epoch)
+        records = committed.records(start) + records_of(log, start, log.end_offset)
+        wrong = difference(_offsets_of(shard), replayed(records))
+        if wrong:
+            self._world.fate.excuse(partition.name, partition.leader_epoch)
+            raise Violation(f"{partition.name}: {who} read its groups back, and {wrong}")
+
+    def compare_groups(self, machine: "Machine") -> None:
+        """At the end: whoever coordinates next would know what was committed."""
+        broker = machine.broker
+        topic = None if broker is None else broker.topics.get(OFFSETS_TOPIC)
+        for partition in () if topic is None else topic.partitions:
+            if partition.volume is None or not partition.online:
+                continue
+            committed, log = self._world.committed(partition.name), partition.log
+            end = min(log.end_offset, committed.end)
+            found = replayed(records_of(log, log.start_offset, end))
+            wrong = difference(found, replayed(committed.records(end)))
+            if wrong:
+                raise Violation(f"{partition.name}: in the log of {machine.name} {wrong}")
+
+
+def _offsets_of(shard: GroupShard) -> Offsets:
+    return {
+        (group, topic, partition): value.offset
+        for group in shard.offsets.by_group
+        for topic, partition, value in shard.offsets.of_group(group)
+    }

@@ -44,6 +44,7 @@ class State:
     isr: tuple[int, ...]
     controller_epoch: int
     recovering: bool = False
+    isr_epochs: tuple[int, ...] = ()  # as which brokers, in the order of `isr`
 
 
 class WatchedStore(MemoryStore):
@@ -57,6 +58,11 @@ class WatchedStore(MemoryStore):
         results = super().write(operations, owner)
         self._done(operations)
         return results
+
+    def restart(self) -> None:
+        """What was written is there; connections and watches are not."""
+        for session in list(self._sessions):
+            self.disconnect(session)
 
 
 class Ensemble:
@@ -155,13 +161,16 @@ class Ensemble:
 
     def _new_state(self, at: TopicPartition, fields: dict[str, object]) -> None:
         isr = fields["isr"]
+        epochs = fields.get("isr_epochs", ())
         assert isinstance(isr, list)
+        assert isinstance(epochs, list | tuple)
         state = State(
             int(str(fields["leader"])),
             int(str(fields["leader_epoch"])),
             tuple(isr),
             int(str(fields["controller_epoch"])),
             bool(fields.get("leader_recovery_state")),
+            tuple(epochs),
         )
         before = self.states.get(at)
         self._check_state(at, before, state)

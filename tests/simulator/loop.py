@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 if TYPE_CHECKING:
+    from tests.simulator.disk import SimulatedDisk
     from tests.simulator.network import Socket
 
 TURN_US = 20  # the least that a turn of a loop takes
@@ -71,6 +72,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.before_turn: Callable[[], None] | None = None
         self.complained: Callable[[dict[str, Any]], None] | None = None
         self.sockets: dict[int, Socket] = {}
+        self.disk: SimulatedDisk | None = None  # of its machine
         self.disk_us = DISK_US  # how long a call for an executor takes, about
         self._schedule = schedule
         self._rng = schedule.rng
@@ -210,12 +212,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Nothing of it runs any more."""
         self.alive = False
         for task in self._tasks:
-            coroutine = task.get_coro()
-            if (
-                isinstance(coroutine, CoroutineType)
-                and getcoroutinestate(coroutine) == CORO_CREATED
-            ):
-                coroutine.close()  # or Python would say that nobody awaited it
+            _close_unless_begun(task.get_coro())
         self._ready.clear()
 
     def pause(self, until_us: int) -> None:
@@ -255,6 +252,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._make_turn_due()
         if self.after_turn is not None:
             self.after_turn()
+
+
+def _close_unless_begun(coroutine: object) -> None:
+    """Or Python would say that nobody awaited it; nor those that it was to await."""
+    if isinstance(coroutine, CoroutineType) and getcoroutinestate(coroutine) == CORO_CREATED:
+        frame = coroutine.cr_frame
+        given = [] if frame is None else list(frame.f_locals.values())
+        coroutine.close()
+        for each in given:
+            _close_unless_begun(each)
 
 
 def _settle(future: "asyncio.Future[Any]", result: object, problem: Exception | None) -> None:

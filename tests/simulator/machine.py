@@ -85,7 +85,7 @@ class Machine:
         assert self.loop is None
         self.lives += 1
         self.loop = loop = VirtualLoop(self.name, self._schedule, self.slowness)
-        loop.disk_us = self.disk_us
+        loop.disk, loop.disk_us = self.disk, self.disk_us
         loop.before_turn = self._before_turn
         loop.after_turn = self._turned
         loop.complained = self._complained
@@ -100,7 +100,6 @@ class Machine:
             "node.id": str(self.number),
             "listeners": f"PLAINTEXT://{self.name}:{PORT}",
             "log.dirs": DATA,
-            "log.cleaner.enable": "false",
             **self._settings,
         }
         broker = Broker(

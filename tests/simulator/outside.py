@@ -18,9 +18,10 @@ from typing import Any
 from unittest.mock import patch
 
 from barnabas.broker import broker as broker_module
-from barnabas.broker import group_loading, lanes
+from barnabas.broker import cleaner_process, group_loading, lanes
 from barnabas.client.aio import connection as client_connection
 from barnabas.config.kinds import Address
+from tests.simulator.cleaning import VirtualCleaner
 from tests.simulator.loop import Schedule, VirtualLoop
 from tests.simulator.network import Cables, Socket
 
@@ -69,7 +70,8 @@ def outside(
         (broker_module, "Lanes", Lanes),
         (lanes, "BRISK_S", -1.0),  # a loop that lingers goes round for nothing
         (group_loading, "LOAD_SLICE_S", -1.0),  # others have a turn after every batch
-        (group_loading, "LOAD_BYTES", 400),  # and disks take their time
+        (group_loading, "LOAD_BYTES", 1),  # and disks take their time
+        (cleaner_process, "CleanerProcess", VirtualCleaner),
         (client_connection, "_open", open_socket),
     ]
     for name, module in sys.modules.items():

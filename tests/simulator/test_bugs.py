@@ -3,6 +3,9 @@
 A share of them, those that are found soonest; `make sim-bugs` looks for all of them.
 """
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.simulator.bugs import BUGS
@@ -20,6 +23,11 @@ SHARE = (
 
 def test_there_are_bugs_enough() -> None:
     assert len(BUGS) >= 25
+
+
+def test_the_page_lists_every_bug() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "SIMULATOR.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(BUGS)
 
 
 @pytest.mark.timeout(900)

@@ -11,10 +11,10 @@ from random import Random
 from traceback import format_exception
 
 from barnabas.model.ids import TopicPartition
-from tests.simulator.clients import Client, Founder, Hasty, Operator, Reader, Writer
+from tests.simulator.clients import Clerk, Client, Founder, Hasty, Operator, Reader, Writer
 from tests.simulator.fate import Fate
 from tests.simulator.groups import Groups
-from tests.simulator.guards import Guards
+from tests.simulator.guards import OFFSETS_TOPIC, Guards
 from tests.simulator.keeper import Ensemble
 from tests.simulator.loop import Schedule
 from tests.simulator.machine import PORT, Machine
@@ -26,6 +26,7 @@ from tests.simulator.truth import HASTY, Committed, Excused, Violation
 SECOND = 1_000_000
 PROGRESS_S_MAX = 60
 STORY_LINES = 60
+SEATS = 3  # of members with instance ids
 
 
 class Failure(AssertionError):
@@ -56,6 +57,9 @@ class Plan:
     segment_bytes: int
     hasty: bool
     operator: bool
+    static: bool
+    compacts: bool
+    fetch_bytes: int
 
     @classmethod
     def of(cls, rng: Random, brokers: int | None) -> "Plan":
@@ -78,6 +82,9 @@ class Plan:
             segment_bytes=rng.choice((2_000, 10_000, 1_000_000)),
             hasty=rng.random() < 0.5,
             operator=rng.random() < 0.4,
+            static=rng.random() < 0.3,
+            compacts=rng.random() < 0.3,
+            fetch_bytes=rng.choice((1, 1_000_000)),  # 1: a batch at a time
         )
 
 
@@ -114,10 +121,16 @@ class World:
             "auto.create.topics.enable": "false",
             "log.index.size.max.bytes": "4096",  # allocated in full: ten megabytes are slow
             "replica.lag.time.max.ms": str(plan.lag_ms),
+            "replica.fetch.max.bytes": str(plan.fetch_bytes),
             "group.min.session.timeout.ms": "1000",
             "group.consumer.session.timeout.ms": "5000",
             "group.consumer.heartbeat.interval.ms": "1000",
+            "log.cleaner.enable": str(plan.compacts).lower(),
+            "log.cleaner.backoff.ms": "500",
+            "log.cleaner.min.cleanable.ratio": "0.2",
         }
+        if plan.compacts:
+            settings["offsets.topic.segment.bytes"] = "1500"
         if plan.flush:
             settings["log.flush.interval.messages"] = "1"
         machine = Machine(
@@ -140,7 +153,7 @@ class World:
     def committed(self, at: TopicPartition) -> Committed:
         found = self._committed.get(at)
         if found is None:
-            found = self._committed[at] = Committed(at)
+            found = self._committed[at] = Committed(at, at.topic == OFFSETS_TOPIC)
         return found
 
     def failed(self, problem: BaseException) -> None:
@@ -217,8 +230,10 @@ class World:
             self.add(Hasty(self, self.name(HASTY), self.new_rng(), "orders", plan.partitions))
         if plan.operator:
             self.add(Operator(self, self.name("operator"), self.new_rng()))
-        for _ in range(plan.readers):
-            self.add_reader()
+        if plan.compacts:
+            self.add(Clerk(self, self.name("clerk"), self.new_rng()))
+        for number in range(plan.readers):
+            self.add_reader(number)
         self.fate.begin()
         self._pass(plan.trouble_s)
         self.heal()
@@ -229,12 +244,13 @@ class World:
         self.clients.append(client)
         client.start()
 
-    def add_reader(self) -> None:
-        plan = self.plan
-        reader = Reader(
-            self, self.name("reader"), self.new_rng(), "orders", "billing", plan.protocol
-        )
-        self.add(reader)
+    def add_reader(self, seat: int | None = None) -> None:
+        """`seat`: the number in its instance id, where members have one; else any."""
+        name, rng = self.name("reader"), self.new_rng()
+        instance = ""
+        if self.plan.static:
+            instance = f"seat-{rng.randrange(SEATS) if seat is None else seat}"
+        self.add(Reader(self, name, rng, "orders", "billing", self.plan.protocol, instance))
 
     def heal(self) -> None:
         """From here on nothing goes wrong any more."""
@@ -252,7 +268,7 @@ class World:
     def _make_progress(self) -> None:
         """Within a minute: every partition takes records, and the group has read all of them."""
         for each in self.clients:
-            each.stopped = each.stopped or isinstance(each, Hasty | Operator)
+            each.stopped = each.stopped or isinstance(each, Clerk | Hasty | Operator)
         writers = [each for each in self.clients if type(each) is Writer and not each.ended]
         if not writers:
             writer = Writer(
@@ -298,6 +314,9 @@ class World:
         for client in self.clients:
             client.stopped = True
         self._until(lambda: all(c.ended for c in self.clients), 60, "a client does not end")
+        if self.plan.compacts:
+            for machine in self.machines:
+                self.guards.compare_groups(machine)
         for at, committed in self._committed.items():
             if at.topic == "orders":
                 for ack in committed.acks.values():

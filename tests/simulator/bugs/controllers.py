@@ -8,9 +8,12 @@ from barnabas.broker.controlling import Controlling
 from barnabas.controller import brokers, election, in_sync, takeover
 from barnabas.controller.state import Cluster
 from barnabas.controller.steps import ReadBrokers
-from barnabas.keeper.keeper import ANY_VERSION, Check, SessionState, Set
+from barnabas.keeper.keeper import ANY_VERSION, Check, Node, SessionState, Set
 from barnabas.model.errors import Code
 from tests.simulator.bugs.planting import Change, bug
+from tests.simulator.keeper import WatchedStore
+
+WRITES_LOST = 3
 
 
 @bug()
@@ -124,20 +127,44 @@ def does_not_register_again() -> list[Change]:
 
 @bug()
 def does_not_look_again_after_a_gap() -> list[Change]:
-    """Hazard 10: watches are gone with the connection, and nobody reads what was missed."""
+    """Hazard 10: watches are gone with the connection, and nobody reads what was missed, neither
+    then nor now and then."""
     real = Controlling.heard
 
     def heard(self: Controlling, news: Any) -> None:
         if not isinstance(news, SessionState) or news is SessionState.EXPIRED:
             real(self, news)
 
-    return [(Controlling, "heard", heard)]
+    return [(Controlling, "heard", heard), (Controlling, "_look_unasked", lambda self: None)]
 
 
 @bug()
 def leaves_dead_leaders_where_they_are() -> list[Change]:
     """A new controller takes over what its predecessor knew, and sees no reason to elect."""
     return [(takeover, "after_loss", lambda *_, **__: None)]
+
+
+@bug()
+def forgets_its_last_writes() -> list[Change]:
+    """Hazard 12: the keeper comes back without what it had said is written."""
+    real_write, real_restart = WatchedStore.write, WatchedStore.restart
+    lost: list[tuple[WatchedStore, str, Node]] = []
+
+    def write(self: WatchedStore, operations: Any, owner: int) -> Any:
+        paths = [each.path for each in operations if isinstance(each, Set)]
+        before = [(self, path, self.held(path).node) for path in paths if self.holds(path)]
+        results = real_write(self, operations, owner)
+        lost.extend(before)
+        del lost[:-WRITES_LOST]
+        return results
+
+    def restart(self: WatchedStore) -> None:
+        for store, path, node in reversed(lost):
+            if store is self and self.holds(path):
+                self.held(path).node = node
+        real_restart(self)
+
+    return [(WatchedStore, "write", write), (WatchedStore, "restart", restart)]
 
 
 @bug()

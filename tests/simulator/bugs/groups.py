@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from barnabas.broker import cleaner
 from barnabas.client.messages import Messages
+from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.offset_verbs import OffsetVerbs
 from barnabas.coordinators.runtime import Runtime
+from barnabas.log import cleanable
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.batch import read_header
 from tests.simulator.bugs.planting import Change, bug
@@ -27,6 +30,31 @@ def answers_while_it_loads() -> list[Change]:
 def takes_commits_of_old_generations() -> list[Change]:
     """Hazard 15: a member that was put out commits, and wins."""
     return [(OffsetVerbs, "_check_commit", lambda self, group, request, caller: Code.NONE)]
+
+
+@bug()
+def drops_tombstones_at_once() -> list[Change]:
+    """Hazard 13: compaction takes deletions away that a replica has not fetched yet, and offsets
+    that were deleted return with it."""
+    real = cleanable.job_for
+
+    def job_for(found: Any, wall_ms: int, keys_bytes_max: int) -> Any:
+        job = real(found, wall_ms, keys_bytes_max)
+        return job._replace(delete_retention_ms=-1)
+
+    return [(cleaner, "job_for", job_for)]
+
+
+@bug(brokers=None)
+def takes_commits_of_twins() -> list[Change]:
+    """Hazard 16 (KIP-345): whoever says the instance id of a member may commit for it."""
+    real = ClassicGroup.check_commit
+
+    def check_commit(self: Any, member_id: str, instance_id: str | None, generation: int) -> Code:
+        holder = self.roster.by_instance(instance_id)
+        return real(self, member_id if holder is None else holder.id, instance_id, generation)
+
+    return [(ClassicGroup, "check_commit", check_commit)]
 
 
 @bug()

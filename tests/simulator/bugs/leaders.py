@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from barnabas.broker import followed, replica_places
+from barnabas.broker import replica_places
 from barnabas.broker.partition import Partition
 from barnabas.broker.replicas import Replicas
 from barnabas.log.log import Log
+from barnabas.replication import follower
 from barnabas.replication import leader as leader_module
 from barnabas.replication.leader import Leader
 from tests.simulator.bugs.planting import Change, bug
@@ -31,13 +32,16 @@ def never_finds_that_logs_differ() -> list[Change]:
 
 
 @bug()
-def cuts_where_the_leader_ends() -> list[Change]:
-    """Hazard 2 (KIP-279): a follower that lacks the leader's epoch cuts too little."""
+def trusts_epochs_it_never_saw() -> list[Change]:
+    """Hazard 2 (KIP-279): after fast elections the leader lacks a follower's epoch, and takes what
+    it wrote in it for its own."""
+    real = follower.diverges
 
-    def cut_at(epochs: Any, end: int, leader_epoch: int, leader_end: int) -> int:
-        return min(leader_end, end - 1)
+    def diverges(epochs: Any, end: int, last_epoch: int, offset: int) -> Any:
+        found = real(epochs, end, last_epoch, offset)
+        return None if found is not None and found[0] < last_epoch and offset <= end else found
 
-    return [(followed, "cut_at", cut_at)]
+    return [(replica_places, "diverges", diverges)]
 
 
 @bug()
@@ -61,7 +65,7 @@ def lets_replicas_in_early() -> list[Change]:
     return [(Leader, "_expand", expand)]
 
 
-@bug()
+@bug(brokers=5)
 def forgets_who_is_about_to_come_in() -> list[Change]:
     """Hazard 5 (KIP-497): the mark counts the old set alone while the new one may hold."""
 
