@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -114,14 +114,21 @@ def topic(request: pytest.FixtureRequest) -> str:
     return f"{request.node.originalname[:60]}-{next(_topic_numbers)}"
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One broker for the tests of a module; each takes topics of its own."""
-    directory = tmp_path_factory.mktemp("broker")
-    with running_broker(directory) as running:
-        yield running
-    # Large records would otherwise fill the disk with the last three sessions' data.
-    shutil.rmtree(directory, ignore_errors=True)
+def broker_with(options: dict[str, str] | None = None) -> Any:
+    """`broker = broker_with(OPTIONS)`: one broker for the tests of a module."""
+
+    @pytest.fixture(scope="module", name="broker")
+    def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+        directory = tmp_path_factory.mktemp("broker")
+        with running_broker(directory, options) as running:
+            yield running
+        # Large records would otherwise fill the disk with the last three sessions' data.
+        shutil.rmtree(directory, ignore_errors=True)
+
+    return fixture
+
+
+broker = broker_with()  # each test takes topics of its own
 
 
 @pytest.fixture

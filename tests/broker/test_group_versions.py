@@ -1,6 +1,5 @@
 """Every version of every request about groups, asked of a real broker by a bare socket."""
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from uuid import UUID, uuid4
@@ -42,20 +41,14 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from tests import group_requests
+from tests.conftest import broker_with
 from tests.group_requests import sync_request
-from tests.process import BrokerProcess, running_broker
+from tests.process import BrokerProcess
 from tests.raw import RawClient
 
 OPTIONS = {"group.initial.rebalance.delay.ms": "0"}
 join_request = partial(group_requests.join_request, kind="test", protocols=["p"])
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory = tmp_path_factory.mktemp("broker")
-    with running_broker(directory, OPTIONS) as running:
-        yield running
-    shutil.rmtree(directory, ignore_errors=True)
+broker = broker_with(OPTIONS)
 
 
 @pytest.fixture

@@ -3,15 +3,13 @@
 Nobody killed: every record exactly once. Somebody killed: every record at least once.
 """
 
-import shutil
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from tests.clients.groups.team import OPTIONS, Team, team_of
-from tests.conftest import StartBroker
-from tests.process import BrokerProcess, running_broker
+from tests.conftest import StartBroker, broker_with
+from tests.process import BrokerProcess
 from tests.waiting import until
 
 LIBRARIES = ["confluent", "kafka-python", "aiokafka"]
@@ -25,14 +23,7 @@ STRATEGIES = [
     ("aiokafka", "range"),
     ("aiokafka", "roundrobin"),
 ]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory = tmp_path_factory.mktemp("broker")
-    with running_broker(directory, OPTIONS) as running:
-        yield running
-    shutil.rmtree(directory, ignore_errors=True)
+broker = broker_with(OPTIONS)
 
 
 @pytest.mark.parametrize(("library", "strategy"), STRATEGIES)

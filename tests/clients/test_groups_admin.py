@@ -1,7 +1,5 @@
 """What administrators ask of groups: lists, descriptions, offsets moved and forgotten."""
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -21,19 +19,12 @@ from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from barnabas.model.errors import Code
 from tests.clients.groups.team import OPTIONS
-from tests.conftest import StartBroker
-from tests.process import REPLICAS, BrokerProcess, running_broker
+from tests.conftest import StartBroker, broker_with
+from tests.process import REPLICAS, BrokerProcess
 from tests.waiting import until
 
 WAIT_S = 30
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory = tmp_path_factory.mktemp("broker")
-    with running_broker(directory, OPTIONS) as running:
-        yield running
-    shutil.rmtree(directory, ignore_errors=True)
+broker = broker_with(OPTIONS)
 
 
 @dataclass

@@ -5,7 +5,6 @@ And groups that are well, of which it has nothing to say.
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,8 @@ from confluent_kafka import Producer
 from barnabas.client.blocking.admin import Admin
 from tests.cli.test_groups import Here
 from tests.clients.groups.team import ROOT
-from tests.process import BrokerProcess, running_broker
+from tests.conftest import broker_with
+from tests.process import BrokerProcess
 from tests.waiting import until
 
 OPTIONS = {
@@ -32,14 +32,7 @@ OPTIONS = {
 }
 PROTOCOLS = ["classic", "consumer"]
 END_S = 60
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory = tmp_path_factory.mktemp("broker")
-    with running_broker(directory, OPTIONS) as running:
-        yield running
-    shutil.rmtree(directory, ignore_errors=True)
+broker = broker_with(OPTIONS)
 
 
 class Situation:

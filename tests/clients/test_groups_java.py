@@ -1,28 +1,21 @@
 """Groups in the eyes of Kafka's own tools: consumers, the group command, the offsets formatters."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.clients.groups.team import OPTIONS, Team
+from tests.conftest import broker_with
 from tests.peers.java import Java
-from tests.process import BrokerProcess, running_broker
+from tests.process import BrokerProcess
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 OFFSETS_FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
 GROUP_FORMATTER = "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory = tmp_path_factory.mktemp("broker")
-    with running_broker(directory, OPTIONS) as running:
-        yield running
-    shutil.rmtree(directory, ignore_errors=True)
+broker = broker_with(OPTIONS)
 
 
 @pytest.fixture

@@ -3,17 +3,15 @@
 Nobody killed: every record by one member. Somebody killed: every record at least once.
 """
 
-import shutil
 import signal
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.cimpl import NewPartitions
 
 from tests.clients.groups.team import OPTIONS, WAIT_S, Team, team_of
-from tests.conftest import StartBroker
-from tests.process import BrokerProcess, running_broker
+from tests.conftest import StartBroker, broker_with
+from tests.process import BrokerProcess
 from tests.waiting import until
 
 UNIFORM, RANGE = "server-uniform", "server-range"
@@ -22,14 +20,7 @@ NEW_OPTIONS = OPTIONS | {
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.assignment.interval.ms": "200",
 }
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory = tmp_path_factory.mktemp("broker")
-    with running_broker(directory, NEW_OPTIONS) as running:
-        yield running
-    shutil.rmtree(directory, ignore_errors=True)
+broker = broker_with(NEW_OPTIONS)
 
 
 def group_type(team: Team) -> ConsumerGroupType:

@@ -3,27 +3,19 @@
 Nobody killed: every record exactly once. Somebody killed: every record at least once.
 """
 
-import shutil
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from tests.clients.groups.team import OPTIONS, Team, team_of
+from tests.conftest import broker_with
 from tests.peers.java import Java
 from tests.peers.node import Node
-from tests.process import BrokerProcess, running_broker
+from tests.process import BrokerProcess
 from tests.waiting import until
 
 ASSIGNORS = ["range", "roundrobin", "sticky", "cooperative-sticky"]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory = tmp_path_factory.mktemp("broker")
-    with running_broker(directory, OPTIONS) as running:
-        yield running
-    shutil.rmtree(directory, ignore_errors=True)
+broker = broker_with(OPTIONS)
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
