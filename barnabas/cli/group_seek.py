@@ -22,7 +22,7 @@ from barnabas.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
-    from barnabas.client.groups.report import Committed
+    from barnabas.client.places import Committed
 
 UNDO_SUFFIX = ".before-seek"
 BEGUN_SUFFIX = ".before-seek-begun"
@@ -166,7 +166,7 @@ def _steps(
     target: Target,
 ) -> list[Step]:
     from barnabas.client.admin import EARLIEST, LATEST
-    from barnabas.client.groups.report import Committed
+    from barnabas.client.places import Committed
 
     partitions = sorted(partitions)
     starts = admin.offsets(dict.fromkeys(partitions, EARLIEST))
@@ -223,7 +223,7 @@ def _preview(steps: list[Step], output: str) -> None:
 
 
 def _carry_out(admin: "Admin", group: str, steps: list[Step], yes: bool, what: str) -> None:
-    from barnabas.client.groups.report import Committed
+    from barnabas.client.places import Committed
 
     many = sum(step.moves for step in steps)
     if not many:
@@ -238,7 +238,7 @@ def _carry_out(admin: "Admin", group: str, steps: list[Step], yes: bool, what: s
     _settle(admin, group)
     admin.alter_group_offsets(
         group + BEGUN_SUFFIX,
-        {step.at: step.before or Committed(0, NOTHING_COMMITTED) for step in moving},
+        {step.at: step.before or Committed(0, metadata=NOTHING_COMMITTED) for step in moving},
     )
     try:
         if placed := {step.at: step.after for step in moving if step.after is not None}:

@@ -18,8 +18,8 @@ from barnabas.client.admin import EARLIEST, LATEST
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.net import run
 from barnabas.client.cluster import Cluster
-from barnabas.client.groups.report import Committed
 from barnabas.client.metadata import Topic
+from barnabas.client.places import Committed
 from barnabas.config.resolve import Source as SetBy
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
@@ -335,7 +335,7 @@ class Mirroring:
                 offset = self._translation.offset(at, committed.offset)
                 before = already.get(group, {}).get(at)
                 if offset is not None and (before is None or before.offset < offset):
-                    moves[at] = Committed(offset, committed.metadata)
+                    moves[at] = Committed(offset, metadata=committed.metadata)
             if not moves:
                 continue
             try:

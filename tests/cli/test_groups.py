@@ -19,7 +19,8 @@ from confluent_kafka import Consumer, Producer
 from barnabas.cli.app import run
 from barnabas.cli.group_text import description
 from barnabas.client.blocking.admin import Admin
-from barnabas.client.groups.report import Committed, GroupReport
+from barnabas.client.groups.report import GroupReport
+from barnabas.client.places import Committed
 from barnabas.model.ids import TopicPartition
 from tests.cli.command import Ended
 from tests.cli.test_topics import Shell

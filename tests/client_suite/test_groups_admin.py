@@ -7,7 +7,8 @@ import pytest
 
 import barnabas
 import barnabas.sync
-from barnabas.client.groups.report import Committed, GroupReport
+from barnabas.client.groups.report import GroupReport
+from barnabas.client.places import Committed
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from tests.client_suite.conftest import Served
@@ -79,7 +80,9 @@ async def test_offsets_are_moved_and_forgotten(served: Served, topic: str, group
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     async with administration(served, topic) as admin:
         assert await admin.group_offsets(group) == {}
-        await admin.alter_group_offsets(group, {first: Committed(3, "mine"), second: Committed(0)})
+        await admin.alter_group_offsets(
+            group, {first: Committed(3, metadata="mine"), second: Committed(0)}
+        )
         found = await admin.group_offsets(group)
         assert {at: (each.offset, each.metadata) for at, each in found.items()} == {
             first: (3, "mine"),

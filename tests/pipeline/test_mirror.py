@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from barnabas.client.blocking.admin import Admin
-from barnabas.client.groups.report import Committed
+from barnabas.client.places import Committed
 from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline import cluster as clusters
 from barnabas.pipeline.copying import CopyTask, copy_range
@@ -144,12 +144,12 @@ def test_groups_go_on_in_the_target_where_they_stopped(
         produce(broker, topic, range(100))
         admin.delete_records({At(topic, 0): 20})
         admin.alter_group_offsets(
-            group, {At(topic, 0): Committed(33, "x"), At(topic, 1): Committed(7)}
+            group, {At(topic, 0): Committed(33, metadata="x"), At(topic, 1): Committed(7)}
         )
         copied(broker, other, topic)
         # The first 20 are not there to be copied, though their batch still is.
         moved = target.group_offsets(group)
-        assert moved == {At(topic, 0): Committed(13, "x"), At(topic, 1): Committed(7)}
+        assert moved == {At(topic, 0): Committed(13, metadata="x"), At(topic, 1): Committed(7)}
         source = [row for row in rows(broker, topic, 20) if row[0] == 0]
         assert [r[2:] for r in rows(other, topic) if r[0] == 0] == [r[2:] for r in source]
         # Back it goes only in the source.

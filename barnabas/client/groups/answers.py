@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.client.errors import check
-from barnabas.client.groups.report import Committed, MemberReport
+from barnabas.client.groups.report import MemberReport
+from barnabas.client.places import Committed
 from barnabas.coordinators.groups.subscription import partitions_of, topics_of
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import FileSlice
@@ -37,7 +38,7 @@ def committed(
             check(each.error_code, about=f"group {group!r}, {at}")
             if each.committed_offset >= 0:
                 found[at] = Committed(
-                    each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                    each.committed_offset, each.committed_leader_epoch, each.metadata or ""
                 )
     return found
 

@@ -17,7 +17,8 @@ from barnabas.client.groups.answers import (
     one_batch,
     time_of,
 )
-from barnabas.client.groups.report import CLASSIC, CONSUMER, Committed, GroupListing
+from barnabas.client.groups.report import CLASSIC, CONSUMER, GroupListing
+from barnabas.client.places import Committed
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.apis import APIS

@@ -15,14 +15,6 @@ CLASSIC = "classic"
 CONSUMER = "consumer"
 
 
-class Committed(NamedTuple):
-    """An offset as a group committed it."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
-
-
 class GroupListing(NamedTuple):
     """A group in a list. `type`: classic, consumer, or empty where a broker does not say."""
 

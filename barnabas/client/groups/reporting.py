@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.client.cluster import Cluster
 from barnabas.client.groups.answers import Description
 from barnabas.client.groups.report import (
-    Committed,
     GroupListing,
     GroupReport,
     MemberReport,
@@ -20,6 +19,7 @@ from barnabas.client.groups.report import (
     PartitionReport,
 )
 from barnabas.client.metadata import View
+from barnabas.client.places import Committed
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
 from barnabas.wire.messages.list_offsets import EARLIEST, LATEST

@@ -15,7 +15,7 @@ from threading import Event, Thread
 from confluent_kafka import Producer
 
 from barnabas.client.blocking.admin import Admin
-from barnabas.client.groups.report import Committed
+from barnabas.client.places import Committed
 from barnabas.model.ids import TopicPartition as At
 from tests.peers.cache import ROOT
 from tests.process import running_broker
