@@ -15,11 +15,22 @@ from uuid import UUID
 
 from barnabas.assignment import Topics
 from barnabas.client.errors import error_of
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message
 
 Partitions = tuple[TopicPartition, ...]
+
+AGAIN = frozenset(
+    {
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+        Code.REQUEST_TIMED_OUT,
+        Code.NETWORK_EXCEPTION,
+    }
+)
+"""Nothing is wrong with the member: ask again, perhaps another coordinator."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from barnabas.assignment import Topics
 from barnabas.client.assignors import Assignor
 from barnabas.client.leading import Leading
 from barnabas.client.membership import (
+    AGAIN,
     Ask,
     Cause,
     Describe,
@@ -52,16 +53,7 @@ from barnabas.wire.messages.sync_group import (
 NO_GENERATION = -1
 _REASON_LENGTH_MAX = 255
 _FORGOTTEN = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
-_AGAIN = frozenset(
-    {
-        Code.COORDINATOR_LOAD_IN_PROGRESS,
-        Code.COORDINATOR_NOT_AVAILABLE,
-        Code.NOT_COORDINATOR,
-        Code.REBALANCE_IN_PROGRESS,
-        Code.REQUEST_TIMED_OUT,
-        Code.NETWORK_EXCEPTION,
-    }
-)
+_AGAIN = AGAIN | {Code.REBALANCE_IN_PROGRESS}
 _REMEDIES: dict[int, str] = {
     Code.INVALID_SESSION_TIMEOUT: "set session.timeout.ms within the broker's bounds"
     " (group.min.session.timeout.ms to group.max.session.timeout.ms)",

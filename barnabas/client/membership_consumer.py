@@ -15,6 +15,7 @@ from uuid import UUID
 
 from barnabas.assignment import Topics
 from barnabas.client.membership import (
+    AGAIN,
     Ask,
     Cause,
     Give,
@@ -43,15 +44,6 @@ _LEAVE_EPOCH = -1
 _LEAVE_FOR_A_WHILE_EPOCH = -2  # of a static member, which keeps its place
 _INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10, 3_600_000
 _FENCED = frozenset({Code.FENCED_MEMBER_EPOCH, Code.UNKNOWN_MEMBER_ID})
-_AGAIN = frozenset(
-    {
-        Code.COORDINATOR_LOAD_IN_PROGRESS,
-        Code.COORDINATOR_NOT_AVAILABLE,
-        Code.NOT_COORDINATOR,
-        Code.REQUEST_TIMED_OUT,
-        Code.NETWORK_EXCEPTION,
-    }
-)
 _REMEDIES: dict[int, str] = {
     Code.UNSUPPORTED_VERSION: "the broker does not offer this group protocol: set"
     " group.protocol=classic",
@@ -261,7 +253,7 @@ class ConsumerMembership:
         self._tell_all = bool(code)
         if code in _FENCED:
             self._fenced(code, now)
-        elif code in _AGAIN:
+        elif code in AGAIN:
             self._beat_at = now + self.terms.backoff_ms
         elif code:
             said = response.error_message
