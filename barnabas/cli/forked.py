@@ -15,6 +15,7 @@ from contextlib import suppress
 from io import FileIO
 from typing import NoReturn
 
+STDIN, STDOUT = 0, 1  # also where the parent has none
 _LOOK_S = 0.01
 _OWN_FILES = 3
 
@@ -79,8 +80,8 @@ def _be(
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
-        os.dup2(stdin, 0)
-        os.dup2(stdout, 1)
+        os.dup2(stdin, STDIN)
+        os.dup2(stdout, STDOUT)
         for descriptor in map(int, os.listdir("/proc/self/fd")):
             if descriptor >= _OWN_FILES:
                 with suppress(OSError):  # the one that lists them

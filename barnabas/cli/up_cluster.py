@@ -6,14 +6,13 @@ one becomes that of several (growing.py), and the way back is refused.
 """
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
 import click
 
-from barnabas.cli.forked import Forked
+from barnabas.cli.forked import STDIN, Forked
 from barnabas.cli.growing import KEEPER_FILE, grow, is_of_one, refuse_half_grown
 from barnabas.cli.supervisor import FAILED_LINE, Supervisor
 from barnabas.config.kinds import Address
@@ -151,7 +150,7 @@ def _start(
             directories,
             lambda host, port: ready(str(Address(host, port))),
             _say_failed,
-            sys.stdin.fileno(),
+            STDIN,
         )
 
     return Forked(f"broker-{static['node.id']}", run)
