@@ -100,10 +100,11 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "Stop")
 
 @contextmanager
 def _told_to(stop: "Stop") -> Iterator[None]:
-    """Signals that ask for an end."""
+    """Signals that ask for an end; a terminal that goes away does, unless nohup says otherwise."""
     before = {
         number: signal.signal(number, lambda *_: stop.ask())
-        for number in (signal.SIGTERM, signal.SIGINT)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
         yield
@@ -128,6 +129,54 @@ def dry_run(spec: Path) -> int:
     except PipelineError as problem:
         return _failed(problem)
     return exits.OK
+
+
+@command.command("submit", context_settings={"ignore_unknown_options": True})
+@click.argument("spec", type=_SPEC)
+@click.argument("more", nargs=-1, type=click.UNPROCESSED, metavar="[SPARK-SUBMIT OPTIONS]...")
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Do not submit: put all that is needed here, and print the command.",
+)
+def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
+    """Send a pipeline to YARN, Kubernetes or a Spark cluster, by spark-submit.
+
+    The package goes along. On YARN and Kubernetes the driver runs in the cluster. What is not
+    known here is an option of spark-submit: --queue etl, --driver-memory 2g.
+    """
+    import shlex
+    import subprocess
+    import tempfile
+    from contextlib import ExitStack
+
+    from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.quiet import quietly
+    from barnabas.pipeline.spec import SpecError
+    from barnabas.pipeline.starting import check_java
+    from barnabas.pipeline.submitting import prepare, submit_command
+
+    try:
+        loaded = _loaded(spec)
+        with ExitStack() as stack:
+            where = into
+            if where is None:
+                check_java()
+                made = tempfile.TemporaryDirectory(prefix="barnabas-submit-")
+                where = Path(stack.enter_context(made))
+            where = where.resolve()
+            given = submit_command(loaded, where, more)
+            where.mkdir(parents=True, exist_ok=True)
+            prepare(spec, loaded, where)
+            if into is not None:
+                click.echo(shlex.join(given))
+                return exits.OK
+            with quietly():
+                return subprocess.run(given, check=False).returncode
+    except SpecError as problem:
+        return _failed(problem, exits.USAGE)
+    except PipelineError as problem:
+        return _failed(problem)
 
 
 @command.command("package")

@@ -1,0 +1,37 @@
+"""What spark-submit runs: a pipeline, in the process of its driver, wherever that is.
+
+In: a spec as JSON. Out: a line per batch on standard output; one on standard error if it fails.
+"""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from barnabas.pipeline.errors import PipelineError, from_spark
+from barnabas.pipeline.running import run_spec, session_of
+from barnabas.pipeline.spec import parse
+from barnabas.pipeline.stopping import Stop
+
+
+def main(path: str) -> int:
+    try:
+        spec = parse(json.loads(Path(path).read_text()))
+        spark = session_of(spec)
+        stop = Stop()
+        signal.signal(signal.SIGTERM, lambda *_: stop.ask())
+        try:
+            run_spec(spec, spark=spark, stop=stop, say=_say)
+        finally:
+            spark.stop()
+    except Exception as problem:
+        short = problem if isinstance(problem, PipelineError) else from_spark(problem)
+        if short is None:
+            raise
+        print(f"barnabas: {short}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,94 @@
+"""The command that sends a pipeline to a cluster, and what goes along with it; no Spark runs."""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.spec import parse
+from barnabas.pipeline.submitting import prepare, submit_command
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytest.importorskip("yaml", reason="PyYAML is not installed")
+HERE = Path("/sent")
+
+
+def document(master: str) -> dict[str, Any]:
+    return {
+        "name": "orders-lake",
+        "kind": "lake",
+        "source": {"servers": "h:9092", "topics": ["orders"]},
+        "sink": {"path": "/lake"},
+        "run": {"master": master, "checkpoint": "/c", "options": {"spark.executor.cores": 2}},
+    }
+
+
+def command(master: str, *more: str) -> list[str]:
+    submit, *rest = submit_command(parse(document(master)), HERE, more)
+    assert submit.endswith("/bin/spark-submit")
+    return rest
+
+
+def test_on_yarn_and_kubernetes_the_driver_goes_to_the_cluster_with_all_it_needs() -> None:
+    for master, place in (
+        ("yarn", "spark.yarn.appMasterEnv.PYTHONPATH"),
+        ("k8s://https://h:6443", "spark.kubernetes.driverEnv.PYTHONPATH"),
+    ):
+        assert command(master, "--driver-memory", "2g") == [
+            *("--master", master, "--name", "orders-lake"),
+            *("--deploy-mode", "cluster", "--files", "/sent/orders-lake.json"),
+            *("--archives", "/sent/barnabas-package.tar#barnabas-package"),
+            *("--conf", f"{place}=barnabas-package"),
+            *("--conf", "spark.executorEnv.PYTHONPATH=barnabas-package"),
+            *("--conf", "spark.executor.cores=2"),
+            *("--driver-memory", "2g", "/sent/run_pipeline.py", "orders-lake.json"),
+        ]
+
+
+def test_on_a_standalone_cluster_the_driver_stays_and_keeps_quiet() -> None:
+    given = command("spark://h:7077")
+    assert "--deploy-mode" not in given
+    assert given[-2:] == ["/sent/run_pipeline.py", "/sent/orders-lake.json"]
+    assert any("log4j2.configurationFile" in each for each in given)
+    assert f"spark.pyspark.python={sys.executable}" in given
+
+
+def test_a_process_of_its_own_is_nothing_to_submit_to() -> None:
+    with pytest.raises(PipelineError, match=r"'local\[\*\]': there is nothing to submit to"):
+        command("local[*]")
+
+
+def test_what_is_sent_needs_no_package_that_a_cluster_may_lack(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yml"
+    path.write_text(json.dumps(document("yarn")))
+    prepare(path, parse(document("yarn")), tmp_path)
+    assert json.loads((tmp_path / "orders-lake.json").read_text()) == document("yarn")
+    with tarfile.open(tmp_path / "barnabas-package.tar") as archive:
+        archive.extractall(tmp_path / "package", filter="data")
+    (tmp_path / "ask.py").write_text(
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name in 'click rich yaml structlog prometheus_client uvloop'.split():\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import barnabas.pipeline.submitted, barnabas.pipeline.lake, barnabas.pipeline.mirror\n"
+        "import barnabas.pipeline.source, barnabas.pipeline.sink, pyspark_barnabas, crc32c\n"
+        "print(barnabas.__file__, crc32c.__file__)\n"
+    )
+    asked = subprocess.run(
+        [sys.executable, "ask.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "package")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert asked.stderr == ""
+    assert all(each.startswith(str(tmp_path / "package")) for each in asked.stdout.split())
