@@ -198,6 +198,8 @@ class Broker:
             from barnabas.broker.metrics_http import serve
 
             self._metrics = await serve(self, address.host, address.port)
+            host, port = self._metrics.sockets[0].getsockname()[:2]
+            self.log.info("metrics served", at=f"http://{Address(host, port)}/metrics")
 
     def nodes(self) -> list[Member]:
         """The brokers there are, as clients are told of them; at the least this one."""
