@@ -15,11 +15,13 @@ from barnabas.broker.volume import Volume
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.replication.throttle import Throttle
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 COPY_BYTES = 1 << 20  # read and written at a time
+WAIT_MS_MAX = 1_000  # until the rate is looked at again
 SWITCH_BYTES_MAX = 256 * 1024  # what may be left to copy on the loop
 
 
@@ -40,6 +42,8 @@ class Moves:
         self._broker = broker
         self._moves: dict[TopicPartition, Move] = {}
         self._one_at_a_time = asyncio.Lock()
+        rate = broker.config.replica_alter_log_dirs_io_max_bytes_per_second
+        self._throttle = Throttle(rate, broker.clock.monotonic_ms())
 
     def of(self, partition: TopicPartition) -> Move | None:
         return self._moves.get(partition)
@@ -96,11 +100,22 @@ class Moves:
                 raise KafkaError(Code.KAFKA_STORAGE_ERROR, "the log was deleted or went offline")
             if copy.end_offset < source.start_offset or source.cuts != cuts:
                 return False
+            await self._wait_for_its_share()
             left = await self._copy_some(source, copy, to)
             if left <= SWITCH_BYTES_MAX:
                 await to.in_thread(copy.flush)
                 if await self._switch(move, source, copy, cuts):
                     return True
+
+    async def _wait_for_its_share(self) -> None:
+        throttle, clock = self._throttle, self._broker.clock
+        while True:  # the rate may change meanwhile
+            rate = self._broker.config.replica_alter_log_dirs_io_max_bytes_per_second
+            throttle.set_rate(rate, clock.monotonic_ms())
+            wait_ms = throttle.wait_ms(clock.monotonic_ms())
+            if not wait_ms:
+                return
+            await asyncio.sleep(min(wait_ms, WAIT_MS_MAX) / 1000)
 
     async def _copy_some(self, source: Log, copy: Log, to: Volume) -> int:
         """About how many bytes are left after another piece."""
@@ -116,6 +131,7 @@ class Moves:
         )
         wall_ms = self._broker.clock.wall_ms()
         await to.in_thread(lambda: copy.append_copied(file.read(position, length), wall_ms))
+        self._throttle.took(length, self._broker.clock.monotonic_ms())
         behind = source.end_offset - copy.end_offset
         records = max(1, source.end_offset - source.start_offset)
         return source.size * behind // records

@@ -107,6 +107,10 @@ class RoleOptions(Config):
         "Bytes a second that it takes of such replicas, of those that topics name in"
         " `follower.replication.throttled.replicas`.",
     )
+    replica_alter_log_dirs_io_max_bytes_per_second = _rate(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "Bytes a second that are copied when logs move between directories of this broker.",
+    )
     replica_selector_class = Option[str](
         name="replica.selector.class",
         kind=Enum(LEADER_SELECTOR, RACK_SELECTOR),

@@ -453,6 +453,29 @@ async def test_a_log_moves_to_another_directory_while_it_is_written_to(
         assert len(await values(running, "t")) == total
 
 
+async def test_a_move_copies_no_faster_than_it_may_until_it_may(
+    tmp_path: Path, directories: list[Path]
+) -> None:
+    rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+    async with running_broker(tmp_path, {**log_dirs(directories), rate: "1"}) as running:
+        await running.create("t")
+        partition = running.broker.topics.existing("t").partition(0)
+        source, sent = partition.log, 0
+        while source.size < 3_000_000:
+            await running.ask(request_for("t", 0, 1000, sent), ProduceResponse, 12)
+            sent += 1000
+        assert await moved(running, "t", 0, directories[2]) == 0
+        move = running.broker.moves.of(partition.name)
+        assert move is not None
+        await eventually(lambda: move.copy is not None and move.copy.end_offset > 0)
+        assert move.copy is not None
+        assert move.copy.end_offset < source.end_offset
+        await running.broker.catalog.configure_broker(None, lambda _: {rate: "1000000000"})
+        await eventually(lambda: running.broker.moves.of(partition.name) is None)
+        assert partition.log is not source
+        assert partition.log.end_offset == sent
+
+
 async def test_a_copy_that_a_crash_cut_off_is_removed_and_the_log_stays(
     tmp_path: Path, directories: list[Path]
 ) -> None:
