@@ -24,7 +24,7 @@ from barnabas.broker.dispatch import Call
 from barnabas.broker.forwarding import Forwarding, Handle
 from barnabas.broker.member import Member
 from barnabas.broker.peers import Lane, Peers
-from barnabas.broker.registering import claim, first_id, prepare
+from barnabas.broker.registering import check_remembered, claim, first_id, prepare
 from barnabas.broker.replicas import Replicas
 from barnabas.config.kinds import Address
 from barnabas.keeper import paths
@@ -81,7 +81,9 @@ class Cluster:
         broker = self._broker
         keeper = await self._session.open()
         cluster_id = new_id()  # should there be none yet
-        wanted = first_id(broker.static, broker.disk, broker.config.directories)
+        disk, directories = broker.disk, broker.config.directories
+        wanted = first_id(broker.static, disk, directories)
+        await self._session.run(lambda keeper: check_remembered(keeper, disk, directories))
         broker.cluster_id, broker.id, self._controller_epoch = await self._session.run(
             lambda keeper: prepare(keeper, wanted, cluster_id)
         )

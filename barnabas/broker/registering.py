@@ -66,6 +66,23 @@ def first_id(settings: Mapping[str, str], disk: Disk, directories: Iterable[str]
     return None
 
 
+def check_remembered(keeper: Keeper, disk: Disk, directories: Iterable[str]) -> None:
+    """A keeper without a cluster is not that of a broker which was in one: it would make another,
+    without the topics that are in the log directories."""
+    for path in directories:
+        try:
+            found = read_meta(disk, path)
+        except OSError:  # opening it says so
+            continue
+        if found is not None and not keeper.exists(paths.CLUSTER_ID):
+            raise Failed(
+                Code.INCONSISTENT_CLUSTER_ID,
+                f"{path} belongs to cluster {found.cluster_id!r}, and the keeper is empty: see that"
+                " keeper.file or zookeeper.connect is the one it had, or bring that back; another"
+                " directory begins anew",
+            )
+
+
 def prepare(keeper: Keeper, wanted: int | None, new_cluster_id: str) -> tuple[str, int, int]:
     """The cluster's id, this broker's, and the epoch of the last controller."""
     while missing := _missing(keeper, new_cluster_id):

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from barnabas.broker.producer_ids import BLOCK_SIZE, next_block
-from barnabas.broker.registering import claim, first_id, prepare
+from barnabas.broker.registering import check_remembered, claim, first_id, prepare
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import BadVersion, Disconnected, Keeper
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
@@ -99,6 +99,16 @@ def test_the_first_to_come_names_the_cluster() -> None:
     store = MemoryStore()
     assert prepare(opened(store), 1, "first")[0] == "first"
     assert prepare(opened(store), 2, "second")[0] == "first"
+
+
+def test_an_empty_keeper_is_refused_by_who_was_in_a_cluster(tmp_path: Path) -> None:
+    keeper, disk = opened(MemoryStore()), SystemDisk()
+    check_remembered(keeper, disk, [str(tmp_path), f"{tmp_path}/none"])
+    (tmp_path / META_PROPERTIES).write_bytes(encode_meta(MetaProperties("c", 1007, "d")))
+    with pytest.raises(Failed, match="belongs to cluster 'c', and the keeper is empty"):
+        check_remembered(keeper, disk, [str(tmp_path)])
+    prepare(keeper, 1, "other")
+    check_remembered(keeper, disk, [str(tmp_path)])
 
 
 def test_an_id_comes_from_the_settings_or_else_from_the_log_directory(tmp_path: Path) -> None:
