@@ -154,14 +154,7 @@ class _Opening:
         end = self._segments[-1].next_offset
         start = max(self._checkpoints.start_offset, self._segments[0].base_offset)
         if start > end:
-            self._find(
-                self._path,
-                f"the log starts at {start} by its checkpoint but ends at {end}",
-                f"all segments removed, an empty one starts at {start}",
-            )
-            for segment in self._segments:
-                segment.remove_files()
-            self._start_anew(start)
+            self._remove_all(start, end)
             epochs.clear()
             producers, end = ProducerStates(), start
         stale = snapshots.remove_above(end)
@@ -183,13 +176,7 @@ class _Opening:
         if stale or self._directory_changed:
             self._disk.sync_directory(self._path)
         recovery_point = end if self._clean else min(self._checkpoints.recovery_point, end)
-        # A segment may have been sealed, and its snapshot written, after a flush that ended
-        # just there: at the recovery point itself nothing is sure.
-        for segment in self._segments[:-1]:
-            segment.durable = self._clean or segment.next_offset < recovery_point
-        if not self._clean:
-            unsure = (each for each in snapshots.offsets if each >= recovery_point)
-            snapshots.unsynced = sorted({*snapshots.unsynced, *unsure})
+        self._mark_durable(snapshots, recovery_point)
         return LogParts(
             segments=self._segments,
             start_offset=start,
@@ -287,6 +274,28 @@ class _Opening:
         segment = Segment.create(self._disk, self._path, base, self._warm, self._findings, interval)
         self._segments[:] = [segment]
         self._directory_changed = True
+
+    def _remove_all(self, start: int, end: int) -> None:
+        self._find(
+            self._path,
+            f"the log starts at {start} by its checkpoint but ends at {end}",
+            f"all segments removed, an empty one starts at {start}",
+        )
+        for segment in self._segments:
+            segment.remove_files()
+        self._start_anew(start)
+
+    def _mark_durable(self, snapshots: Snapshots, recovery_point: int) -> None:
+        """What is synced for certain.
+
+        A segment may have been sealed, and its snapshot written, after a flush that ended just
+        there: at the recovery point itself nothing is sure.
+        """
+        for segment in self._segments[:-1]:
+            segment.durable = self._clean or segment.next_offset < recovery_point
+        if not self._clean:
+            unsure = (each for each in snapshots.offsets if each >= recovery_point)
+            snapshots.unsynced = sorted({*snapshots.unsynced, *unsure})
 
     def _roll(self, base: int) -> None:
         segment = self._segment(base, 0)
