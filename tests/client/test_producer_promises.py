@@ -23,6 +23,7 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.records import decode_batch
 from tests.client.impostor import INIT_PRODUCER_ID, METADATA, Impostor, Request
 from tests.ports import free_ports_from
+from tests.waiting import until
 
 SOON_S = 60  # far more than anything here takes, far less than for ever
 
@@ -78,13 +79,6 @@ def log() -> Iterator[Log]:
         made.going.set()
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def refused_port() -> str:
     return f"127.0.0.1:{free_ports_from(1)}"
 
@@ -116,7 +110,7 @@ async def test_without_acks_a_record_counts_until_it_has_left(log: Log) -> None:
             async with asyncio.timeout(0.2):
                 await producer.flush()
         log.going.set()
-    wait_for(lambda: len(log.values) == count + 1)
+    until(lambda: len(log.values) == count + 1)
 
 
 async def test_without_acks_too_a_record_is_given_up_in_time(log: Log) -> None:
@@ -393,7 +387,7 @@ def test_a_child_process_is_told_to_make_its_own(log: Log) -> None:
             ended[:] = [os.waitpid(child, os.WNOHANG)[0]]
             return ended[0] == child
 
-        wait_for(has_ended)
+        until(has_ended)
         with os.fdopen(read) as said:
             assert "forked: make another here" in said.read()
         producer.send("t", b"z")
@@ -433,7 +427,7 @@ def test_forgotten_blocking_producers_leave_no_threads(log: Log) -> None:
     before = threads()
     for _ in range(5):
         barnabas.sync.Producer(bootstrap_servers=log.address).send("t", b"x")
-    wait_for(lambda: threads() <= before)
+    until(lambda: threads() <= before)
 
 
 async def test_leaving_by_an_exception_waits_shortly_and_counts_what_is_left(log: Log) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from tests.cluster.members import Cluster, running_cluster, until
+from tests.cluster.members import Cluster, running_cluster
 from tests.peers.java import Java
+from tests.waiting import until
 
 TOOLS = "org.apache.kafka.tools"
 REASSIGN = "reassign.ReassignPartitionsCommand"
@@ -107,13 +108,13 @@ def test_kafka_topics_finds_what_is_under_replicated_at_its_least_and_without_a_
     assert listed(tool, topic) == [0, 1]
     assert listed(tool, topic, under) == []
     whole.members[3].stop()
-    until(lambda: leader(whole, alone) < 0, WAIT_S, lambda: str(whole.states()))
+    until(lambda: leader(whole, alone) < 0, whole.states)
     assert listed(tool, topic, under) == [0, 1]
     assert listed(tool, topic, least) == [0, 1]
     assert listed(tool, topic, below) == []
     assert listed(tool, alone, nobody) == [0]
     whole.members[2].stop()
-    until(lambda: leader(whole, topic, 1) == 1, WAIT_S, lambda: str(whole.states()))
+    until(lambda: leader(whole, topic, 1) == 1, whole.states)
     assert listed(tool, topic, below) == [0, 1]
 
 
@@ -129,7 +130,7 @@ def test_kafka_leader_election_gives_leadership_back_and_says_where_it_was(
         *("--topic", topic, "--partition", "0"),
     )
     assert f"Successfully completed leader election (PREFERRED) for partitions {topic}-0" in shown
-    until(lambda: leader(whole, topic) == 2, WAIT_S, lambda: str(whole.states()))
+    until(lambda: leader(whole, topic) == 2, whole.states)
     shown = tool(
         *("LeaderElectionCommand", "--election-type", "preferred"),
         *("--topic", topic, "--partition", "1"),
@@ -146,18 +147,18 @@ def test_an_unclean_election_is_held_only_when_it_is_asked_for(
     create(tool, topic, "1:2", **{"min.insync.replicas": "1"})
     write(whole, topic, 5)
     whole.members[2].stop()
-    until(lambda: whole.states()[topic, 0].in_sync == [1], WAIT_S, lambda: str(whole.states()))
+    until(lambda: whole.states()[topic, 0].in_sync == [1], whole.states)
     write(whole, topic, 5)
     whole.members[1].kill()
     whole.members[2].start()
-    until(lambda: leader(whole, topic) < 0, WAIT_S, lambda: str(whole.states()))
+    until(lambda: leader(whole, topic) < 0, whole.states)
     assert listed(tool, topic, "--unavailable-partitions") == [0]
     shown = tool(
         *("LeaderElectionCommand", "--election-type", "unclean"),
         *("--topic", topic, "--partition", "0"),
     )
     assert f"Successfully completed leader election (UNCLEAN) for partitions {topic}-0" in shown
-    until(lambda: leader(whole, topic) == 2, WAIT_S, lambda: str(whole.states()))
+    until(lambda: leader(whole, topic) == 2, whole.states)
     shown = tool("GetOffsetShell", "--topic", topic)
     assert shown.strip() == f"{topic}:0:5"
     write(whole, topic, 1)
@@ -183,8 +184,7 @@ def test_kafka_reassign_partitions_plans_moves_verifies_and_ends(
     assert f"Successfully started partition reassignments for {topic}-0,{topic}-1" in shown
     until(
         lambda: "still in progress" not in tool(REASSIGN, "--verify", *file),
-        WAIT_S,
-        lambda: str(whole.states()),
+        whole.states,
     )
     states = whole.states()
     assert [states[topic, number].replicas for number in (0, 1)] == [[3, 1], [1, 2, 3]]
@@ -209,8 +209,7 @@ def test_a_move_that_takes_long_is_listed_and_given_up(
     assert f"Successfully cancelled partition reassignment for: {topic}-0" in shown
     until(
         lambda: sorted(whole.states()[topic, 0].replicas) == [1, 2],
-        WAIT_S,
-        lambda: str(whole.states()),
+        whole.states,
     )
     assert "None of the specified partition reassignments are active." in tool(
         REASSIGN, "--cancel", *file

@@ -6,8 +6,7 @@ Always: brokers and clients come through the doors, the test itself does not.
 
 import shutil
 import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,10 +25,10 @@ from tests.peers.zookeeper import Zookeeper
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess
 from tests.raw import RawClient
+from tests.waiting import until
 
 SESSION_MS = 1_500
 WHOLE_S_MAX = 60.0
-LOOK_S = 0.02
 ZOOKEEPER = "zookeeper"
 OPTIONS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -171,7 +170,7 @@ class Cluster:
         return len(answer.brokers) == len(self.members) and all(s.whole for s in states.values())
 
     def wait_whole(self) -> None:
-        until(self.whole, WHOLE_S_MAX, lambda: f"not whole again: {self._story()}")
+        until(self.whole, lambda: f"not whole again: {self._story()}", WHOLE_S_MAX)
 
     def _story(self) -> str:
         try:
@@ -200,12 +199,12 @@ class Cluster:
                         return True
             return False
 
-        until(created, WHOLE_S_MAX, lambda: f"topic {name} cannot be created")
+        until(created, f"topic {name} cannot be created", WHOLE_S_MAX)
         places = [(name, number) for number in range(partitions)]
         until(
             lambda: all(p in (s := self.states()) and s[p].whole for p in places),
-            WHOLE_S_MAX,
             lambda: f"topic {name} is not whole: {self._story()}",
+            WHOLE_S_MAX,
         )
 
     def leader_client(self, place: Place) -> RawClient:
@@ -213,14 +212,6 @@ class Cluster:
         if leader < 0:
             raise ConnectionError(f"{place} has no leader")
         return RawClient("127.0.0.1", self.members[leader].listen, timeout_s=10)
-
-
-def until(condition: Callable[[], bool], seconds: float, story: Callable[[], str]) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{story()} (after {seconds:.0f} s)")
-        time.sleep(LOOK_S)
 
 
 @contextmanager

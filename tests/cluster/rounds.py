@@ -31,9 +31,10 @@ from tests.cluster.load import (
     Worker,
     mark_of,
 )
-from tests.cluster.members import ZOOKEEPER, Cluster, until
+from tests.cluster.members import ZOOKEEPER, Cluster
 from tests.peers.zookeeper import Zookeeper
 from tests.raw import records_in
+from tests.waiting import until
 
 K = TypeVar("K")
 
@@ -124,7 +125,7 @@ class Arena:
             stories = [story for worker in self.workers if (story := worker.story())]
             return f"no progress: {left}; {'; '.join(stories)}"
 
-        until(further, PROGRESS_S_MAX, stuck)
+        until(further, stuck, PROGRESS_S_MAX)
 
     def _check_workers(self) -> None:
         for worker in self.workers:
@@ -189,7 +190,7 @@ class Arena:
             self._check_workers()
             return all(now >= ends[p] for (p, _), now in self._read_to().items())
 
-        until(all_read, PROGRESS_S_MAX, lambda: f"acknowledged {ends}, read {self._read_to()}")
+        until(all_read, lambda: f"acknowledged {ends}, read {self._read_to()}", PROGRESS_S_MAX)
         for worker in self.workers[len(PRODUCERS) :]:
             worker.finish()
         self.look()

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -16,15 +15,9 @@ import pytest
 from tests.cli.command import Ended, barnabas
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess, ClusterProcess, children
+from tests.waiting import until
 
 WAIT_S = 30.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.02)
 
 
 def status(cluster: ClusterProcess) -> dict[str, Any]:
