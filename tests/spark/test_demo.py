@@ -1,12 +1,15 @@
 """`barnabas demo`, as a user runs it: the whole story, with counts that agree."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from tests.peers.cache import ROOT
+from tests.spark.kills.arena import descendants
 
 
 def test_the_demo_tells_its_story_and_the_counts_agree(spark: Any, tmp_path: Path) -> None:
@@ -35,3 +38,28 @@ def test_the_demo_tells_its_story_and_the_counts_agree(spark: Any, tmp_path: Pat
     ):
         assert line in ended.stdout, ended.stdout
     assert not any(tmp_path.iterdir())
+
+
+def test_a_demo_that_is_told_to_end_takes_its_brokers_and_spark_along(
+    spark: Any, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "demo"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith("✔ Spark"):
+        assert process.poll() is None
+    family = descendants(process.pid)
+    assert len(family) >= 3  # two brokers, and Java with what it has started
+    process.terminate()
+    process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in family):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert not any(tmp_path.glob("barnabas-*"))

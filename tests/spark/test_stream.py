@@ -56,6 +56,36 @@ def test_both_make_the_same_batches_of_what_is_available(
 
 
 @pytest.mark.usefixtures("both_formats")
+def test_both_begin_where_they_are_told_to(
+    spark: Any, servers: str, topic: str, tmp_path: Path
+) -> None:
+    first_ms = int(time.time()) * 1000 - 3_600_000
+    create(servers, topic)
+    produce(servers, topic, range(90), first_ms=first_ms)
+    ways: list[dict[str, str]] = [
+        {
+            "assign": json.dumps({topic: [0, 2]}),
+            "startingOffsets": json.dumps({topic: {"0": 7, "2": -2}}),
+            "minPartitions": "5",
+            "includeHeaders": "true",
+        },
+        {"subscribePattern": f"^{topic}$", "startingTimestamp": str(first_ms + 30_000)},
+    ]
+    for number, options in enumerate(ways):
+        rows, ends = [], []
+        for name in FORMATS:
+            reader = spark.readStream.format(name).option("kafka.bootstrap.servers", servers)
+            out = tmp_path / f"{name}-{number}"
+            done = run(reader.options(**options).load(), out)
+            ends.append([json.loads(progress.sources[0].endOffset) for progress in done])
+            read = spark.read.parquet(str(out / "rows")).orderBy("partition", "offset")
+            rows.append(read.collect())
+        assert rows[0] == rows[1]
+        assert ends[0] == ends[1]
+        assert len(rows[0]) == (53 if number == 0 else 60)
+
+
+@pytest.mark.usefixtures("both_formats")
 def test_a_query_goes_on_where_it_stopped_and_finds_new_partitions(
     spark: Any, servers: str, topic: str, tmp_path: Path
 ) -> None:
