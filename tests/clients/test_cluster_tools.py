@@ -217,7 +217,7 @@ def test_a_move_that_takes_long_is_listed_and_given_up(
 
 
 def test_the_replicas_are_the_same_to_kafkas_own_eyes(
-    java_tools: Java, tool: Tool, whole: Cluster, topic: str
+    tool: Tool, whole: Cluster, topic: str
 ) -> None:
     create(tool, topic, "1:2:3", "2:3:1", "3:1:2")
     write(whole, topic, 200)
@@ -233,9 +233,7 @@ def test_the_replicas_are_the_same_to_kafkas_own_eyes(
     assert len(sizes) == 3, sizes  # one for each partition: every replica says the same
 
 
-def test_the_cluster_tool_names_it_its_brokers_and_lets_one_go(
-    tool: Tool, java_tools: Java, whole: Cluster, topic: str
-) -> None:
+def test_the_cluster_tool_names_it_and_its_brokers(tool: Tool, whole: Cluster) -> None:
     shown = tool("ClusterTool", first=("cluster-id",))
     assert f"Cluster ID: {whole.metadata().cluster_id}" in shown
     shown = tool("ClusterTool", first=("list-endpoints",))

@@ -1,13 +1,23 @@
 """OffsetFetch: how far groups have read.
 
 Always: every partition asked for has its answer, -1 where nothing was committed.
+
+A broker that coordinates a group no more asks the one that does, instead of refusing: clients that
+have been refused ask another broker only where they were written with care, and librdkafka (its
+issue 5586) never reads again, which a rolling restart would bring upon any consumer that is just
+being given its partitions.
 """
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
+from barnabas.broker.later import Later
+from barnabas.broker.peers import PEER
 from barnabas.model.errors import Code, KafkaError
+from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -26,13 +36,95 @@ if TYPE_CHECKING:
 ERROR_SINCE = 2
 SEVERAL_SINCE = 8
 TOPIC_IDS_SINCE = 10
+MOVING_MS_MAX = 5_000  # that a group may be on its way to another broker
+LOOK_MS = 20
+_MOVING = (
+    Code.NOT_COORDINATOR,
+    Code.COORDINATOR_NOT_AVAILABLE,
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
-def handle(broker: "Broker", request: OffsetFetchRequest, call: Call) -> Reply:
-    group_ids = [request.group_id]
+def handle(
+    broker: "Broker", request: OffsetFetchRequest, call: Call
+) -> Reply | Coroutine[Any, Any, OffsetFetchResponse]:
+    answer = _look(broker, request, call)
+    if broker.cluster is None or (call.header.client_id or "").startswith(PEER):
+        return answer
+    if isinstance(answer, Later):  # it may be lost while it waits
+        return _follow_later(broker, request, call, answer)
+    assert isinstance(answer, OffsetFetchResponse)
+    return _follow(broker, request, call, answer) if _is_moving(answer) else answer
+
+
+def _follow_later(
+    broker: "Broker", request: OffsetFetchRequest, call: Call, answer: Later[Any]
+) -> Later[Any]:
+    later: Later[Any] = Later()
+
+    async def follow(found: OffsetFetchResponse) -> None:
+        later.set(await _follow(broker, request, call, found))
+
+    def told(found: OffsetFetchResponse) -> None:
+        if _is_moving(found):
+            broker.dispatcher.keep(broker.loop.create_task(follow(found)))
+        else:
+            later.set(found)
+
+    answer.then(told)
+    return later
+
+
+def _look(broker: "Broker", request: OffsetFetchRequest, call: Call) -> Reply:
+    return coordination(broker).look(lambda: _answer(broker, request, call), _groups(request, call))
+
+
+def _groups(request: OffsetFetchRequest, call: Call) -> list[str]:
     if call.version >= SEVERAL_SINCE:
-        group_ids = [group.group_id for group in request.groups]
-    return coordination(broker).look(lambda: _answer(broker, request, call), group_ids)
+        return [group.group_id for group in request.groups]
+    return [request.group_id]
+
+
+def _is_moving(answer: OffsetFetchResponse) -> bool:
+    """Of a group, and it is the only one: several are asked for by who knows how to ask again."""
+    codes = [group.error_code for group in answer.groups] or [answer.error_code]
+    if codes == [Code.NONE]:  # version 1 has it at each partition
+        codes = list({each.error_code for topic in answer.topics for each in topic.partitions})
+    return len(codes) == 1 and codes[0] in _MOVING
+
+
+async def _follow(
+    broker: "Broker", request: OffsetFetchRequest, call: Call, answer: OffsetFetchResponse
+) -> OffsetFetchResponse:
+    """From whoever coordinates the group now, as soon as somebody does."""
+    assert broker.cluster is not None
+    loop = broker.loop
+    deadline = loop.time() + MOVING_MS_MAX / 1000
+    [group_id] = _groups(request, call)
+    while _is_moving(answer) and (left_ms := round((deadline - loop.time()) * 1000)) > 0:
+        leader = BrokerId(coordination(broker).leader_of(group_id))
+        try:
+            found: Any
+            if leader == broker.id:
+                found = await _settled(_look(broker, request, call))
+            else:
+                found = await broker.cluster.peers.call(
+                    leader, request, lane="forward", timeout_ms=left_ms, version=call.version
+                )
+        except KafkaError:
+            found = answer
+        answer = found
+        if _is_moving(answer):
+            await asyncio.sleep(LOOK_MS / 1000)
+    return answer
+
+
+async def _settled(reply: Reply) -> Any:
+    if not isinstance(reply, Later):
+        return reply
+    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    reply.then(lambda answer: None if told.done() else told.set_result(answer))
+    return await told
 
 
 def _answer(broker: "Broker", request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
