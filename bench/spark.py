@@ -45,6 +45,7 @@ STREAMED = 12_000_000  # of 100 B: a stream's start, a Python process of its own
 WRITTEN = {100: 4_000_000, 1000: 800_000}
 MIRRORED = 600_000  # of 1 KB
 BATCHES = 20
+BATCH_LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"
 MIRROR, MIRROR_ROUNDS = "mirror", 3
 QUICK = 0.2
 _HEADER_ROOM = 61
@@ -196,6 +197,15 @@ def _available(reader: Any, options: dict[str, str]) -> list[Any]:
         return told
 
 
+def _write_unlimited(spark: Any, side: Side, name: str, scale: float) -> Sample:
+    """Spark does not add up the size of an Arrow batch at each row: see docs/SPARK.md, Speed."""
+    spark.conf.set(BATCH_LIMIT, 2**31 - 1)
+    try:
+        return _write(100)(spark, side, name, scale)
+    finally:
+        spark.conf.unset(BATCH_LIMIT)
+
+
 def _write(size: int) -> Callable[[Any, Side, str, float], Sample]:
     def run(spark: Any, side: Side, name: str, scale: float) -> Sample:
         from pyspark.sql import functions as f
@@ -227,6 +237,8 @@ FORMATS = (
          _stream),
     Task("batch", "a batch of one row", {BATCH_MS: Goal(most=1.2)}, _batches),
     Task("write-100", "write, 100 B", {ROWS_PER_S: Goal(least=3.0), CPU: None}, _write(100)),
+    Task("write-100-unlimited", "write, 100 B, no byte limit", {ROWS_PER_S: None, CPU: None},
+         _write_unlimited),
     Task("write-1k", "write, 1 KB", {ROWS_PER_S: Goal(least=1.5), CPU: None}, _write(1000)),
 )  # fmt: skip
 BESIDE_FLOOR = "Beside a source in Python that reads nothing, and a sink that drops its rows"
