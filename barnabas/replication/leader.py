@@ -262,7 +262,8 @@ class Leader:
         """Its broker is not registered: unless it is in sync, which the controller decides, what
         it had does not count until it asks again."""
         if follower not in self._isr:
-            self._followers[follower].end = UNKNOWN
+            progress = self._followers[follower]
+            progress.end, progress.caught_up_ms = UNKNOWN, NEVER  # nobody waits for it either
 
     def configure(self, isr_min: int, lag_ms_max: int, now: int) -> None:
         self.isr_min = isr_min

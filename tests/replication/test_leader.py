@@ -353,5 +353,8 @@ def test_one_whose_broker_is_gone_is_not_proposed_until_it_asks_again() -> None:
     for who in (2, 3):
         machine.gone(BrokerId(who))
     assert not machine.waits_for_level
+    machine.appended(6, now=1)
+    fetch(machine, 3, 6, now=2)
+    assert machine.high_watermark == 6, "nobody waits for it"
     assert machine.tick(LAG) is None
-    assert isr_of(fetch(machine, 2, 5, now=LAG, epoch=2)) == [1, 3, 2]
+    assert isr_of(fetch(machine, 2, 6, now=LAG, epoch=2)) == [1, 3, 2]
