@@ -1,6 +1,6 @@
 """Random histories of groups of both protocols. HISTORIES sets how many; a failure names its seed.
 
-`make test` lives ten times as many as `make check`. All of them:
+`make test` lives twenty times as many as `make check`. All of them:
 HISTORIES=100000 pytest -n auto tests/coordinators/test_histories.py
 """
 
@@ -11,7 +11,7 @@ import pytest
 from tests.coordinators.histories import live
 from tests.share import IN_FULL
 
-HISTORIES = int(os.environ.get("HISTORIES", "2000" if IN_FULL else "200"))
+HISTORIES = int(os.environ.get("HISTORIES", "2000" if IN_FULL else "100"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 20
 

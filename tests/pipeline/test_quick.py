@@ -54,6 +54,7 @@ def test_tasks_are_reached_without_tcp() -> None:
 
 def test_only_a_worker_of_spark_settles_and_only_at_its_second_task(tmp_path: Path) -> None:
     """Elsewhere what is in memory is the user's."""
+    before = gc.get_freeze_count()  # a broker in this process has settled, perhaps
     asked = "from barnabas.pipeline.quick import settle; import gc\n"
     asked += "for _ in range(3): settle(); print(gc.get_freeze_count() > 0)\n"
     (tmp_path / "pyspark").mkdir()
@@ -71,4 +72,4 @@ def test_only_a_worker_of_spark_settles_and_only_at_its_second_task(tmp_path: Pa
             check=True,
         )
         assert said.stdout.split() == frozen.split()
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() == before

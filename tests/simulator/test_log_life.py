@@ -7,9 +7,10 @@ import os
 
 import pytest
 
+from tests.share import IN_FULL
 from tests.simulator.life import live
 
-LIVES = int(os.environ.get("LIVES", "150"))
+LIVES = int(os.environ.get("LIVES", "150" if IN_FULL else "60"))
 FIRST_LIFE = int(os.environ.get("FIRST_LIFE", "0"))
 PER_TEST = 10 if LIVES < 1000 else 500
 STEPS = 60

@@ -33,9 +33,9 @@ MESSAGES: list[type[Message]] = [
 
 
 def _versions(message: type[Message]) -> list[int]:
-    """All, or the first and last in each of the two ways to write a message."""
+    """All, or the last in each of the two ways to write a message."""
     every = range(message.version_min, message.version_max + 1)
-    ends = (every[0], message.flexible_from - 1, message.flexible_from, every[-1])
+    ends = (message.flexible_from - 1, every[-1])
     return [version for version in every if IN_FULL or version in ends]
 
 
