@@ -116,11 +116,6 @@ class Cluster:
         """Have them in the next pictures."""
         self._topics.update(dict.fromkeys(topics))
 
-    def forget_topics(self, topics: Iterable[str]) -> None:
-        """Leave them out of the next pictures."""
-        for name in topics:
-            self._topics.pop(name, None)
-
     # --- whom to ask ---
 
     async def anyone(self) -> Connection:

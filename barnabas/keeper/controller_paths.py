@@ -13,7 +13,6 @@ from barnabas.keeper.paths import TOPICS, corrupt, read_json, uuid_from, uuid_te
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
-LOG_DIR_EVENTS = "/log_dir_event_notification"
 
 Ids = Sequence[int]
 

@@ -1,11 +1,10 @@
-"""The smallest pieces of the protocol: varints, compact strings, uuids, and what a bad byte raises.
+"""The smallest pieces of the protocol: varints, tags, uuids, and what a bad byte raises.
 
 In: bytes and a position. Out: a value and the next position, or Malformed.
-Always: no read goes past the end of its buffer; a varint takes five or ten bytes at most.
-Not here: messages (codec.py), record batches (batch.py, records.py).
+Always: no read goes past the end of its buffer; a varint takes five bytes at most.
+Not here: messages (codec.py), the varints of records (record_loops.py).
 """
 
-from struct import Struct
 from typing import Any
 from uuid import UUID
 
@@ -15,10 +14,8 @@ from barnabas.model.ports import Buffer
 STRING_LENGTH_MAX = 0x7FFF  # of a classic string's int16; Kafka holds compact ones to it too
 
 ONE_BYTE = tuple(bytes((n,)) for n in range(128))
-
-INT16 = Struct(">h")
-INT32 = Struct(">i")
-INT64 = Struct(">q")
+UVARINT_MAX = 0xFFFF_FFFF
+UVARINT_BYTES_MAX = 5
 
 
 class Malformed(InvalidRequest):
@@ -30,39 +27,18 @@ class Malformed(InvalidRequest):
 
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
     """An unsigned 32-bit varint."""
-    return _read_varint(data, position, 5, 0xFFFF_FFFF)
-
-
-def read_uvarlong(data: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned 64-bit varint."""
-    return _read_varint(data, position, 10, 0xFFFF_FFFF_FFFF_FFFF)
-
-
-def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """A signed 32-bit varint, zigzag encoded."""
-    value, position = _read_varint(data, position, 5, 0xFFFF_FFFF)
-    return (value >> 1) ^ -(value & 1), position
-
-
-def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
-    """A signed 64-bit varint, zigzag encoded."""
-    value, position = _read_varint(data, position, 10, 0xFFFF_FFFF_FFFF_FFFF)
-    return (value >> 1) ^ -(value & 1), position
-
-
-def _read_varint(data: Buffer, position: int, bytes_max: int, value_max: int) -> tuple[int, int]:
     value = shift = 0
-    for index in range(position, min(position + bytes_max, len(data))):
+    for index in range(position, min(position + UVARINT_BYTES_MAX, len(data))):
         byte = data[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if value > value_max:
+            if value > UVARINT_MAX:
                 raise Malformed(f"varint at byte {position} overflows: {value}")
             return value, index + 1
         shift += 7
-    if position + bytes_max > len(data):
+    if position + UVARINT_BYTES_MAX > len(data):
         raise Malformed(f"varint at byte {position} is cut short")
-    raise Malformed(f"varint at byte {position} is longer than {bytes_max} bytes")
+    raise Malformed(f"varint at byte {position} is longer than {UVARINT_BYTES_MAX} bytes")
 
 
 def uvarint(value: int) -> bytes:
@@ -75,53 +51,6 @@ def uvarint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-def varint(value: int) -> bytes:
-    """Zigzag encoded; of a number of 32 bits."""
-    return uvarint(((value << 1) ^ (value >> 31)) & 0xFFFF_FFFF)
-
-
-def varlong(value: int) -> bytes:
-    """Zigzag encoded; of a number of 64 bits."""
-    return uvarint(((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF)
-
-
-def read_compact_string(data: Buffer, position: int) -> tuple[str | None, int]:
-    """Length plus one as a varint, then UTF-8; 0 stands for null."""
-    length, position = read_uvarint(data, position)
-    if length == 0:
-        return None, position
-    return _read_text(data, position, length - 1)
-
-
-def read_string(data: Buffer, position: int) -> tuple[str | None, int]:
-    """Length as an int16, then UTF-8; -1 stands for null."""
-    if position + 2 > len(data):
-        raise Malformed(f"string length at byte {position} is cut short")
-    (length,) = INT16.unpack_from(data, position)
-    if length == -1:
-        return None, position + 2
-    return _read_text(data, position + 2, length)
-
-
-def _read_text(data: Buffer, position: int, length: int) -> tuple[str, int]:
-    end = position + length
-    if not 0 <= length <= STRING_LENGTH_MAX or end > len(data):
-        raise Malformed(
-            f"string of {length} bytes at byte {position}: {len(data) - position} are left"
-        )
-    try:
-        return str(data[position:end], "utf-8"), end
-    except UnicodeDecodeError as error:
-        raise Malformed(f"string at byte {position} is not UTF-8: {error}") from None
-
-
-def compact_string(text: str | None) -> bytes:
-    if text is None:
-        return b"\0"
-    data = text.encode()
-    return uvarint(len(data) + 1) + data
 
 
 def next_tag(data: Buffer, position: int, previous: int) -> tuple[int, int, int]:
