@@ -41,8 +41,7 @@ from tests.process import BROKERS, REPLICAS
 
 TIMEOUT_S = 60.0
 SIZE = Struct(">i")
-PRODUCE_BY_NAME = 12  # the last versions that name topics
-FETCH_BY_NAME = 12
+FETCH_BY_NAME = 12  # the last version that names topics
 
 R = TypeVar("R", bound=Message)
 

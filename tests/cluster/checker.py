@@ -80,11 +80,6 @@ class PartitionHistory:
         return self._acknowledged_to
 
     @property
-    def polled_to(self) -> int:
-        """The highest offset that any consumer was given; -1: none."""
-        return self._polled_to
-
-    @property
     def log_end(self) -> int:
         return len(self._log)
 

@@ -3,7 +3,6 @@
 `settle`: all that a session is to be told by now is in `news`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,6 +80,3 @@ class SqliteRoom:
     def close(self) -> None:
         for keeper in self.keepers:
             keeper.close()
-
-
-RoomMaker = Callable[[], Room]
