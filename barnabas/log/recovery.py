@@ -186,8 +186,9 @@ class _Opening:
             producers=producers,
             snapshots=snapshots,
             findings=self._findings,
-            # A process that died may have synced nothing, not even the directory's name.
-            new=not self._clean,
+            # A process that died may have synced nothing, not even the directory's name; a clean
+            # stop leaves a log without records as it is.
+            new=not self._clean or not end,
             cleaned_to=cleaned_to if cleaned_to > start else 0,
         )
 

@@ -107,6 +107,17 @@ async def test_what_a_killed_process_left_unsynced_is_shown_once_it_is_synced(se
     assert await survivors(after, keeper) == RECORDS
 
 
+@pytest.mark.parametrize("seed", SEEDS[:10])
+async def test_the_first_record_after_a_clean_stop_without_any_survives_too(seed: int) -> None:
+    disk, keeper = SimulatedDisk(), MemoryKeeper()
+    async with broker(disk, keeper) as running:
+        await running.create("t", configs={"flush.messages": "1"})
+    async with broker(disk, keeper) as running:
+        await acknowledged(running, "t", 1)
+        after = disk.kill().crash(Random(seed))
+    assert await survivors(after, keeper) == 1
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_after_a_clean_stop_a_loss_of_power_takes_nothing(seed: int) -> None:
     disk, keeper = SimulatedDisk(), MemoryKeeper()
