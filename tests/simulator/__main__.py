@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from time import perf_counter
 
 from tests.simulator.run import Result, find_bug, run_seed
@@ -79,8 +79,9 @@ def bugs(names: list[str], seeds_max: int, jobs: int) -> int:
     wanted = names or list(BUGS)
     missed = []
     with ProcessPoolExecutor(jobs) as pool:
-        arguments = [(name, seeds_max) for name in wanted]
-        for name, found in zip(wanted, pool.map(_find, arguments), strict=True):
+        hunts = {pool.submit(find_bug, name, seeds_max): name for name in wanted}
+        for hunt in as_completed(hunts):
+            name, found = hunts[hunt], hunt.result()
             if found is None:
                 missed.append(name)
                 print(f"NOT FOUND in {seeds_max} seeds  {name}", flush=True)
@@ -88,10 +89,6 @@ def bugs(names: list[str], seeds_max: int, jobs: int) -> int:
                 print(f"seed {found.seed:<4} {name}: {found.problem[:160]}", flush=True)
     print(f"{len(wanted) - len(missed)} of {len(wanted)} bugs found")
     return 1 if missed else 0
-
-
-def _find(arguments: tuple[str, int]) -> Result | None:
-    return find_bug(*arguments)
 
 
 def shown(results: Iterable[Result], total: int) -> Iterator[Result]:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from barnabas.keeper.keeper import Delete
 from barnabas.keeper.paths import broker as broker_path
 from barnabas.model.ids import TopicPartition
+from tests.simulator.clients import Reader
 from tests.simulator.keeper import HOST, KeeperSession, State
 from tests.simulator.truth import Excused
 
 if TYPE_CHECKING:
+    from tests.simulator.clients import Client
     from tests.simulator.machine import Machine
     from tests.simulator.world import World
 
@@ -49,9 +51,11 @@ class Fate:
             (self._restart_keeper, 2),
             (self._kill_client, 2),
             (self._pause_client, 4),
+            (self._mute_client, 4),
+            (self._bring_twin, 6 if world.plan.static else 0),
             (self._new_reader, 2),
         ]
-        self._kinds = [kind for kind in kinds if rng.random() < 0.6] or kinds
+        self._kinds = [kind for kind in kinds if kind[1] and rng.random() < 0.6] or kinds
         self._mean_ms = rng.choice((300, 800, 2000))
         self._lying_in_wait = False
         self._poorer: dict[tuple[TopicPartition, int], None] = {}  # lost what they had, and count
@@ -314,7 +318,7 @@ class Fate:
         mute = [(machine, other) for other in others]
         self._cut_all(self._rng.choice((deaf, mute, deaf + mute)))
 
-    def _cut_all(self, pairs: list[tuple[str, str]]) -> None:
+    def _cut_all(self, pairs: list[tuple[str, str]], mean_s: float = 0) -> None:
         self._count("cuts")
         for source, target in pairs:
             self._world.cables.cut(source, target)
@@ -326,7 +330,7 @@ class Fate:
             for source, target in pairs:
                 self._world.cables.mend(source, target)
 
-        self._later(self._rng.choice((0.5, 3.0, 10.0)), mend)
+        self._later(mean_s or self._rng.choice((0.5, 3.0, 10.0)), mend)
 
     def _reset(self) -> None:
         self._count("resets")
@@ -357,6 +361,24 @@ class Fate:
             self._count("clients paused")
             ms = int(self._rng.choice((1000, 5000, 12_000)) * self._rng.random()) + 50
             self._rng.choice(alive).stand_still(ms)
+
+    def _mute_client(self) -> None:
+        """What it sends arrives late, when others may have gone on without it."""
+        alive = [each for each in self._world.clients if not each.ended]
+        if alive:
+            self._mute(self._rng.choice(alive))
+
+    def _mute(self, client: "Client") -> None:
+        self._cut_all([(client.name, machine.name) for machine in self._world.machines], 6.0)
+
+    def _bring_twin(self) -> None:
+        """Another with the instance id of one who can be heard by nobody."""
+        readers = [each for each in self._world.clients if isinstance(each, Reader)]
+        alive = [each for each in readers if not each.ended]
+        if alive and len(alive) < 6:
+            reader = self._rng.choice(alive)
+            self._mute(reader)
+            self._world.add_reader(int(reader.instance.rpartition("-")[2]))
 
     def _new_reader(self) -> None:
         if sum(not each.ended for each in self._world.clients) < 8:

@@ -111,11 +111,10 @@ def does_not_wait_for_others() -> list[Change]:
 @bug()
 def counts_old_incarnations() -> list[Change]:
     """Hazard 6 (KIP-903): what a follower had before it lost its disk counts as what it has."""
+    had: dict[tuple[Leader, int], int] = {}
 
     def fetched(self: Leader, follower: Any, offset: int, **others: Any) -> Any:
-        progress = self._followers.get(follower)
-        if progress is not None and progress.end > offset:
-            offset = progress.end
+        offset = had[self, follower] = max(offset, had.get((self, follower), 0))
         return real(self, follower, offset, **others)
 
     real = Leader.fetched

@@ -3,7 +3,6 @@
 from typing import Any
 
 from barnabas.broker.later import Later
-from barnabas.broker.partition import Partition
 from barnabas.broker.volume import Volume
 from barnabas.log.epochs import LeaderEpochs
 from tests.simulator.bugs.planting import Change, bug
@@ -19,13 +18,6 @@ def says_synced_and_is_not() -> list[Change]:
         return later
 
     return [(Volume, "flush", flush)]
-
-
-@bug(brokers=None)
-def counts_what_a_crash_left_unsynced() -> list[Change]:
-    """Hazard 24: with flush.messages=1, what a killed process had not synced yet is shown by the
-    next one, and gone after a power loss."""
-    return [(Partition, "is_unsynced", False)]
 
 
 @bug()
