@@ -306,7 +306,7 @@ class Broker:
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self.connections.pop(connection, None)
-        host = connection.peer.rpartition(":")[0]
+        host = connection.host
         self._by_host[host] -= 1
         if not self._by_host[host]:
             del self._by_host[host]

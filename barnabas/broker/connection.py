@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, infer_types=False
 """One client's connection: frames in, replies out, in the order of their requests.
 
 In: readiness of the stream. Out: frames to the dispatcher, replies to the stream.
@@ -6,6 +7,9 @@ bounded (one frame in progress, REQUESTS_MAX unanswered requests, no reading whi
 replies are unsent, no further request while they are many); a frame's bytes are valid only
 during its handling.
 Not here: what a request means (dispatch.py), whose turn it is (lanes.py).
+
+This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+connection.pxd; `COMPILED` says which of the two is running.
 """
 
 from collections import deque
@@ -17,6 +21,8 @@ from barnabas.broker.lanes import Lane, Lanes
 from barnabas.broker.later import Later
 from barnabas.model.errors import KafkaError
 from barnabas.model.ports import Buffer, FileSlice, Stream
+
+COMPILED = not __file__.endswith(".py")
 
 REQUESTS_MAX = 256
 RECEIVE_SIZE = 64 * 1024
@@ -75,7 +81,8 @@ class Connection:
     __slots__ = (
         "_busy", "_door", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept", "_out",
         "_pending", "_reading", "_slots", "_stream", "_turning", "_unsent", "_wants_room",
-        "_writing", "active_ms", "client", "client_id", "lane", "light", "open", "peer", "queued",
+        "_writing", "active_ms", "client", "client_id", "host", "lane", "light", "open", "peer",
+        "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, door: Door) -> None:
@@ -95,6 +102,7 @@ class Connection:
         self._writing = False
         self._wants_room = False  # for a frame; nothing is read until there is some
         self.peer = stream.peer
+        self.host = stream.peer.rpartition(":")[0]
         self.client_id = ""
         self.client = ""  # software name and version, from ApiVersions
         self.lane = Lane.CONTROL
@@ -253,7 +261,7 @@ class Connection:
         answer = self._door.dispatch(self, frame)
         if answer is None:
             return
-        if not isinstance(answer, Later):
+        if isinstance(answer, list):
             first = answer[0]
             if not isinstance(first, FileSlice):
                 self._unsent += len(first) + REPLY_COST
@@ -264,6 +272,9 @@ class Connection:
             slot.parts = answer
             self._slots.append(slot)
             return
+        self._wait_for(answer)
+
+    def _wait_for(self, answer: Later[Parts]) -> None:
         slot = Slot()
         self._slots.append(slot)
         self._pending[answer] = None

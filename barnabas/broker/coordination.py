@@ -35,7 +35,6 @@ from barnabas.coordinators.groups.words import TROUBLES, why
 from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
 from barnabas.log.config import INT64_MAX
 from barnabas.model.errors import Code, KafkaError, Retriable
-from barnabas.model.ports import Clock
 from barnabas.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -63,21 +62,19 @@ def coordination(broker: "Broker") -> "Coordination":
 class PartitionJournal:
     """The log under a shard; what it appends is committed when its replicas have it."""
 
-    __slots__ = ("_clock", "_partition")
+    __slots__ = ("_partition",)
 
-    def __init__(self, partition: Partition, clock: Clock) -> None:
+    def __init__(self, partition: Partition) -> None:
         self._partition = partition
-        self._clock = clock
 
     @property
     def high_watermark(self) -> int:
         return self._partition.log.high_watermark
 
-    def append(self, batch: bytearray) -> int:
+    def append(self, batch: bytearray, wall_ms: int) -> int:
         partition = self._partition
         if partition.barred:  # led elsewhere, or gone, since a moment ago: see `_lost`
             raise partition.refusal()
-        wall_ms = self._clock.wall_ms()
         return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
 
 
@@ -197,7 +194,7 @@ class Coordination:
         self._epochs[index] = partition.leader_epoch
         partition.on_commit = partial(self._committed, index)
         partition.on_lost = partial(self._loop.call_soon, self._lost, index, term)
-        journal = PartitionJournal(partition, self._clock)
+        journal = PartitionJournal(partition)
         shard = GroupShard(self._shared, self.chronicle, TopicsSeen(self._broker.topics))
         self.runtime.start_loading(index, shard, journal)
         if partition.log.end_offset > partition.log.start_offset:
@@ -321,11 +318,14 @@ class Coordination:
         caller = caller_of(call, later)
         now = self.now()
         shard = self.runtime.shard(partition)
-        self._deliver(self.runtime.carry_out(partition, verb(shard, caller, now), now))
+        answers = self.runtime.carry_out(partition, verb(shard, caller, now), now)
         self._arm(shard.next_deadline())
         if self.chronicle.untold:
             self._tell()
-        return _now_or_later(later)
+        if len(answers) == 1 and answers[0].token is later:
+            return answers[0].response
+        self._deliver(answers)
+        return later.take() if later.done else later
 
     def look(self, look: Callable[[], Message], group_ids: Iterable[str] | None = None) -> Reply:
         """What was seen of these groups, or of all: told once it can no longer be lost."""
@@ -473,11 +473,5 @@ class Coordination:
 
 
 def caller_of(call: Call, token: object) -> Caller:
-    peer = call.connection.peer
-    host = peer.rpartition(":")[0]
-    return Caller(token, call.version, call.header.client_id or "", f"/{host}", peer)
-
-
-def _now_or_later(later: Later[Message]) -> Reply:
-    """An answer that is there goes at once."""
-    return later.take() if later.done else later
+    connection = call.connection
+    return Caller(token, call.version, call.client_id, f"/{connection.host}", connection.peer)

@@ -11,6 +11,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from msgspec import Struct
+
 from barnabas.broker.connection import Connection, Parts
 from barnabas.broker.lanes import Lane
 from barnabas.broker.later import Later
@@ -88,18 +90,19 @@ class _NoConnection:
     """Stands where a connection would, of a broker that calls itself."""
 
     peer = "itself:0"
+    host = "itself"
     client_id = ""
 
 
 NO_CONNECTION = cast(Connection, _NoConnection())
 
 
-class Call(NamedTuple):
+class Call(Struct, frozen=True):
     """Who asks, and in which version."""
 
     version: int
     connection: Connection
-    header: RequestHeader
+    client_id: str
 
 
 class Route(NamedTuple):
@@ -128,11 +131,12 @@ class Dispatcher:
             if key == API_VERSIONS and version > APIS[key].max_version:
                 return self._unknown_api_versions(header)
             route = self._find_route(key, version)
-        route.counter[0] += 1
-        connection.lane = route.lane
-        connection.client_id = header.client_id or ""
-        request = route.decode(frame, version, header.body_position)
-        answer = route.handle(self._broker, request, Call(version, connection, header))
+        decode, handle, lane, counter = route
+        counter[0] += 1
+        connection.lane = lane
+        connection.client_id = client_id = header.client_id or ""
+        request = decode(frame, version, header.body_position)
+        answer = handle(self._broker, request, Call(version, connection, client_id))
         if isinstance(answer, Message):
             return response_parts(key, version, header.correlation_id, answer)
         if answer is None:
@@ -146,8 +150,8 @@ class Dispatcher:
         key = request.api_key
         route = self._routes.get((key, version)) or self._find_route(key, version)
         route.counter[0] += 1
-        header = RequestHeader(key, version, 0, f"{PEER}{self._broker.id}", 0)
-        answer = route.handle(self._broker, request, Call(version, NO_CONNECTION, header))
+        call = Call(version, NO_CONNECTION, f"{PEER}{self._broker.id}")
+        answer = route.handle(self._broker, request, call)
         if isinstance(answer, Later):
             future = asyncio.get_running_loop().create_future()
             answer.then(lambda response: None if future.done() else future.set_result(response))

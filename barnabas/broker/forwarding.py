@@ -40,7 +40,7 @@ class Forwarding:
         """The same handler, but where this broker is not the controller, the other one's answer."""
 
         def answer(broker: "Broker", request: Any, call: Call) -> Any:
-            if (call.header.client_id or "").startswith(PEER):
+            if call.client_id.startswith(PEER):
                 return handle(broker, request, call)
             return self._forward(handle, request, call)
 

@@ -1,9 +1,13 @@
+# cython: annotation_typing=False, infer_types=False
 """Decides whose turn it is: control before data, and data in slices of time.
 
 In: connections that can read or write. Out: their turns.
 Always: a control connection waits for at most one slice of data work and one turn, however
 many producers and consumers are busy; no turn begins inside another.
 Not here: which requests are control (dispatch.py).
+
+This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+lanes.pxd; `COMPILED` says which of the two is running.
 """
 
 import asyncio
@@ -13,6 +17,8 @@ from enum import Enum
 from time import monotonic
 from typing import Protocol
 
+COMPILED = not __file__.endswith(".py")
+
 DATA_SLICE_S = 0.004
 BRISK_S = 0.000_150
 LINGER_S = 0.000_060
@@ -21,6 +27,9 @@ LINGER_S = 0.000_060
 class Lane(Enum):
     CONTROL = "control"
     DATA = "data"
+
+
+_CONTROL = Lane.CONTROL
 
 
 class Turn(Protocol):
@@ -55,7 +64,7 @@ class Lanes:
 
     def ready(self, waiting: Turn) -> None:
         """For the loop to call, when a stream is ready."""
-        if waiting.lane is Lane.CONTROL:
+        if waiting.lane is _CONTROL:
             waiting.turn()
             return
         now = self._now()

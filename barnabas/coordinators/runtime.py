@@ -9,20 +9,24 @@ Not here: what shards decide (groups/), how logs are read and timers wait (broke
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
 
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.model.ports import Buffer
 from barnabas.wire.batch import CONTROL, BatchHeader, read_header
 from barnabas.wire.codec import Message
-from barnabas.wire.records import BatchBuilder, decode_batch
+from barnabas.wire.records import batch_of, decode_batch
 
 R = TypeVar("R")
+Encoded = tuple[bytes, bytes | None]
+"""Key and value of a record."""
 
 
-class Now(NamedTuple):
+class Now(Struct, frozen=True, gc=False):
     """The two kinds of time: timers go by the one, timestamps in records by the other."""
 
     ms: int
@@ -36,7 +40,7 @@ class Answer(NamedTuple):
     response: Message
 
 
-class Outcome(NamedTuple, Generic[R]):
+class Outcome(Struct, Generic[R], frozen=True):
     """What a verb wants written, and who is told once it is.
 
     `subject`: whom the records are about, should the log refuse them.
@@ -55,7 +59,7 @@ class Outcome(NamedTuple, Generic[R]):
 class Shard(Protocol[R]):
     """State kept in one partition, and the verbs on it."""
 
-    def encode(self, record: R) -> tuple[bytes, bytes | None]: ...
+    def encode(self, record: R) -> Encoded: ...
 
     def decode(self, key: bytes, value: bytes | None) -> R | None:
         """None for a record of a kind that this version does not know."""
@@ -95,7 +99,7 @@ class Journal(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
-    def append(self, batch: bytearray) -> int:
+    def append(self, batch: bytearray, wall_ms: int) -> int:
         """The offset of the last record; a KafkaError when nothing was written."""
         ...
 
@@ -281,31 +285,24 @@ class Runtime(Generic[S]):
         return []
 
     def _write(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> None:
-        for batch, records in _batches(seat.shard, outcome, now):
-            seat.written_to = seat.journal.append(batch) + 1
-            for record in records:
-                seat.shard.replay(record)
+        records = outcome.records
+        if records:
+            encode = seat.shard.encode
+            encoded = [encode(record) for record in records]
+            for start, end in _portions(encoded) if outcome.divisible else ((0, len(records)),):
+                batch = batch_of(encoded[start:end], now.wall_ms)
+                seat.written_to = seat.journal.append(batch, now.wall_ms) + 1
+                for record in records[start:end]:
+                    seat.shard.replay(record)
 
 
-def _batches(
-    shard: Shard[R], outcome: Outcome[R], now: Now
-) -> Iterator[tuple[bytearray, Sequence[R]]]:
-    """All records in one batch, or in as many as it takes."""
-    if not outcome.records:
-        return
-    builder, size = BatchBuilder(), 0
-    records: list[R] = []
-    for record in outcome.records:
-        key, value = shard.encode(record)
+def _portions(encoded: list[Encoded]) -> Iterator[tuple[int, int]]:
+    """From where to where a batch holds them."""
+    start = size = 0
+    for end, (key, value) in enumerate(encoded):
         more = len(key) + len(value or b"")
-        if (
-            records
-            and outcome.divisible
-            and (size + more > BATCH_BYTES or len(records) >= BATCH_RECORDS)
-        ):
-            yield builder.build(), records
-            builder, records, size = BatchBuilder(), [], 0
-        builder.append(key, value, (), now.wall_ms)
-        records.append(record)
+        if end > start and (size + more > BATCH_BYTES or end - start >= BATCH_RECORDS):
+            yield start, end
+            start, size = end, 0
         size += more
-    yield builder.build(), records
+    yield start, len(encoded)

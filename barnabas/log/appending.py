@@ -42,7 +42,7 @@ class Appending(LogState):
     ) -> Appended:
         """One batch from a client, as its leader: checked, stamped in place, written.
 
-        `ours`: made a moment ago by this broker, its checksum and its keys with it.
+        `ours`: made a moment ago by this broker: a whole batch of records with keys.
         """
         size = len(batch)
         config = self.config
@@ -64,16 +64,21 @@ class Appending(LogState):
             record_count,
         ) = _unpack_header(batch)
         if (
-            length + LENGTH_OVERHEAD != size
-            or magic != MAGIC
-            or given_offset
-            or not 0 <= attributes <= 4  # a codec and nothing else
-            or record_count < 1
-            or record_count != last_delta + 1
-            or size > config.max_message_bytes
+            size > config.max_message_bytes
             or size > config.segment_bytes
-            or (producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0))
-            or (not ours and crc32c(batch[ATTRIBUTES_POSITION:]) != crc)
+            or (
+                not ours
+                and (
+                    length + LENGTH_OVERHEAD != size
+                    or magic != MAGIC
+                    or given_offset
+                    or not 0 <= attributes <= 4  # a codec and nothing else
+                    or record_count < 1
+                    or record_count != last_delta + 1
+                    or (producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0))
+                    or crc32c(batch[ATTRIBUTES_POSITION:]) != crc
+                )
+            )
         ):
             raise refusal(batch, config, wall_ms)
         append_time = -1

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
+
 from barnabas.log.config import LogConfig
 from barnabas.log.durability import Durability
 from barnabas.log.epochs import LeaderEpochs
@@ -20,7 +22,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk
 
 
-class Appended(NamedTuple):
+class Appended(Struct, frozen=True, gc=False):
     """Where a batch is; `append_time_ms` is -1 unless the topic stamps its records."""
 
     base_offset: int

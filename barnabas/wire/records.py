@@ -6,7 +6,7 @@ Not here: the loops over records (record_loops.py), the batch header (batch.py),
 (compression.py), what a topic allows (log/).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer
@@ -33,6 +33,7 @@ __all__ = [
     "BatchBuilder",
     "Headers",
     "Record",
+    "batch_of",
     "body_of",
     "count_records",
     "decode_batch",
@@ -108,6 +109,17 @@ class BatchBuilder(RecordWriter):
             leader_epoch,
         )
         return batch
+
+
+def batch_of(encoded: Sequence[tuple[bytes, bytes | None]], timestamp: int) -> bytearray:
+    """One batch of keys and values that are all of one time."""
+    writer = RecordWriter(HEADER_SIZE, _INT32_MAX)
+    for key, value in encoded:
+        writer.append(key, value, (), timestamp)
+    count = len(encoded)
+    batch = writer.close()
+    seal(batch, (0, count - 1, timestamp, timestamp, -1, -1, -1, count))
+    return batch
 
 
 def encode_batch(

@@ -18,7 +18,6 @@ from barnabas.broker.peers import Peers
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId
-from barnabas.system.clock import SystemClock
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
 from barnabas.wire.codec import Message
@@ -363,9 +362,9 @@ async def test_nothing_is_written_to_a_log_that_another_broker_leads(tmp_path: P
             partition = clustered.partition(id_, OFFSETS_TOPIC, index)
             if partition is not led:
                 end = partition.log.end_offset
-                journal = PartitionJournal(partition, SystemClock())
+                journal = PartitionJournal(partition)
                 with pytest.raises(Retriable, match="is led by broker"):
-                    journal.append(encode_batch([Record(0, 1, b"k", b"v", ())]))
+                    journal.append(encode_batch([Record(0, 1, b"k", b"v", ())]), 1)
                 assert partition.log.end_offset == end
 
 

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from barnabas.broker import connection as imported
 from barnabas.broker.buffers import FIRST_SIZE, LARGE_SIZE, Buffers
 from barnabas.broker.connection import (
     GATHER_MAX,
@@ -24,8 +25,26 @@ from barnabas.broker.lanes import Lanes
 from barnabas.broker.later import Later
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer, FileSlice
+from tests.plain import from_source
 
 FRAME_SIZE_MAX = 8 << 20
+
+
+@pytest.fixture(
+    autouse=True,
+    params=[
+        pytest.param(from_source("barnabas.broker.connection"), id="plain"),
+        pytest.param(
+            imported,
+            id="compiled",
+            marks=() if imported.COMPILED else pytest.mark.skip("connections are not compiled"),
+        ),
+    ],
+)
+def _flavour(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test twice."""
+    for name in ("Connection", "Door"):
+        monkeypatch.setitem(globals(), name, getattr(request.param, name))
 
 
 class Soon:

@@ -14,7 +14,7 @@ import pytest
 from barnabas.broker.coordination import Coordination
 from barnabas.broker.later import Later
 from barnabas.coordinators.groups.room import MEMBER_BYTES
-from barnabas.coordinators.runtime import Answer
+from barnabas.coordinators.runtime import Answer, Now
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.apis import APIS
@@ -221,7 +221,7 @@ async def test_names_given_out_to_nobody_take_up_room_until_they_expire(running:
         codes.append(answer.error_code)
     assert codes == [Code.MEMBER_ID_REQUIRED] * 50 + [Code.COORDINATOR_NOT_AVAILABLE] * 10
     now = coordination(running).now()
-    coordination(running).runtime.expire(now._replace(ms=now.ms + 30_001))
+    coordination(running).runtime.expire(Now(now.ms + 30_001, now.wall_ms))
     assert room.used == 0
     assert [list(shard.groups()) for shard in coordination(running).shards()] == [[]] * 4
 
@@ -231,7 +231,7 @@ async def test_a_clock_that_jumps_expires_sessions_and_nothing_else(running: Run
     request = commit(generation=member.generation_id, member=member.member_id)
     await running.ask(request, OffsetCommitResponse, 9)
     now = coordination(running).now()
-    far = now._replace(ms=now.ms + 10**12, wall_ms=now.wall_ms - 10**12)
+    far = Now(now.ms + 10**12, now.wall_ms - 10**12)
     runtime = coordination(running).runtime
     runtime.expire(far)
     beat = HeartbeatRequest(

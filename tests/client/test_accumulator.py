@@ -2,8 +2,6 @@
 
 import random
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -11,27 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import barnabas.client
 from barnabas.client import accumulator as imported
 from barnabas.client.intake import Intake
 from barnabas.model.errors import Code, InvalidRequest
-
-
-def _from_source(name: str) -> Any:
-    source = Path(barnabas.client.__path__[0]) / f"{name}.py"
-    spec = spec_from_file_location(f"barnabas.client.{name}", source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert not module.COMPILED
-    return module
+from tests.plain import from_source
 
 
 def _plain() -> Any:
-    batches = _from_source("batches")
+    batches = from_source("barnabas.client.batches")
     with patch.dict(sys.modules, {"barnabas.client.batches": batches}):
-        return _from_source("accumulator")
+        return from_source("barnabas.client.accumulator")
 
 
 FLAVOURS = [

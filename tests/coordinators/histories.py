@@ -45,8 +45,8 @@ class MirroredJournal(MemoryJournal):
         self.mirror.start_loading(PARTITION, GroupShard(Limits()), MemoryJournal())
         self.mirrored = self.mirror._seats[PARTITION].shard
 
-    def append(self, batch: bytearray) -> int:
-        last = super().append(batch)
+    def append(self, batch: bytearray, wall_ms: int) -> int:
+        last = super().append(batch, wall_ms)
         self.mirror.load(PARTITION, bytes(batch))
         if self.crash_after_append:
             self.crash_after_append = False

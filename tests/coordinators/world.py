@@ -55,7 +55,7 @@ class MemoryJournal:
         self.error: KafkaError | None = None
         self.batch_bytes_max = 1 << 20
 
-    def append(self, batch: bytearray) -> int:
+    def append(self, batch: bytearray, wall_ms: int) -> int:
         if self.error is not None:
             raise self.error
         if len(batch) > self.batch_bytes_max:

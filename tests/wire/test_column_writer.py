@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from barnabas.wire import column_writer as imported
 from barnabas.wire.record_loops import Record, decode_records
-from tests.wire.flavours import from_source
+from tests.plain import from_source
 
-PLAIN: Any = from_source("column_writer")
+PLAIN: Any = from_source("barnabas.wire.column_writer")
 FLAVOURS = [
     pytest.param(PLAIN, id="plain"),
     pytest.param(

@@ -35,10 +35,11 @@ def handle(broker: "Broker", request: OffsetCommitRequest, call: Call) -> Reply:
             unknown.append(topic)
             continue
         count = len(found.partitions)
-        strangers = [p for p in topic.partitions if not 0 <= p.partition_index < count]
-        if strangers:
-            unknown.append(_only(topic, strangers))
-            topic = _only(topic, [p for p in topic.partitions if 0 <= p.partition_index < count])
+        for partition in topic.partitions:
+            if not 0 <= partition.partition_index < count:
+                topic, strangers = _divided(topic, count)
+                unknown.append(strangers)
+                break
         if topic.partitions:
             known.append(_named(topic, found.name) if by_id else topic)
     if by_id or unknown:
@@ -64,6 +65,15 @@ def _unknown(
             code = Code.UNKNOWN_TOPIC_ID
         refused += commit_refused([topic], code).topics
     return OffsetCommitResponse(topics=refused)
+
+
+def _divided(
+    topic: OffsetCommitRequestTopic, count: int
+) -> tuple[OffsetCommitRequestTopic, OffsetCommitRequestTopic]:
+    """With the partitions that there are, and with those that there are not."""
+    there = [each for each in topic.partitions if 0 <= each.partition_index < count]
+    strangers = [each for each in topic.partitions if not 0 <= each.partition_index < count]
+    return _only(topic, there), _only(topic, strangers)
 
 
 def _only(

@@ -5,6 +5,8 @@ Always: in a group of the new protocol that has members, classic ones are served
 Not here: what a classic group decides (classic.py), what a mixed one does (classic_speakers.py).
 """
 
+from msgspec.structs import replace
+
 from barnabas.coordinators.groups.classic import MEMBER_ID_REQUIRED_SINCE
 from barnabas.coordinators.groups.classic_speakers import MixedGroup
 from barnabas.coordinators.groups.consumer_member import ConsumerMember
@@ -94,7 +96,7 @@ class ClassicVerbs(ConsumerVerbs):
                 if classic.size > 1:
                     classic.rebalance(now)
                 outcome = classic.take()
-                return outcome._replace(records=(*before, *outcome.records))
+                return replace(outcome, records=(*before, *outcome.records))
             records, response = group.join(request, caller, request.member_id or new_id, now)
         except KafkaError as error:
             return reply(caller, join_refused(error.code, request.member_id))
@@ -110,7 +112,7 @@ class ClassicVerbs(ConsumerVerbs):
         before, classic = self._downgraded(group, [], now)
         classic.join(request, caller, new_id, now)
         outcome = classic.take()
-        return outcome._replace(records=(*before, *outcome.records))
+        return replace(outcome, records=(*before, *outcome.records))
 
     def sync(self, request: SyncGroupRequest, caller: Caller, now: Now) -> Outcome[Record]:
         group = self._find(request.group_id)

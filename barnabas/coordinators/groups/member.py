@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from barnabas.coordinators.groups.records import GroupMember
 from barnabas.coordinators.groups.room import names_weight
 from barnabas.coordinators.timers import Timer
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 
-class Caller(NamedTuple):
+class Caller(Struct, frozen=True):
     """Who sent a request, and in which version; `token` finds the one who waits for the answer."""
 
     token: object

@@ -9,6 +9,8 @@ Not here: the verbs (classic_verbs.py, consumer_verbs.py, offset_verbs.py).
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from barnabas.coordinators.groups.chronicle import Chronicle
 from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.classic_speakers import MixedGroup
@@ -176,4 +178,4 @@ def and_reply(
 ) -> Outcome[Record]:
     if outcome is None:
         return reply(caller, response)
-    return outcome._replace(answers=(Answer(caller.token, response), *outcome.answers))
+    return replace(outcome, answers=(Answer(caller.token, response), *outcome.answers))
