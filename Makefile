@@ -33,7 +33,8 @@ SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill te
 SLOW_HERE = $(wildcard $(SLOW))
 # What real clients do, once more on three brokers with three replicas of everything.
 CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py offsets.py)
-CLIENTS := tests/clients tests/client_suite tests/peers/test_other_languages.py
+CLIENTS := tests/clients tests/client_suite tests/peers/test_other_languages.py \
+	$(addprefix tests/cluster/test_,groups_moved.py hard_times.py)
 # The same chance and order each time, so that a failure can be had again; SEED=2 for others.
 export SEED
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)

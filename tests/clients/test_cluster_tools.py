@@ -97,6 +97,7 @@ def plan(directory: Path, topic: str, *replicas: list[int]) -> str:
     return str(file)
 
 
+@pytest.mark.several
 def test_kafka_topics_finds_what_is_under_replicated_at_its_least_and_without_a_leader(
     tool: Tool, whole: Cluster, topic: str
 ) -> None:
@@ -141,6 +142,7 @@ def test_kafka_leader_election_gives_leadership_back_and_says_where_it_was(
     assert all(state.leader == state.replicas[0] for state in states.values())
 
 
+@pytest.mark.several
 def test_an_unclean_election_is_held_only_when_it_is_asked_for(
     tool: Tool, whole: Cluster, topic: str
 ) -> None:
@@ -194,6 +196,7 @@ def test_kafka_reassign_partitions_plans_moves_verifies_and_ends(
     assert "throttled" not in described
 
 
+@pytest.mark.several
 def test_a_move_that_takes_long_is_listed_and_given_up(
     tool: Tool, whole: Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -216,6 +219,7 @@ def test_a_move_that_takes_long_is_listed_and_given_up(
     )
 
 
+@pytest.mark.several
 def test_the_replicas_are_the_same_to_kafkas_own_eyes(
     tool: Tool, whole: Cluster, topic: str
 ) -> None:
@@ -233,6 +237,7 @@ def test_the_replicas_are_the_same_to_kafkas_own_eyes(
     assert len(sizes) == 3, sizes  # one for each partition: every replica says the same
 
 
+@pytest.mark.several
 def test_the_cluster_tool_names_it_and_its_brokers(tool: Tool, whole: Cluster) -> None:
     shown = tool("ClusterTool", first=("cluster-id",))
     assert f"Cluster ID: {whole.metadata().cluster_id}" in shown

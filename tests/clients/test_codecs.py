@@ -54,6 +54,9 @@ def test_batches_are_kept_as_they_were_compressed(
     with client.producer(codec=codec) as producer:
         producer.send(topic, [Record(b"value " * 100)] * 20)
     with RawClient(broker.host, broker.port) as raw:
+        nodes = {node.node_id: node for node in raw.metadata().brokers}
+    leader = nodes[client.partitions(topic)[0].leader]
+    with RawClient(leader.host, leader.port) as raw:
         stored = records_in(raw.fetch(topic, 0))
     found = {Codec(header.attributes & CODEC_MASK) for header, _ in iter_batches(stored)}
     assert found == {Codec.named(codec)}

@@ -5,13 +5,14 @@ import pytest
 from barnabas.model.errors import Code
 from tests.clients.adapters.client import Client, Record, Refused, Setting
 from tests.clients.waiting import until
+from tests.process import BROKERS, IN_CLUSTER
 
 DEFAULTS = {
     "cleanup.policy": "delete",
     "compression.type": "producer",
     "max.message.bytes": "1048588",
     "message.timestamp.type": "CreateTime",
-    "min.insync.replicas": "1",
+    "min.insync.replicas": IN_CLUSTER["min.insync.replicas"],
     "retention.ms": "604800000",
     "segment.bytes": "1073741824",
 }
@@ -34,6 +35,10 @@ def test_what_a_topic_was_created_with_is_an_override(client: Client, topic: str
 
 
 def test_replacing_configs_takes_back_what_is_not_named(client: Client, topic: str) -> None:
+    if client.name == "kafka-python" and BROKERS > 1:
+        pytest.skip(
+            "kafka-python puts back what a broker that has not heard of the change tells it"
+        )
     client.create_topic(topic, configs={"retention.ms": "1234"})
     client.replace_configs(topic, {"max.message.bytes": "2000000"})
     until(lambda: client.configs(topic)["max.message.bytes"] == Setting("2000000", True))
@@ -77,6 +82,7 @@ def test_the_broker_describes_itself(client: Client, topic: str) -> None:
     assert configs["log.segment.bytes"].value == DEFAULTS["segment.bytes"]
 
 
+@pytest.mark.alone  # of several, the leader may hear of it a moment later, as in Kafka
 def test_a_change_is_in_force_at_once(client: Client, topic: str) -> None:
     client.create_topic(topic)
     with client.producer(acks="all") as producer:
