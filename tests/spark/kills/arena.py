@@ -24,6 +24,8 @@ from tests.spark.kills import truth
 TOPIC = "orders"
 PARTITIONS = 3
 KEYS = 40
+POISON_EVERY = 7
+DEAD = "orders.dlq"
 READERS = "readers"
 LAKES = ("parquet", "delta", "latest")
 _PER_S = 100
@@ -108,8 +110,9 @@ class Arena:
         while not self._stop.wait(0.1):
             for _ in range(_PER_S // 10):
                 key = number % KEYS
+                value = b"poison %d" if number % POISON_EVERY == 0 else b'{"number": %d}'
                 producer.produce(
-                    TOPIC, b"value %d" % number, key=b"key %d" % key, partition=key % PARTITIONS
+                    TOPIC, value % number, key=b"key %d" % key, partition=key % PARTITIONS
                 )
                 number += 1
             producer.poll(0)
@@ -166,14 +169,13 @@ class Arena:
     def check(self, *, whole: bool) -> None:
         if self._watched:
             raise self._watched[0]
-        for lake in ("parquet", "delta"):
-            path = self._directory / f"lake-{lake}"
-            columns = ("_partition", "_offset", "value")
-            rows = (
-                truth.parquet_rows(path) if lake == "parquet" else truth.delta_rows(path, columns)
-            )
-            source = truth.read(self.source, TOPIC)  # after the lake: it has all that is there
-            truth.check_lake(lake, rows, source, whole=whole)  # type: ignore[arg-type]
+        columns = ("_partition", "_offset", "value")
+        good = truth.parquet_rows(self._directory / "lake-parquet")
+        bad = truth.dead_rows(self.source, DEAD)
+        every = truth.delta_rows(self._directory / "lake-delta", columns)
+        source = truth.read(self.source, TOPIC)  # after the lakes: it has all that is there
+        truth.check_lake("parquet and dead letters", good + bad, source, whole=whole)
+        truth.check_lake("delta", every, source, whole=whole)  # type: ignore[arg-type]
         if whole:
             latest = truth.delta_rows(self._directory / "lake-latest", ("key", "value"))
             truth.check_latest("latest", latest, truth.read(self.source, TOPIC))
@@ -222,6 +224,9 @@ class Arena:
             }
             run = {"trigger": trigger, "checkpoint": str(self._directory / f"state-{lake}")}
             documents[f"lake-{lake}"] = {"kind": "lake", "sink": sink, "run": run}
+        # Each record is good or bad, and in exactly one place.
+        documents["lake-parquet"]["errors"] = {"dlq": DEAD}
+        documents["lake-parquet"]["source"] = {"format": "json", "schema": "number long"}
         for name, servers, offsets in (
             ("mirror", self.target, "translated"),
             ("mirror-twin", self.twin, "identical"),
@@ -229,11 +234,10 @@ class Arena:
             sink = {"servers": servers, "offsets": offsets}
             documents[name] = {"kind": "mirror", "sink": sink, "run": {"trigger": trigger}}
         for name, document in documents.items():
-            options = {"client.id": name}  # of one process, but not of one connection
+            options = {"kafka.client.id": name}  # of one process, but not of one connection
             path = self._directory / f"{name}.yml"
-            path.write_text(
-                yaml.safe_dump({"name": name, "source": {**source, "options": options}, **document})
-            )
+            read: dict[str, object] = {**source, "options": options, **document.pop("source", {})}  # type: ignore[dict-item]
+            path.write_text(yaml.safe_dump({"name": name, "source": read, **document}))
             found.append(path)
         return found
 

@@ -5,17 +5,20 @@ The source's records are the truth: each has a value of its own. `Untrue` says w
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from barnabas.client.blocking.admin import Admin
+from barnabas.client.workers import letters
 from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline.cluster import opened
 from barnabas.pipeline.mirror import _all_records
 from barnabas.pipeline.translation import Origins, Translation, take_in
 
+_READ_S = 20
 Rows = dict[int, list[tuple[int, bytes, bytes]]]  # by partition: offset, key, value
 
 
@@ -25,29 +28,46 @@ class Untrue(AssertionError):
 
 def read(servers: str, topic: str) -> Rows:
     """All there is."""
+    with Admin({"bootstrap.servers": servers}) as admin:
+        found: Rows = {each.number: [] for each in admin.topic(topic).partitions}
+    for message in _messages(servers, topic):
+        offset, key, value = message.offset(), message.key(), message.value()
+        assert offset is not None
+        assert isinstance(key, bytes)
+        assert isinstance(value, bytes)
+        found[message.partition() or 0].append((offset, key, value))
+    return found
+
+
+def read_headers(servers: str, topic: str) -> list[tuple[bytes, dict[str, str]]]:
+    """Values and headers."""
+    found = []
+    for message in _messages(servers, topic):
+        value = message.value()
+        headers: Any = message.headers() or []
+        assert isinstance(value, bytes)
+        named = {name: text.decode() for name, text in headers if isinstance(text, bytes)}
+        found.append((value, named))
+    return found
+
+
+def _messages(servers: str, topic: str) -> Iterator[Message]:
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "truth", "enable.partition.eof": True}
     )
-    found: Rows = {}
     try:
-        known = consumer.list_topics(topic, timeout=20).topics[topic].partitions
-        found = {number: [] for number in known}
+        known = consumer.list_topics(topic, timeout=_READ_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in known])
         ended = 0
         while ended < len(known):
-            message = consumer.poll(20)
+            message = consumer.poll(_READ_S)
             assert message is not None, f"{topic} cannot be read"
             if message.error():
                 ended += 1
-                continue
-            offset, key, value = message.offset(), message.key(), message.value()
-            assert offset is not None
-            assert isinstance(key, bytes)
-            assert isinstance(value, bytes)
-            found[message.partition() or 0].append((offset, key, value))
+            else:
+                yield message
     finally:
         consumer.close()
-    return found
 
 
 # --- lakes ---
@@ -74,8 +94,21 @@ def parquet_rows(path: Path) -> list[tuple[int, int, bytes]]:
         return []
     table = pyarrow.dataset.dataset(
         [pyarrow.dataset.dataset(each, format="parquet") for each in batches]
-    ).to_table(columns=["_partition", "_offset", "value"])
-    return list(zip(*(table.column(n).to_pylist() for n in range(3)), strict=True))
+    ).to_table(columns=["_partition", "_offset", "number"])
+    found = zip(*(table.column(n).to_pylist() for n in range(3)), strict=True)
+    return [(partition, offset, b'{"number": %d}' % number) for partition, offset, number in found]
+
+
+def dead_rows(servers: str, topic: str) -> list[tuple[int, int, bytes]]:
+    """Where dead letters come from, and what they are."""
+    with Admin({"bootstrap.servers": servers}) as admin:
+        if topic not in admin.topics().topics:
+            return []
+    found = []
+    for value, headers in read_headers(servers, topic):
+        origin = (int(headers[letters.PARTITION]), int(headers[letters.OFFSET]))
+        found.append((*origin, value))
+    return found
 
 
 def delta_rows(path: Path, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
