@@ -17,9 +17,12 @@ STOP_S_MAX = 60.0
 _LOOK_S = 0.3
 
 
-def look_after(queries: list[Any], progress: Progress, stop: Stop) -> None:
-    """Until all have ended, one has failed, or a stop is asked for."""
-    news = [News(query) for query in queries]
+def look_after(queries: list[Any], progress: Progress, stop: Stop, *, passes: int = 1) -> None:
+    """Until all have ended, one has failed, or a stop is asked for.
+
+    `passes`: how often a batch is read, each of which Spark counts.
+    """
+    news = [News(query, passes) for query in queries]
     while True:
         # Asked before the news: what has ended has nothing to tell after it.
         running = [query for query in queries if query.isActive]
@@ -64,8 +67,9 @@ def _number(query: Any) -> int:
 class News:
     """The batches of a query that have not been told yet."""
 
-    def __init__(self, query: Any) -> None:
+    def __init__(self, query: Any, passes: int) -> None:
         self._query = query
+        self._passes = passes
         self._told = -1
 
     def batches(self) -> Iterator[Batch]:
@@ -78,14 +82,14 @@ class News:
             # What Spark reports of an idle query has the number of a batch that is yet to come.
             if progress.batchId > self._told and "addBatch" in progress.durationMs:
                 self._told = progress.batchId
-                yield batch_of(self._query.name, progress)
+                yield batch_of(self._query.name, progress, self._passes)
 
 
-def batch_of(name: str, progress: Any) -> Batch:
+def batch_of(name: str, progress: Any, passes: int = 1) -> Batch:
     return Batch(
         query=name,
         number=int(progress.batchId),
-        rows=int(progress.numInputRows),
+        rows=int(progress.numInputRows) // passes,
         took_ms=int(progress.durationMs.get("triggerExecution", 0)),
         lag=_lag(progress),
     )

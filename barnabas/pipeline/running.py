@@ -147,9 +147,11 @@ def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: Stop) 
     given = {**_source(spec), "group.id": spec.source.group}
     checkpoint = _checkpoint(spec, spark, given)
     queries: list[Any] = []
+    passes = 1
     try:
         if spec.kind == "lake":
             writer = lake_writer(spec, _read(spark, given), checkpoint.unfinished("lake"))
+            passes = 1 if spec.errors.dlq is None else 2  # for bad rows, then for good ones
         else:
             if spec.errors.dlq is not None:
                 given |= _level(given, spec)
@@ -165,7 +167,7 @@ def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: Stop) 
                 good = _transformed(spec.transform, good)
             writer = _writer(spec, good)
         queries.append(_started(spec, writer, spec.kind))
-        look_after(queries, progress, stop)
+        look_after(queries, progress, stop, passes=passes)
     finally:
         for query in queries:
             query.stop()

@@ -112,7 +112,7 @@ def test_bad_rows_are_tried_again_then_die_and_the_counts_add_up(
         "lake", servers, topic, tmp_path, sink={"path": str(tmp_path / "lake")}, errors=errors
     )
     write(servers, topic, [(n, b"poison" if n % 10 == 3 else order(n)) for n in range(100)])
-    run(found, spark)
+    assert run(found, spark)[0].startswith(f"lake-{topic}.lake: batch 0, 100 rows, ")
     tried = read(servers, f"{topic}.retry")
     assert len(tried) == 10
     assert {headers["barnabas.attempts"] for _, headers in tried} == {"1"}
