@@ -49,7 +49,7 @@ def handle(
     broker: "Broker", request: OffsetFetchRequest, call: Call
 ) -> Reply | Coroutine[Any, Any, OffsetFetchResponse]:
     answer = _look(broker, request, call)
-    if broker.cluster is None or (call.header.client_id or "").startswith(PEER):
+    if broker.cluster is None or call.client_id.startswith(PEER):
         return answer
     if isinstance(answer, Later):  # it may be lost while it waits
         return _follow_later(broker, request, call, answer)
