@@ -41,7 +41,7 @@ class _Steps:
         say(f"  {what}")
         started = time.monotonic()
         do()
-        wait_whole(self.address, set(self.names), self._total)
+        wait_whole(self.address, self.names, self._total)
         seconds = time.monotonic() - started
         memory_mb = proc.rss_mb(self._cluster.pid)
         say(f"  {seconds:.1f} s, {memory_mb:.0f} MB")
