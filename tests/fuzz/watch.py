@@ -18,7 +18,7 @@ from barnabas.wire.records import decode_batch
 from tests.process import BrokerProcess
 from tests.raw import RawClient, batch_of, name_of, records_in
 
-SERVED_S_MAX = 30.0
+SERVED_S_MAX = 120.0
 HONEST = "honest-client"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 BAD_WORDS = (
