@@ -35,12 +35,14 @@ def quick_options() -> dict[str, str]:
 
 
 @contextmanager
-def unzipped(home: str) -> Iterator[None]:
+def unzipped(home: str, python: str) -> Iterator[None]:
     """Start Spark in here: its workers then load pyspark from where this process has it.
 
     Where the zip lies, Spark knows from SPARK_HOME alone: it is shown all of `home` but that.
+    Workers of another Python than this may have no other pyspark than the zip.
     """
-    if "SPARK_HOME" in os.environ or not (Path(home) / _ZIPPED).exists():
+    ours = python == sys.executable and "SPARK_HOME" not in os.environ
+    if not ours or not (Path(home) / _ZIPPED).exists():
         yield
         return
     links = tempfile.mkdtemp(prefix="barnabas-spark-")

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,8 @@ def session(
     for option, value in given.items():
         builder = builder.config(option, value)
     _hush()
-    with quietly(), unzipped(spark_home()):
+    python = given.get("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
+    with quietly(), unzipped(spark_home(), python) if local else nullcontext():
         spark = builder.getOrCreate()
     if master.startswith(_STANDALONE) and "spark.dynamicAllocation.enabled" not in given:
         _wait_for_executor(spark, master)

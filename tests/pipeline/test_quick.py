@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_spark_starts_where_its_zip_of_pyspark_is_not_seen(home: Path) -> None:
-    with unzipped(str(home)):
+    with unzipped(str(home), sys.executable):
         shown = Path(os.environ["SPARK_HOME"])
         assert sorted(each.name for each in shown.iterdir()) == ["bin", "jars"]
         assert (shown / "jars").resolve() == home / "jars"
@@ -30,21 +30,26 @@ def test_spark_starts_where_its_zip_of_pyspark_is_not_seen(home: Path) -> None:
 
 
 def test_the_variable_is_taken_back_though_spark_does_not_start(home: Path) -> None:
-    with pytest.raises(RuntimeError), unzipped(str(home)):
+    with pytest.raises(RuntimeError), unzipped(str(home), sys.executable):
         raise RuntimeError
     assert "SPARK_HOME" not in os.environ
 
 
 def test_a_home_that_the_user_chose_stays(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
-    with unzipped(str(home)):
+    with unzipped(str(home), sys.executable):
         assert os.environ["SPARK_HOME"] == "/opt/spark"
     assert os.environ["SPARK_HOME"] == "/opt/spark"
 
 
+def test_another_python_keeps_the_zip_which_may_be_its_only_pyspark(home: Path) -> None:
+    with unzipped(str(home), "/usr/bin/python3"):
+        assert "SPARK_HOME" not in os.environ
+
+
 def test_a_home_without_a_zip_is_shown_as_it_is(home: Path) -> None:
     (home / "python" / "lib" / "pyspark.zip").unlink()
-    with unzipped(str(home)):
+    with unzipped(str(home), sys.executable):
         assert "SPARK_HOME" not in os.environ
 
 
