@@ -52,7 +52,7 @@ class Fate:
             (self._kill_client, 2),
             (self._pause_client, 4),
             (self._mute_client, 4),
-            (self._bring_twin, 6 if world.plan.static else 0),
+            (self._bring_twin, 10 if world.plan.static else 0),
             (self._new_reader, 2),
         ]
         self._kinds = [kind for kind in kinds if kind[1] and rng.random() < 0.6] or kinds
@@ -167,6 +167,10 @@ class Fate:
             new = before is None or broker not in before.isr
             if new and (broker, epoch) in self._poorer_epochs:
                 self._poorer[at, broker] = None  # its leader had heard from it before
+
+    def is_poorer(self, at: TopicPartition, broker: int) -> bool:
+        """Has it lost what it is counted for?"""
+        return (at, broker) in self._poorer
 
     def excuse(self, at: TopicPartition, epoch: int) -> None:
         """Raises Excused if the leader of that epoch was elected though it had lost its records,
@@ -318,7 +322,7 @@ class Fate:
         mute = [(machine, other) for other in others]
         self._cut_all(self._rng.choice((deaf, mute, deaf + mute)))
 
-    def _cut_all(self, pairs: list[tuple[str, str]], mean_s: float = 0) -> None:
+    def _cut_all(self, pairs: list[tuple[str, str]], seconds: float = 0) -> None:
         self._count("cuts")
         for source, target in pairs:
             self._world.cables.cut(source, target)
@@ -330,7 +334,10 @@ class Fate:
             for source, target in pairs:
                 self._world.cables.mend(source, target)
 
-        self._later(mean_s or self._rng.choice((0.5, 3.0, 10.0)), mend)
+        if seconds:
+            self._after(1000 * seconds, mend)
+        else:
+            self._later(self._rng.choice((0.5, 3.0, 10.0)), mend)
 
     def _reset(self) -> None:
         self._count("resets")
@@ -365,11 +372,13 @@ class Fate:
     def _mute_client(self) -> None:
         """What it sends arrives late, when others may have gone on without it."""
         alive = [each for each in self._world.clients if not each.ended]
+        readers = [each for each in alive if isinstance(each, Reader)]
         if alive:
-            self._mute(self._rng.choice(alive))
+            self._mute(self._rng.choice(readers or alive))
 
     def _mute(self, client: "Client") -> None:
-        self._cut_all([(client.name, machine.name) for machine in self._world.machines], 6.0)
+        seconds = 4 + 5 * self._rng.random()
+        self._cut_all([(client.name, each.name) for each in self._world.machines], seconds)
 
     def _bring_twin(self) -> None:
         """Another with the instance id of one who can be heard by nobody."""

@@ -96,6 +96,11 @@ class Guards:
             raise Violation(f"{name}: {who} went back from epoch {before.epoch} to {epoch}")
         if leads:
             self._lead(who, partition, before, now, committed)
+        elif now.watermark > committed.end:
+            raise Violation(
+                f"{name}: {who} follows, and its high watermark is {now.watermark}; only offsets"
+                f" below {committed.end} were ever committed"
+            )
         if now.watermark > now.agreed:
             committed.compare(log, now.agreed, now.watermark, who)
             now.agreed = min(now.watermark, committed.end)
@@ -136,6 +141,22 @@ class Guards:
             )
         committed.compare(log, log.start_offset, end, who)
 
+    def grown(self, at: TopicPartition, leader: "Machine", newcomer: "Machine") -> None:
+        """The in-sync set has one more: who has all that counts, and will have it from now on."""
+        led, new = _replica(leader, at), _replica(newcomer, at)
+        if (
+            led is None
+            or led.leading is None
+            or new is None
+            or new.leader_epoch != led.leader_epoch
+        ):
+            return
+        if new.log.end_offset < led.log.high_watermark:
+            raise Violation(
+                f"{at}: {newcomer.name} came in sync with a log that ends at {new.log.end_offset};"
+                f" {led.log.high_watermark} was committed by {leader.name}"
+            )
+
     # --- groups ---
 
     def _look_at_groups(self, who: str, coordination: Coordination) -> None:
@@ -175,6 +196,14 @@ class Guards:
             wrong = difference(found, replayed(committed.records(end)))
             if wrong:
                 raise Violation(f"{partition.name}: in the log of {machine.name} {wrong}")
+
+
+def _replica(machine: "Machine", at: TopicPartition) -> Partition | None:
+    topic = None if machine.broker is None else machine.broker.topics.get(at.topic)
+    if topic is None or at.partition >= len(topic.partitions):
+        return None
+    found = topic.partitions[at.partition]
+    return found if found.online and found.volume is not None else None
 
 
 def _offsets_of(shard: GroupShard) -> Offsets:

@@ -15,7 +15,7 @@ from tests.simulator.clients import Clerk, Client, Founder, Hasty, Operator, Rea
 from tests.simulator.fate import Fate
 from tests.simulator.groups import Groups
 from tests.simulator.guards import OFFSETS_TOPIC, Guards
-from tests.simulator.keeper import Ensemble
+from tests.simulator.keeper import Ensemble, State
 from tests.simulator.loop import Schedule
 from tests.simulator.machine import PORT, Machine
 from tests.simulator.network import Cables
@@ -82,7 +82,7 @@ class Plan:
             segment_bytes=rng.choice((2_000, 10_000, 1_000_000)),
             hasty=rng.random() < 0.5,
             operator=rng.random() < 0.4,
-            static=rng.random() < 0.3,
+            static=rng.random() < 0.4,
             compacts=rng.random() < 0.3,
             fetch_bytes=rng.choice((1, 1_000_000)),  # 1: a batch at a time
         )
@@ -110,7 +110,7 @@ class World:
         self.bootstrap = ",".join(f"{each.name}:{PORT}" for each in self.machines)
         self.assignor = self.plan.assignor
         self.fate = Fate(self, Random(self.rng.random()))
-        self.ensemble.elected = self.fate.elected
+        self.ensemble.elected = self._elected
         self._names = 0
 
     def _machine(self, number: int) -> Machine:
@@ -169,6 +169,18 @@ class World:
     def _died(self, machine: Machine) -> None:
         self.guards.forget(machine.name)
         self.fate.bring_back(machine)
+
+    def _elected(self, at: TopicPartition, before: State | None, state: State) -> None:
+        self.fate.elected(at, before, state)
+        if before is None or state.leader < 0 or state.leader != before.leader:
+            return
+        try:
+            for broker in state.isr:
+                if broker not in before.isr and not self.fate.is_poorer(at, broker):
+                    leader, newcomer = self.machines[state.leader - 1], self.machines[broker - 1]
+                    self.guards.grown(at, leader, newcomer)
+        except Violation as problem:
+            self.failed(problem)
 
     def check_clients(self) -> None:
         """After a turn of a client: its checks are made where it hears things."""

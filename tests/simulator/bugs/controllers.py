@@ -181,7 +181,8 @@ def lets_anybody_into_the_set() -> list[Change]:
 
 @bug()
 def obeys_deposed_controllers() -> list[Change]:
-    """Hazards 8 and 11: nobody looks at the epoch of the controller that gives orders."""
+    """Hazards 8 and 11: nobody looks at the epochs of whoever gives orders, nor of the orders: a
+    LeaderAndIsr that came late (KIP-570) undoes a newer one."""
 
     def admit(self: Place, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
         self._controller_epoch = controller_epoch

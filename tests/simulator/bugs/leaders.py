@@ -4,7 +4,6 @@ from typing import Any
 
 from barnabas.broker import replica_places
 from barnabas.broker.partition import Partition
-from barnabas.broker.replicas import Replicas
 from barnabas.log.log import Log
 from barnabas.replication import follower
 from barnabas.replication import leader as leader_module
@@ -119,12 +118,6 @@ def counts_old_incarnations() -> list[Change]:
 
     real = Leader.fetched
     return [(Leader, "fetched", fetched)]
-
-
-@bug()
-def obeys_old_orders() -> list[Change]:
-    """Hazard 11 (KIP-570): a LeaderAndIsr that came late undoes a newer one."""
-    return [(Replicas, "_check", lambda self, partition, state: None)]
 
 
 @bug()
