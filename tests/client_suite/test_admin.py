@@ -91,6 +91,7 @@ async def _option(admin: barnabas.Admin, topic: str, name: str) -> str | None:
     return {each.name: each.value for each in await admin.topic_options(topic)}[name]
 
 
+@pytest.mark.alone  # several of them offer elections and moves, and no quotas
 async def test_what_a_broker_does_not_offer_is_a_typed_error(served: Served, topic: str) -> None:
     """Barnabas has no such APIs yet; Kafka has, and answers by the name of the thing."""
     at = TopicPartition(topic, 0)
