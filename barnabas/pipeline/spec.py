@@ -162,7 +162,9 @@ def _spec(top: Section) -> Spec:
     name = top.text("name", needed="a name for the pipeline and its group")
     if name and not _NAME.fullmatch(name):
         top.wrong("name", name, "use letters, digits, dots, dashes and underscores, at most 200")
+    mistakes = len(top.mistakes)
     kind = top.choice("kind", KINDS, "stream")
+    is_stream = kind == "stream" and len(top.mistakes) == mistakes
     source = _source(top.section("source"), name, kind)
     sink = _sink(top.section("sink"), kind, source)
     transform = top.text("transform")
@@ -170,7 +172,7 @@ def _spec(top: Section) -> Spec:
         top.wrong("transform", transform, 'name a function as "module:function"')
     if transform and kind != "stream":
         top.wrong("transform", transform, f"only kind stream has one, and this is {kind}: leave it")
-    if kind == "stream" and sink.format == "barnabas" and not sink.topic and not transform:
+    if is_stream and sink.format == "barnabas" and not sink.topic and not transform:
         top.wrong("sink.topic", None, "name the topic for the rows")
     promised = _DELIVERY[kind] if sink.offsets == TRANSLATED else ("exactly_once",)
     delivery = top.choice("delivery", promised, promised[0])
