@@ -24,7 +24,7 @@ from tests.peers.go import franz_go as build_franz_go
 from tests.peers.install import program
 from tests.peers.java import Java, java_programs, kafka_tools
 from tests.peers.java import kafka_lib as fetch_kafka_lib
-from tests.peers.kafka import KafkaBroker, running_kafka
+from tests.peers.kafka import KafkaBroker, kafka_for_tests
 from tests.peers.node import Node
 from tests.peers.node import kafkajs as fetch_kafkajs
 from tests.process import BROKERS, BrokerProcess, running_broker
@@ -189,6 +189,6 @@ def kcat() -> str:
 def kafka(kafka_lib: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """An Apache Kafka broker to compare with."""
     directory = tmp_path_factory.mktemp("kafka")
-    with running_kafka(directory) as running:
+    with kafka_for_tests(directory) as running:
         yield running
     shutil.rmtree(directory, ignore_errors=True)

@@ -55,7 +55,7 @@ class _OwnKafka:
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        self._running = kafka_peer.start(self._properties, self._port)
+        self._running = kafka_peer.start(self._properties, self._port, kafka_peer.SHORT_LIVED)
 
     def kill(self) -> None:
         assert self._running is not None

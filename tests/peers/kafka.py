@@ -6,7 +6,7 @@ In: an empty directory. Out: a process that answers, and its address; or one for
 import base64
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,6 +25,12 @@ JVM_FLAGS = (
     "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
+)  # fmt: skip
+
+
+# Of one that lives for a few tests: compiling well would take longer than it saves.
+SHORT_LIVED = (
+    "-Xmx1G", "-Xms256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true",
 )  # fmt: skip
 
 
@@ -141,13 +147,13 @@ def running_kafka_cluster(
         yield brokers
 
 
-def start(properties: Path, port: int) -> KafkaBroker:
+def start(properties: Path, port: int, flags: Sequence[str] = JVM_FLAGS) -> KafkaBroker:
     """Start on a prepared directory and wait until it answers."""
     tools = kafka_tools()
     directory = properties.parent
     with open(directory / "kafka.out", "ab") as out:
         process = subprocess.Popen(
-            tools.command("kafka.Kafka", str(properties), flags=JVM_FLAGS),
+            tools.command("kafka.Kafka", str(properties), flags=flags),
             cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -164,10 +170,20 @@ def start(properties: Path, port: int) -> KafkaBroker:
 
 @contextmanager
 def running_kafka(
-    directory: Path, options: Mapping[str, str] | None = None
+    directory: Path,
+    options: Mapping[str, str] | None = None,
+    flags: Sequence[str] = JVM_FLAGS,
 ) -> Iterator[KafkaBroker]:
-    broker = start(*prepare(directory, {**KEPT, **(options or {})}))
+    broker = start(*prepare(directory, options), flags)
     try:
         yield broker
     finally:
         broker.stop()
+
+
+@contextmanager
+def kafka_for_tests(
+    directory: Path, options: Mapping[str, str] | None = None
+) -> Iterator[KafkaBroker]:
+    with running_kafka(directory, {**KEPT, **(options or {})}, SHORT_LIVED) as running:
+        yield running

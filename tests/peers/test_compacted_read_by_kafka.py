@@ -128,7 +128,7 @@ def test_kafkas_tool_reads_it_without_complaint(log: Log, kafka_lib: Path) -> No
 def test_kafka_serves_our_files_byte_for_byte(log: Log, kafka_lib: Path, tmp_path: Path) -> None:
     assert kafka_lib.exists()
     properties, port = kafka.prepare(tmp_path / "kafka", {"log.cleaner.enable": "true"})
-    broker = kafka.start(properties, port)
+    broker = kafka.start(properties, port, kafka.SHORT_LIVED)
     configs = (("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "1.0"))
     with RawClient(broker.host, port) as client:
         assert client.create_topic("orders", configs=configs) == 0
@@ -142,7 +142,7 @@ def test_kafka_serves_our_files_byte_for_byte(log: Log, kafka_lib: Path, tmp_pat
             shutil.copy(file, home)
     start = log.start_offset
     (broker.data / "log-start-offset-checkpoint").write_text(f"0\n1\norders 0 {start}\n")
-    broker = kafka.start(properties, port)
+    broker = kafka.start(properties, port, kafka.SHORT_LIVED)
     try:
         served = b""
         offset = start

@@ -24,7 +24,7 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from tests.group_requests import commit_request
 from tests.peers.caller import READY_S_MAX, Caller
-from tests.peers.kafka import KafkaBroker, running_kafka
+from tests.peers.kafka import KafkaBroker, kafka_for_tests
 from tests.process import BrokerProcess, running_broker
 
 OPTIONS = {"group.consumer.assignment.interval.ms": "0"}
@@ -42,7 +42,7 @@ def us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="module")
 def them(kafka_lib: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     directory = tmp_path_factory.mktemp("kafka")
-    with running_kafka(directory, OPTIONS) as running:
+    with kafka_for_tests(directory, OPTIONS) as running:
         yield running
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -9,11 +9,14 @@ import pytest
 
 from tests.conftest import _or_skip
 from tests.peers.cache import ROOT, Missing
-from tests.peers.kafka import KafkaBroker, running_kafka
+from tests.peers.kafka import KafkaBroker, kafka_for_tests
 from tests.peers.spark import check_spark, connector_jars
 from tests.process import BrokerProcess, running_broker
 
 OPTIONS = {"num.partitions": "3"}
+# Of every Spark that a test starts, here or as a program: compiling well would take longer than it
+# saves.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +65,7 @@ def our_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
 def apache_kafka(
     kafka_lib: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaBroker]:
-    with running_kafka(tmp_path_factory.mktemp("kafka"), OPTIONS) as running:
+    with kafka_for_tests(tmp_path_factory.mktemp("kafka"), OPTIONS) as running:
         yield running
 
 
