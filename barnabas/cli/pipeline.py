@@ -1,6 +1,7 @@
 """`barnabas pipeline`: run what a spec says, or say what it would do; look after what runs."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,12 +149,13 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
     import shlex
     import subprocess
     import tempfile
-    from contextlib import ExitStack
+    from contextlib import ExitStack, nullcontext
 
     from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.quick import unzipped
     from barnabas.pipeline.quiet import quietly
     from barnabas.pipeline.spec import SpecError
-    from barnabas.pipeline.starting import check_java
+    from barnabas.pipeline.starting import check_java, spark_home
     from barnabas.pipeline.submitting import prepare, submit_command
 
     try:
@@ -171,7 +173,9 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
             if into is not None:
                 click.echo(shlex.join(given))
                 return exits.OK
-            with quietly():
+            # Drivers that stay here use this Python's pyspark; others get the one in Spark's zip.
+            stays = loaded.run.master.startswith("spark://")
+            with unzipped(spark_home(), sys.executable) if stays else nullcontext(), quietly():
                 return subprocess.run(given, check=False).returncode
     except SpecError as problem:
         return _failed(problem, exits.USAGE)
