@@ -27,7 +27,7 @@ from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopi
 from tests.broker.running import creatable
 from tests.waiting import eventually
 
-WAIT_S_MAX = 30
+WAIT_S_MAX = 60
 ANSWER_MS_MAX = 60_000
 NOBODY = BrokerId(-7)  # the id under which a test calls brokers
 R = TypeVar("R", bound=Message)

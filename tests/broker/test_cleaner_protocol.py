@@ -84,7 +84,7 @@ async def test_a_worker_that_talks_rubbish_or_dies_is_ended_and_reported(
         return await started(sys.executable, "-c", program, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", other)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         reports = [report async for report in process.carry_out(Order(JOB, 1.0))]
     assert len(reports) == 1
     assert isinstance(reports[0], Stopped)

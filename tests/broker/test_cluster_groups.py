@@ -91,7 +91,7 @@ class Member:
 
     async def ask(self, request: Message, expected: type[R]) -> R:
         """Of whoever coordinates, again and again while that changes."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     answer = await self.ask_once(request, expected)

@@ -67,7 +67,7 @@ def run(play: Callable[[Road, Couriers], "asyncio.Future[None] | None"]) -> Road
         couriers = road.couriers()
         last = play(road, couriers)
         if last is not None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await last
         couriers.close()
         return road

@@ -89,7 +89,7 @@ async def test_what_is_asked_while_a_shard_loads_is_told_to_come_again(tmp_path:
         await fill(running, 600)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
         codes = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 code, offset = await fetched(running, "large", 99)
                 codes.append(code)

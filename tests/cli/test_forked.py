@@ -39,7 +39,7 @@ child = Forked("broker-9", {"look": look, "wait": wait, "fail": fail}[sys.argv[2
 if sys.argv[2] == "wait":
     child.kill()
 said = child.stdout.read().decode()
-code = child.wait(30)
+code = child.wait(60)
 print()
 print(json.dumps([said, code]))
 """

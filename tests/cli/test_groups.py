@@ -81,7 +81,7 @@ def produce(shell: Shell, topic: str, count: int, *partitions: int) -> None:
     for partition in partitions:
         for _ in range(count):
             producer.produce(topic, b"x", partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def commit(shell: Shell, group: str, topic: str, offsets: dict[int, int]) -> None:

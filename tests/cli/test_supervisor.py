@@ -100,7 +100,7 @@ def test_all_are_told_of_and_stopped_one_after_the_other(three: Running) -> None
     assert set(three.pids(3)) == {1, 2, 3}
     assert three.says() == "ready 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003"
     three.process.send_signal(signal.SIGTERM)
-    assert three.process.wait(30) == 0
+    assert three.process.wait(60) == 0
     assert three.stopped() == ["stopped 3", "stopped 2", "stopped 1"]
 
 
@@ -109,7 +109,7 @@ def test_a_wish_to_stop_that_comes_twice_at_once_is_one(three: Running) -> None:
     three.says()
     three.process.send_signal(signal.SIGTERM)
     three.process.send_signal(signal.SIGINT)
-    assert three.process.wait(30) == 0
+    assert three.process.wait(60) == 0
     assert three.stopped() == ["stopped 3", "stopped 2", "stopped 1"]
 
 
@@ -124,13 +124,13 @@ def test_the_one_that_dies_is_started_again_and_the_cause_is_said(three: Running
     assert back.startswith("barnabas: broker 2 on 127.0.0.1:7002, process ")
     assert back.endswith(", is back")
     three.process.send_signal(signal.SIGINT)
-    assert three.process.wait(30) == 0
+    assert three.process.wait(60) == 0
     assert three.stopped() == ["stopped 3", "stopped 2", "stopped 1"]
 
 
 def test_one_that_cannot_start_ends_the_whole_with_its_reason(tmp_path: Path) -> None:
     running = Running(tmp_path, "", "fails", "mute")
-    assert running.process.wait(30) == 1
+    assert running.process.wait(60) == 1
     _, err = running.process.communicate()
     assert "barnabas: broker 2 cannot start: ended with 1: no room" in err
 
@@ -138,7 +138,7 @@ def test_one_that_cannot_start_ends_the_whole_with_its_reason(tmp_path: Path) ->
 def test_brokers_stop_cleanly_when_nobody_reads_what_is_said_of_them(three: Running) -> None:
     assert three.process.stdout is not None
     three.process.stdout.close()
-    assert three.process.wait(30) != 0
+    assert three.process.wait(60) != 0
     assert set(three.stopped()) <= {"stopped 1", "stopped 2", "stopped 3"}
     assert len(three.stopped()) == 3
 

@@ -346,7 +346,7 @@ def test_a_blocking_member_lives_while_its_reader_works(
         heartbeat_interval_ms=300,
         on_lost=heard.lost,
     ) as consumer:
-        message = consumer.getone(timeout=30)
+        message = consumer.getone(timeout=60)
         generation = consumer.generation
         worked_until = time.monotonic() + SESSION_MS / 1000 + 0.5
         while time.monotonic() < worked_until:

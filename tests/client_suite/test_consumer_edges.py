@@ -196,7 +196,7 @@ def test_a_broker_that_stalls_keeps_no_thread_longer_than_asked(tmp_path: Path) 
             finally:
                 stalled(broker, False)
             while len(found) < 10:
-                found += consumer.getmany(timeout=10)
+                found += consumer.getmany(timeout=60)
         assert values(found) == list(range(10))
 
 
@@ -220,7 +220,7 @@ async def test_what_is_forgotten_lets_go(served: Served, topic: str, group: str)
         options["bootstrap_servers"] = served.bootstrap_servers
         barnabas.sync.Admin(bootstrap_servers=served.bootstrap_servers).topics()
         barnabas.sync.PartitionConsumer([(topic, 0)], **options).getone()
-        barnabas.sync.Consumer(topic, group_id=f"{group}-blocked", **options).getone(timeout=30)
+        barnabas.sync.Consumer(topic, group_id=f"{group}-blocked", **options).getone(timeout=60)
         assert "barnabas-heartbeat" in held()
 
     async def gone() -> None:

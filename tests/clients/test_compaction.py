@@ -31,7 +31,7 @@ WAIT_S = 60
 
 def create(broker: BrokerProcess, topic: str) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 1, REPLICAS, config=COMPACTED)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, REPLICAS, config=COMPACTED)])[topic].result(60)
     return admin
 
 
@@ -185,11 +185,11 @@ def test_topics_and_policies_may_change_while_they_are_compacted(
             ],
         )
         for result in admin.incremental_alter_configs([resource]).values():
-            result.result(30)
+            result.result(60)
     found, _ = read(broker, topic)
     assert live(found) == live(writer.last)
     for number in range(4):  # made, filled, compacted and deleted under the same name
-        admin.delete_topics([topic])[topic].result(30)
+        admin.delete_topics([topic])[topic].result(60)
         create(broker, topic)
         again = Writer(broker, topic)
         again.write(1000 + number)

@@ -153,7 +153,7 @@ def test_partitions_added_later_are_shared_out_too(broker: BrokerProcess, topic:
     from confluent_kafka.cimpl import NewPartitions
 
     with team_of(broker.bootstrap_servers, topic, 2, ["confluent"] * 2) as team:
-        team.admin.create_partitions([NewPartitions(topic, 6)])[topic].result(30)
+        team.admin.create_partitions([NewPartitions(topic, 6)])[topic].result(60)
         team.partitions = 6
         team.wait_shared()
         team.write(10)

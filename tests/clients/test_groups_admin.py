@@ -23,7 +23,7 @@ from tests.conftest import StartBroker, broker_with
 from tests.process import REPLICAS, BrokerProcess
 from tests.waiting import until
 
-WAIT_S = 30
+WAIT_S = 60
 broker = broker_with(OPTIONS)
 
 

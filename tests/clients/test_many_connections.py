@@ -27,7 +27,7 @@ def test_ten_thousand_idle_connections_fit_and_others_are_served(tmp_path: Path)
         with ExitStack() as held:
             for _ in range(CONNECTIONS):
                 idle = held.enter_context(socket.socket())
-                idle.settimeout(20)
+                idle.settimeout(60)
                 idle.connect((broker.host, broker.port))
             with RawClient(broker.host, broker.port) as client:
                 client.create_topic("t")

@@ -72,7 +72,7 @@ def test_an_idempotent_producer_goes_on_with_nothing_lost_or_twice(
     sender = threading.Thread(target=send_all)
     sender.start()
     try:
-        assert sending.wait(30)
+        assert sending.wait(60)
         bring_back(own, how)
     finally:
         sender.join(90)

@@ -17,7 +17,7 @@ from tests.ports import free_ports_from
 from tests.process import BrokerProcess, ClusterProcess, children
 from tests.waiting import until
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def status(cluster: ClusterProcess) -> dict[str, Any]:

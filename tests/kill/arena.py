@@ -34,7 +34,7 @@ SEGMENT_BYTES = 40_000
 STARTING_S_MAX = 0.35
 STOPPING_S_MAX = 0.08
 LOAD_S_MAX = 0.5
-FINISH_S = 30.0
+FINISH_S = 120.0
 FETCH_BYTES = 4 << 20
 # How often each. Housekeeping starts after a second and writes checkpoints after five.
 WAYS = {

@@ -25,7 +25,7 @@ def fill(broker: BrokerProcess, topic: str) -> int:
     randomness = random.Random(7)
     options = {"segment.bytes": "65536", "index.interval.bytes": "1024"}
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, 1, 1, config=options)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, 1, config=options)])[topic].result(60)
     for number, codec in enumerate(CODECS):
         producer = Producer(
             {
@@ -39,7 +39,7 @@ def fill(broker: BrokerProcess, topic: str) -> int:
             value = randomness.randbytes(300) + bytes(700)
             producer.produce(topic, value, key=str(record), headers={"n": str(record)})
             producer.poll(0)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
     return RECORDS_PER_CODEC * len(CODECS)
 
 

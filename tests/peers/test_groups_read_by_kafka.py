@@ -14,7 +14,7 @@ from tests.peers.java import Java
 from tests.waiting import until
 
 OPTIONS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
-WAIT_S = 30
+WAIT_S = 60
 # The types of records, as Kafka numbers them.
 OFFSET, GENERATION, GROUP_EPOCH, MEMBER = "1", "2", "3", "5"
 TARGET_EPOCH, TARGET, CURRENT = "6", "7", "8"

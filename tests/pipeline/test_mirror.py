@@ -50,7 +50,7 @@ def produce(broker: BrokerProcess, topic: str, numbers: Iterable[int], codec: st
             headers=[("n", b"%d" % n)],
             timestamp=FIRST_MS + n,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def rows(broker: BrokerProcess, topic: str, start: int = 0) -> Rows:

@@ -25,7 +25,7 @@ def test_prometheus_reads_the_same_figures() -> None:
     progress = Progress()
     progress.batch(Batch("orders.lake", 7, 100, 50, 3))
     with served("orders", progress, "127.0.0.1", 0) as address:
-        page = urllib.request.urlopen(address, timeout=10).read().decode()
+        page = urllib.request.urlopen(address, timeout=60).read().decode()
     labels = '{pipeline="orders",query="orders.lake"}'
     for line in (
         f"barnabas_pipeline_batches_total{labels} 1.0",

@@ -79,14 +79,14 @@ def test_a_name_runs_once(other: subprocess.Popen[str]) -> None:
 
 
 def test_a_run_is_stopped_and_waited_for(other: subprocess.Popen[str]) -> None:
-    assert roster.stop("other", 20).state == "ended"
-    assert other.wait(20) == 0
-    assert roster.stop("other", 20).state == "ended"
+    assert roster.stop("other", 60).state == "ended"
+    assert other.wait(60) == 0
+    assert roster.stop("other", 60).state == "ended"
 
 
 def test_a_run_that_was_killed_is_said_to_be(other: subprocess.Popen[str]) -> None:
     other.send_signal(signal.SIGKILL)
-    other.wait(20)
+    other.wait(60)
     assert roster.entry_of("other").state == "killed"
     with roster.enrolled(spec("other"), Path("x")) as entry:
         assert roster.entry_of("other").state == "running"

@@ -46,7 +46,7 @@ def write(servers: str, topic: str, values: Iterable[tuple[int, bytes]]) -> None
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
     for second, value in values:
         producer.produce(topic, value, partition=0, timestamp=FIRST_MS + second * 1000)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def order(number: int, customer: int = 0, amount: int = 1) -> bytes:

@@ -285,7 +285,7 @@ def test_only_committed_records_are_read_if_wanted(
         producer.begin_transaction()
         for number in range(5):
             producer.produce(topic, f"{outcome} {number}".encode())
-        producer.flush(30)
+        producer.flush(60)
         if outcome == "commit":
             producer.commit_transaction(30)
         else:

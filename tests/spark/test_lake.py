@@ -45,7 +45,7 @@ def keyed(
             partition=partition,
             timestamp=FIRST_MS + number if partition == 0 else int(time.time() * 1000),
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def test_a_delta_table_has_every_record_once_however_often_a_batch_is_repeated(

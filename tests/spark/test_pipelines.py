@@ -20,7 +20,7 @@ def read(servers: str, topic: str) -> list[tuple[bytes, dict[str, str]]]:
     consumer = Consumer(options)
     found = []
     try:
-        numbers = list(consumer.list_topics(topic, timeout=20).topics[topic].partitions)
+        numbers = list(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
         ended = 0
         while ended < len(numbers):
@@ -132,7 +132,7 @@ def test_bad_rows_are_tried_again_then_die_and_the_counts_add_up(
         ("x", None),
     ]
     producer.produce(f"{topic}.retry", order(1000), headers=rubbish)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert read(servers, f"{topic}.dlq") == []
     run(found, spark)
     run(found, spark)

@@ -31,14 +31,14 @@ def _look_anew() -> Iterator[None]:
 def filled(servers: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     config = {"segment.bytes": "1048576", "index.interval.bytes": "1000"}
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
     options = {"bootstrap.servers": servers, "batch.num.messages": 500, "linger.ms": 5}
     producer = Producer(options)
     for number in range(ROWS):
         producer.produce(topic, b"%d " % number * 20, partition=0)
         if number % 1000 == 0:
-            producer.flush(30)
-    assert producer.flush(30) == 0
+            producer.flush(60)
+    assert producer.flush(60) == 0
 
 
 def batches(servers: str, topic: str, start: int, stop: int) -> list[tuple[int, bytes]]:

@@ -16,7 +16,7 @@ def test_json_values_become_a_column_and_bad_ones_an_error(
     producer = Producer({"bootstrap.servers": servers})
     for value in (b'{"id": 1, "name": "a"}', b"broken", None):
         producer.produce(topic, value)
-    producer.flush(30)
+    producer.flush(60)
     reader = (
         spark.read.format("barnabas")
         .option("kafka.bootstrap.servers", servers)

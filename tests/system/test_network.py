@@ -55,7 +55,7 @@ async def test_a_newcomer_without_a_descriptor_left_is_turned_away() -> None:
     listening = SystemNetwork(Logger(said)).listen("127.0.0.1", 0, lambda stream: None)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.create_connection((listening.host, listening.port)) as newcomer:
-        newcomer.settimeout(10)
+        newcomer.settimeout(60)
         limit = max(map(int, os.listdir("/proc/self/fd"))) + 1
         fillers = []
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

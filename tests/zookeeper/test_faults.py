@@ -86,12 +86,12 @@ def test_a_listener_that_waits_holds_up_nobody(room: ZookeeperRoom) -> None:
     def listen(news: Event | SessionState) -> None:
         keeper.exists("/a")
         heard.set()
-        go_on.wait(30)
+        go_on.wait(60)
 
     keeper = ZookeeperKeeper(room.address, 10_000, listen)
     keeper.exists("/a", watch=True)
     keeper.create("/a")
-    assert heard.wait(30)
+    assert heard.wait(60)
     assert keeper.get("/a", watch=True).version == 0
     assert keeper.set("/a", b"") == 1
     go_on.set()

@@ -39,7 +39,7 @@ def test_members_share_a_topic_through_zookeeper(room: ZookeeperRoom, tmp_path: 
 
         read: list[int] = []
         with member("a") as a:
-            read += [int(message.value or b"") for message in a.getmany(10, timeout=30)]
+            read += [int(message.value or b"") for message in a.getmany(10, timeout=60)]
             with member("b") as b:
                 while [at.partition for at in b.assignment()] != [2, 3]:
                     for one in (a, b):

@@ -14,7 +14,7 @@ from tests.process import REPLICAS
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 """For anything that must happen; long enough for a busy machine."""
 
 
