@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from barnabas.keeper.keeper import Delete
 from barnabas.keeper.paths import broker as broker_path
 from barnabas.model.ids import TopicPartition
-from tests.simulator.clients import Reader
+from tests.simulator.clients import Client, Reader
 from tests.simulator.keeper import HOST, KeeperSession, State
 from tests.simulator.truth import Excused
 
 if TYPE_CHECKING:
-    from tests.simulator.clients import Client
     from tests.simulator.machine import Machine
     from tests.simulator.world import World
 
@@ -376,7 +375,7 @@ class Fate:
         if alive:
             self._mute(self._rng.choice(readers or alive))
 
-    def _mute(self, client: "Client") -> None:
+    def _mute(self, client: Client) -> None:
         seconds = 4 + 5 * self._rng.random()
         self._cut_all([(client.name, each.name) for each in self._world.machines], seconds)
 

@@ -97,10 +97,7 @@ class Guards:
         if leads:
             self._lead(who, partition, before, now, committed)
         elif now.watermark > committed.end:
-            raise Violation(
-                f"{name}: {who} follows, and its high watermark is {now.watermark}; only offsets"
-                f" below {committed.end} were ever committed"
-            )
+            self._follow(who, name, epoch, now.watermark)
         if now.watermark > now.agreed:
             committed.compare(log, now.agreed, now.watermark, who)
             now.agreed = min(now.watermark, committed.end)
@@ -124,6 +121,19 @@ class Guards:
             if name.topic == OFFSETS_TOPIC:
                 for key, value in fresh:
                     self._world.groups.logged(key, value, who)
+
+    def _follow(self, who: str, name: TopicPartition, epoch: int, watermark: int) -> None:
+        """No mark is above the leader's, while it leads."""
+        leader = self._leaders.get((name, epoch))
+        for machine in self._world.machines:
+            led = _replica(machine, name) if machine.name == leader else None
+            if led is None or led.leading is None or led.leader_epoch != epoch:
+                continue
+            if led.log.high_watermark < watermark:
+                raise Violation(
+                    f"{name}: {who} follows, and its high watermark is {watermark}; that of"
+                    f" {leader} is {led.log.high_watermark}"
+                )
 
     def _complete(self, who: str, partition: Partition, committed: Committed) -> None:
         """A leader has what those before it committed. One that hears late that it was elected

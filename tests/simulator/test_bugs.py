@@ -13,10 +13,11 @@ from tests.simulator.run import find_bug
 
 SEEDS_MAX = 60
 SHARE = (
+    "does_not_wait_for_others",
     "elects_the_first_replica",
+    "follows_marks_ahead",
     "keeps_the_epoch_of_its_predecessor",
     "loads_half_of_the_log",
-    "never_finds_that_logs_differ",
     "reads_from_the_beginning_again",
 )
 
