@@ -6,10 +6,8 @@ for garbage among all that they have loaded after every task. And C's library gi
 each batch back to the system, which zeroes it page by page for the next.
 """
 
-import atexit
 import gc
 import os
-import shutil
 import socket
 import sys
 import tempfile
@@ -17,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from stat import S_ISDIR
+from zlib import crc32
 
 _DAEMON = "pyspark.daemon"
 _ZIPPED = Path("python") / "lib" / "pyspark.zip"
@@ -45,16 +45,33 @@ def unzipped(home: str, python: str) -> Iterator[None]:
     if not ours or not (Path(home) / _ZIPPED).exists():
         yield
         return
-    links = tempfile.mkdtemp(prefix="barnabas-spark-")
-    atexit.register(shutil.rmtree, links, ignore_errors=True)
-    for each in Path(home).iterdir():
-        if each.name != _ZIPPED.parts[0]:
-            (Path(links) / each.name).symlink_to(each)
-    os.environ["SPARK_HOME"] = links
+    links = _links(Path(home))
+    if links is None:
+        yield
+        return
+    os.environ["SPARK_HOME"] = str(links)
     try:
         yield
     finally:
         del os.environ["SPARK_HOME"]
+
+
+def _links(home: Path) -> Path | None:
+    """A directory of this user's, the same each time: a driver that is killed leaves none behind.
+
+    None if someone else has made it.
+    """
+    name = f"barnabas-spark-{os.getuid()}-{crc32(str(home).encode()):08x}"
+    links = Path(tempfile.gettempdir()) / name
+    links.mkdir(mode=0o700, exist_ok=True)
+    found = links.lstat()
+    if found.st_uid != os.getuid() or not S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+        return None
+    for each in home.iterdir():
+        if each.name != _ZIPPED.parts[0]:
+            with suppress(FileExistsError):
+                (links / each.name).symlink_to(each)
+    return links
 
 
 def settle() -> None:

@@ -15,6 +15,10 @@ from barnabas.pipeline.quick import quick_options, unzipped
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Laid out as pyspark is installed."""
     monkeypatch.delenv("SPARK_HOME", raising=False)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    tmp_path = tmp_path / "home"
     for name in ("bin", "jars", "python/lib"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "python" / "lib" / "pyspark.zip").touch()
@@ -27,6 +31,22 @@ def test_spark_starts_where_its_zip_of_pyspark_is_not_seen(home: Path) -> None:
         assert sorted(each.name for each in shown.iterdir()) == ["bin", "jars"]
         assert (shown / "jars").resolve() == home / "jars"
     assert "SPARK_HOME" not in os.environ
+
+
+def test_the_next_session_is_shown_the_same_links(home: Path) -> None:
+    shown = []
+    for _ in range(2):
+        with unzipped(str(home), sys.executable):
+            shown.append(os.environ["SPARK_HOME"])
+    assert shown[0] == shown[1]
+
+
+def test_links_that_others_may_change_are_not_used(home: Path) -> None:
+    with unzipped(str(home), sys.executable):
+        shown = Path(os.environ["SPARK_HOME"])
+    shown.chmod(0o777)
+    with unzipped(str(home), sys.executable):
+        assert "SPARK_HOME" not in os.environ
 
 
 def test_the_variable_is_taken_back_though_spark_does_not_start(home: Path) -> None:
