@@ -16,7 +16,8 @@ from barnabas.system.logs import Logger
 
 ACCEPTS_PER_WAKE_MAX = 64
 BACKLOG = 1024
-PIPE_SIZE = 1 << 20
+PIPE_SIZE = 1 << 20  # room for a piece in any number of pages
+PIECE_SIZE = 1 << 17
 _NO_DESCRIPTOR = -1
 
 
@@ -24,7 +25,8 @@ class Pipe:
     """The way of pages from file to socket, by reference.
 
     `sendfile` does the same with a pipe of its own that holds 64 KB, and wakes the reader for
-    each; this one holds a megabyte (docs/adr/0008).
+    each. The reader of a larger piece is still busy with it when the next one comes, and did not
+    wait long for the first (docs/adr/0008).
     Always: empty between two calls.
     """
 
@@ -38,7 +40,7 @@ class Pipe:
 
     def send(self, to: int, slice_: FileSlice, more: bool) -> int:
         """Bytes that socket `to` took from the start of the slice."""
-        size = min(slice_.length, self._size)
+        size = min(slice_.length, self._size, PIECE_SIZE)
         count = os.splice(slice_.file.fileno(), self._write, size, offset_src=slice_.position)
         if count == 0:
             raise OSError(0, "the file is shorter than the reply promised")
