@@ -3,6 +3,7 @@
 In: settings. Out: tables. Both brokers get the very same files, made beforehand.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +47,6 @@ DEADLINE_S = 1_200.0
 QUICK_SHARE = 10
 PRODUCE_BYTES = 1_000
 PRODUCE_RECORDS = 100_000
-PRODUCE_S_MIN = 5.0
 WORKER_MB_MAX = 128
 OPTIONS = {"log.cleaner.backoff.ms": "200", "log.cleaner.threads": "1"}
 NEVER = "1.0"  # a dirty ratio that no log is above
@@ -159,9 +159,7 @@ def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, flo
         "segment.bytes": str(SEGMENT_BYTES),
         "file.delete.delay.ms": "1000",
     }
-    made = admin.create_topics(
-        [*(NewTopic(name, 1, 1, config=config) for name in topics), NewTopic("other", 1, 1)]
-    )
+    made = admin.create_topics([NewTopic(name, 1, 1, config=config) for name in topics])
     for result in made.values():
         result.result(60)
     broker.stop()
@@ -182,23 +180,39 @@ def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, flo
         sample["MB of memory, the worker"] = peak_mb[0]
     else:
         sample["MB of memory, the broker"] = side.rss_mb()
-    # As long without it as with it: what a producer gets while the page cache takes it all in, it
-    # does not get for long on any disk.
-    _produce(side)
-    quiet = _producing(side, lambda running_s: running_s >= max(seconds, PRODUCE_S_MIN))
     done = threading.Event()
     rates: list[float] = []
-    thread = threading.Thread(
-        target=lambda: rates.append(_producing(side, lambda _: done.is_set()))
-    )
-    thread.start()
-    seconds = _until_clean(admin, broker, "beside", end)
-    done.set()
-    thread.join()
+    with _fresh_topic(admin, broker) as topic:
+        thread = threading.Thread(
+            target=lambda: rates.append(_producing(side, topic, lambda _: done.is_set()))
+        )
+        thread.start()
+        seconds = _until_clean(admin, broker, "beside", end)
+        done.set()
+        thread.join()
+    with _fresh_topic(admin, broker) as topic:
+        quiet = _producing(side, topic, lambda running_s: running_s >= seconds)
     sample["MB/s, producing meanwhile"] = total / MB / seconds
     sample["records/s, producing alone"] = quiet
     sample["of its speed, producing meanwhile"] = rates[0] / quiet
     return sample
+
+
+@contextmanager
+def _fresh_topic(admin: AdminClient, broker: Broker) -> Iterator[str]:
+    """To produce to, with a disk and a page cache as they are before anybody has: what a producer
+    gets while they take all in, it does not get for long."""
+    name = f"other-{time.monotonic_ns()}"
+    made = admin.create_topics([NewTopic(name, 1, 1, config={"file.delete.delay.ms": "0"})])
+    made[name].result(60)
+    os.sync()
+    yield name
+    admin.delete_topics([name])[name].result(60)
+    deadline = time.monotonic() + DEADLINE_S
+    while any(broker.data.glob(f"{name}-*")):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{broker.name} does not delete {name}")
+        time.sleep(0.1)
 
 
 def _forget(checkpoint: Path, topic: str) -> None:
@@ -254,23 +268,18 @@ def _watched(side: Side) -> Iterator[list[float]]:
         thread.join()
 
 
-def _produce(side: Side) -> float:
-    seconds = librdkafka.produce(
-        side.bootstrap_servers,
-        "other",
-        PRODUCE_RECORDS,
-        PRODUCE_BYTES,
-        librdkafka.PRODUCE_LARGE_BATCHES,
-    )
-    return PRODUCE_RECORDS / seconds
-
-
-def _producing(side: Side, enough: Callable[[float], bool]) -> float:
+def _producing(side: Side, topic: str, enough: Callable[[float], bool]) -> float:
     """Over and over until it is enough; records a second, over all of it."""
     started = time.perf_counter()
     records = 0
     while not records or not enough(time.perf_counter() - started):
-        _produce(side)
+        librdkafka.produce(
+            side.bootstrap_servers,
+            topic,
+            PRODUCE_RECORDS,
+            PRODUCE_BYTES,
+            librdkafka.PRODUCE_LARGE_BATCHES,
+        )
         records += PRODUCE_RECORDS
     return records / (time.perf_counter() - started)
 

@@ -28,7 +28,7 @@ from barnabas.log.compaction import Compaction
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.system.disk import SystemDisk
 
-NICE = 5
+NICE = 19  # all that nobody else wants: the broker, and whoever produces to it, come first
 ORDERS = 0
 REPORTS = 1
 
