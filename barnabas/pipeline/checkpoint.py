@@ -51,6 +51,12 @@ class Checkpoint:
         if noted != (noting := {"pipeline": pipeline, "topics": {**before, **now}}):
             self._write(noting)
 
+    def mend(self) -> None:
+        """Remove offsets that a killed driver had not written to the end: Spark, which finds them
+        where it has begun nothing yet, would not start."""
+        for torn in self._fs.globStatus(self._at("*/offsets/.*.tmp")) or ():
+            self._fs.delete(torn.getPath(), False)
+
     def unfinished(self, query: str) -> int | None:
         """The batch that Spark will repeat: it was begun, and it is not noted that it has ended."""
         begun, ended = (self._last(f"{query}/{log}") for log in ("offsets", "commits"))

@@ -10,13 +10,14 @@ import gc
 import os
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from stat import S_ISDIR
 from zlib import crc32
+
+from barnabas.pipeline import roster
 
 _DAEMON = "pyspark.daemon"
 _ZIPPED = Path("python") / "lib" / "pyspark.zip"
@@ -59,12 +60,14 @@ def unzipped(home: str, python: str) -> Iterator[None]:
 def _links(home: Path) -> Path | None:
     """A directory of this user's, the same each time: a driver that is killed leaves none behind.
 
-    None if someone else has made it.
+    None if it cannot be made, or someone else may change it.
     """
-    name = f"barnabas-spark-{os.getuid()}-{crc32(str(home).encode()):08x}"
-    links = Path(tempfile.gettempdir()) / name
-    links.mkdir(mode=0o700, exist_ok=True)
-    found = links.lstat()
+    links = roster.directory().parent / f"spark-{crc32(str(home).encode()):08x}"
+    try:
+        links.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = links.lstat()
+    except OSError:
+        return None
     if found.st_uid != os.getuid() or not S_ISDIR(found.st_mode) or found.st_mode & 0o022:
         return None
     for each in home.iterdir():

@@ -180,6 +180,7 @@ def _checkpoint(spec: Spec, spark: "SparkSession", given: dict[str, str]) -> Che
     brokers.partitions()
     found = Checkpoint(spark, str(spec.run.checkpoint))
     found.claim(spec.name, brokers.topic_ids, fail_on_data_loss=options.fail_on_data_loss)
+    found.mend()
     return found
 
 

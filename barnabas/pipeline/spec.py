@@ -164,9 +164,9 @@ def _spec(top: Section) -> Spec:
         top.wrong("name", name, "use letters, digits, dots, dashes and underscores, at most 200")
     mistakes = len(top.mistakes)
     kind = top.choice("kind", KINDS, "stream")
-    is_stream = kind == "stream" and len(top.mistakes) == mistakes
     source = _source(top.section("source"), name, kind)
     sink = _sink(top.section("sink"), kind, source)
+    is_stream = kind == "stream" and len(top.mistakes) == mistakes
     transform = top.text("transform")
     if transform and not _FUNCTION.fullmatch(transform):
         top.wrong("transform", transform, 'name a function as "module:function"')

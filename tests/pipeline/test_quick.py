@@ -15,9 +15,7 @@ from barnabas.pipeline.quick import quick_options, unzipped
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Laid out as pyspark is installed."""
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     tmp_path = tmp_path / "home"
     for name in ("bin", "jars", "python/lib"):
         (tmp_path / name).mkdir(parents=True)
@@ -45,6 +43,14 @@ def test_links_that_others_may_change_are_not_used(home: Path) -> None:
     with unzipped(str(home), sys.executable):
         shown = Path(os.environ["SPARK_HOME"])
     shown.chmod(0o777)
+    with unzipped(str(home), sys.executable):
+        assert "SPARK_HOME" not in os.environ
+
+
+def test_where_no_links_can_be_kept_spark_starts_as_it_always_does(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "python" / "lib" / "pyspark.zip"))
     with unzipped(str(home), sys.executable):
         assert "SPARK_HOME" not in os.environ
 

@@ -17,7 +17,7 @@ name: {name}
 kind: {kind}
 source: {{servers: "{servers}", topics: [{topic}], {source}}}
 sink: {{{sink}}}
-run: {{master: "local[1]", {run}}}
+run: {{master: "{master}", {run}}}
 {more}
 """
 
@@ -30,6 +30,7 @@ def pipeline(directory: Path, servers: str, topic: str, **changed: str) -> tuple
         "source": "format: json, schema: id long",
         "sink": "format: console",
         "run": f"checkpoint: {directory}/checkpoint",
+        "master": "local[1]",
         "more": "",
     } | changed
     path = directory / "spec.yml"
@@ -104,8 +105,6 @@ def test_a_mistake_that_shows_before_spark_starts_is_one_line(
     changed = {"servers": our_broker.bootstrap_servers, "topic": topic, **changed}
     if changed.get("java") == "11.0.2":
         changed["java"] = java(tmp_path, "11.0.2")
-    if "master" in changed:
-        changed["run"] = f"checkpoint: {tmp_path}/c, master: '{changed.pop('master')}'"
     found, lines = pipeline(tmp_path, **changed)
     assert len(lines) == 1, lines
     assert said in lines[0]

@@ -51,10 +51,14 @@ def keyed(
 def test_a_delta_table_has_every_record_once_however_often_a_batch_is_repeated(
     spark: Any, our_broker: Any, topic: str, tmp_path: Path
 ) -> None:
-    """Killed after its commit, before Spark noted that the batch is done; and before the commit."""
+    """Killed after its commit, before Spark noted that the batch is done; and before the commit.
+    And at the very beginning, while Spark was writing down the first offsets."""
     servers = our_broker.bootstrap_servers
     create(servers, topic, 1)
     found = delta(servers, topic, tmp_path)
+    offsets = tmp_path / "checkpoint" / "lake" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.7b1d.tmp").write_text("v1\n{")
     write(servers, topic, [(n * DAY_S // 50, order(n)) for n in range(100)])
     run(found, spark)
     commits = tmp_path / "checkpoint" / "lake" / "commits"
