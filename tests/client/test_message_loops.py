@@ -1,35 +1,23 @@
 """The loop that makes messages, plain and compiled, against what it must refuse."""
 
 import pickle
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import barnabas.client
+import barnabas
 from barnabas.client import message_loops as imported
 from barnabas.model.errors import Corrupt
 from barnabas.wire.batch import LOG_APPEND_TIME, read_header
 from barnabas.wire.records import Record, decode_batch, encode_batch, records_of
+from tests.plain import from_source
 
 _EVER = 2**62
 
-
-def _plain() -> Any:
-    source = Path(barnabas.client.__path__[0]) / "message_loops.py"
-    spec = spec_from_file_location("plain_message_loops", source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 FLAVOURS = [
-    pytest.param(_plain(), id="plain"),
+    pytest.param(from_source("barnabas.client.message_loops"), id="plain"),
     pytest.param(
         imported,
         id="compiled",

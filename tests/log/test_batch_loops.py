@@ -1,14 +1,10 @@
 """Many batches for one call, and each by itself: the same files, plain and compiled."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-import barnabas.log
 from barnabas.log import batch_loops as imported
 from barnabas.log import compaction
 from barnabas.log.cleanable import job_for, look
@@ -18,21 +14,10 @@ from barnabas.wire.batch import ATTRIBUTES_POSITION
 from barnabas.wire.compression import Codec
 from tests.log.batches import NOW, new_log
 from tests.log.compacting import KEYS_BYTES, SECRET, compacted, keyed, put
+from tests.plain import from_source
 from tests.simulator.disk import SimulatedDisk
 
-
-def _plain() -> ModuleType:
-    source = Path(barnabas.log.__path__[0]) / "batch_loops.py"
-    spec = spec_from_file_location("plain_batch_loops", source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert not module.COMPILED
-    return module
-
-
-PLAIN = _plain()
+PLAIN = from_source("barnabas.log.batch_loops")
 
 
 class OneByOne:

@@ -1,37 +1,20 @@
 """The loops of compaction, plain and compiled: the same answers, and no crash on rubbish."""
 
-import sys
 from contextlib import suppress
 from functools import partial
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-import barnabas.log
 from barnabas.log import key_loops as imported
 from barnabas.model.errors import Corrupt
 from barnabas.wire.batch import HEADER_SIZE
 from barnabas.wire.records import Record, encode_batch
 from tests.log.compacting import SECRET
+from tests.plain import from_source
 
-
-def _plain() -> Any:
-    source = Path(barnabas.log.__path__[0]) / "key_loops.py"
-    spec = spec_from_file_location("barnabas.log.key_loops", source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    with patch.dict(sys.modules, {"barnabas.log.key_loops": module}):
-        spec.loader.exec_module(module)
-    assert not module.COMPILED
-    return module
-
-
-PLAIN = _plain()
+PLAIN = from_source("barnabas.log.key_loops")
 FLAVOURS = [
     pytest.param(PLAIN, id="plain"),
     pytest.param(
