@@ -1,7 +1,9 @@
 """One member of a group, as a program: `python -m tests.clients.groups.member LIBRARY JSON`.
 
-It consumes, commits after every poll, and says on standard output, a JSON object a line, what it
-owns, what it has read, and what was refused. SIGTERM makes it close its consumer in good order.
+It consumes, commits after every poll that brought something, and says on standard output, a JSON
+object a line, what it owns, what it has read, and what was refused. A commit that was refused comes
+again after the next poll: a member that keeps its partitions through a rebalance reads nothing
+twice, so nothing else would make it commit. SIGTERM makes it close its consumer in good order.
 """
 
 import asyncio
@@ -64,6 +66,7 @@ def confluent(options: dict[str, Any]) -> None:
     consumer = Consumer(settings)
     consumer.subscribe(options["topics"])
     owned = Owned()
+    uncommitted = False
     while not stopping:
         messages = consumer.consume(100, POLL_S)
         owned.now([each.partition for each in consumer.assignment()])
@@ -75,11 +78,15 @@ def confluent(options: dict[str, Any]) -> None:
                     return
             else:
                 say(partition=message.partition(), offset=message.offset())
-        if messages:
+                uncommitted = True
+        if uncommitted:
             try:
                 consumer.commit(asynchronous=False)
+                uncommitted = False
             except KafkaException as refused:
                 say(error=refused.args[0].code())
+                # What it read may be another's by now, who reads it again.
+                uncommitted = refused.args[0].code() != KafkaError._NO_OFFSET
                 if refused.args[0].code() == KafkaError._FATAL:
                     return
     consumer.close()
@@ -111,6 +118,7 @@ def kafka_python(options: dict[str, Any]) -> None:
         partition_assignment_strategy=[strategies[options["strategy"]]],
     )
     owned = Owned()
+    uncommitted = False
     while not stopping:
         try:
             polled = consumer.poll(timeout_ms=int(POLL_S * 1000))
@@ -118,8 +126,10 @@ def kafka_python(options: dict[str, Any]) -> None:
             for records in polled.values():
                 for record in records:
                     say(partition=record.partition, offset=record.offset)
-            if polled:
+            uncommitted = uncommitted or bool(polled)
+            if uncommitted:
                 consumer.commit()
+                uncommitted = False
         except KafkaError as error:
             say(error=getattr(error, "errno", -1))
             if getattr(error, "errno", -1) == 82:  # fenced: another has our instance id
@@ -149,6 +159,7 @@ async def aiokafka(options: dict[str, Any]) -> None:
     )
     await consumer.start()
     owned = Owned()
+    uncommitted = False
     while not stopping:
         try:
             polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
@@ -156,8 +167,10 @@ async def aiokafka(options: dict[str, Any]) -> None:
             for records in polled.values():
                 for record in records:
                     say(partition=record.partition, offset=record.offset)
-            if polled:
+            uncommitted = uncommitted or bool(polled)
+            if uncommitted:
                 await consumer.commit()
+                uncommitted = False
         except KafkaError as error:
             say(error=getattr(error, "errno", -1))
     await consumer.stop()
@@ -186,14 +199,17 @@ async def barnabas(options: dict[str, Any]) -> None:
         **ours,
     ) as consumer:
         owned = Owned()
+        uncommitted = False
         while not stopping:
             try:
                 messages = await consumer.getmany(100, POLL_S)
                 owned.now([each.partition for each in consumer.assignment()])
                 for message in messages:
                     say(partition=message.partition, offset=message.offset)
-                if messages:
+                uncommitted = uncommitted or bool(messages)
+                if uncommitted:
                     await consumer.commit()
+                    uncommitted = False
             except KafkaError as error:
                 say(error=error.code)
                 if error.code == 82:  # fenced: another has our instance id

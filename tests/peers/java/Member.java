@@ -17,8 +17,9 @@ import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * One member of a group: it consumes, commits after every poll, and says, a JSON object a line, what
- * it owns and what it has read. SIGTERM makes it close its consumer in good order.
+ * One member of a group: it consumes, commits what it read (again after a refusal), and says, a JSON
+ * object a line, what it owns and what it has read. SIGTERM makes it close its consumer in good
+ * order.
  *
  * Arguments: servers, topic (or, behind a caret, a pattern), group, name, assignor (behind
  * "server-" one of the new protocol), instance id or "", session timeout.
@@ -86,6 +87,7 @@ public class Member {
             consumer.subscribe(List.of(arguments[1]));
         }
         TreeSet<Integer> before = null;
+        boolean uncommitted = false;
         while (!stopping) {
             try {
                 ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
@@ -98,8 +100,10 @@ public class Member {
                     System.out.println("{\"partition\": " + record.partition()
                         + ", \"offset\": " + record.offset() + "}");
                 }
-                if (!records.isEmpty()) {
+                uncommitted |= !records.isEmpty();
+                if (uncommitted) {
                     consumer.commitSync();
+                    uncommitted = false;
                 }
             } catch (CommitFailedException | RebalanceInProgressException refused) {
                 say("error", 27);
