@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.spark.topics import committed, create, delete, grow, produce
+from tests.waiting import until
 
 FORMATS = ("barnabas", "kafka")
+WAIT_S = 240
 
 
 def stream(spark: Any, name: str, servers: str, topic: str, **options: str) -> Any:
@@ -86,20 +88,64 @@ def test_both_begin_where_they_are_told_to(
 
 
 @pytest.mark.usefixtures("both_formats")
-def test_a_query_goes_on_where_it_stopped_and_finds_new_partitions(
+def test_what_comes_while_a_query_runs_or_is_stopped_is_read(
     spark: Any, servers: str, topic: str, tmp_path: Path
 ) -> None:
-    create(servers, topic, 2)
-    produce(servers, topic, [n for n in range(30) if n % 3 < 2])
-    for name in FORMATS:
-        run(stream(spark, name, servers, topic), tmp_path / name)
-    grow(servers, topic, 3)
-    produce(servers, topic, range(30))
-    for name in FORMATS:
-        run(stream(spark, name, servers, topic), tmp_path / name)
-    rows = found(spark, tmp_path / "barnabas")
-    assert rows == found(spark, tmp_path / "kafka")
-    assert rows == [(p, n) for p, count in ((0, 20), (1, 20), (2, 10)) for n in range(count)]
+    """Partitions, and topics found by a pattern, of which there are none at first."""
+    other, group = f"{topic}-too", f"group-of-{topic}"
+    reads = {
+        name: spark.readStream.format(name)
+        .option("kafka.bootstrap.servers", servers)
+        .options(subscribePattern=f"^{topic}(-too)?$", startingOffsets="latest")
+        .options(**({"group.id": group} if name == "barnabas" else {}))
+        .load()
+        for name in FORMATS
+    }
+    queries = [
+        rows.writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / name / "checkpoint"))
+        .trigger(processingTime="100 milliseconds")
+        .start(str(tmp_path / name / "rows"))
+        for name, rows in reads.items()
+    ]
+
+    def read() -> list[int]:
+        assert not any(query.exception() for query in queries)
+        return [sum(done.numInputRows for done in query.recentProgress) for query in queries]
+
+    def begun() -> bool:
+        """Both have seen that there is nothing yet."""
+        return all(query.status["message"].startswith("Waiting for") for query in queries)
+
+    try:
+        until(begun, lambda: [query.status for query in queries], WAIT_S)
+        create(servers, topic, 2)
+        produce(servers, topic, [n for n in range(30) if n % 3 < 2])
+        until(lambda: read() == [20, 20], read, WAIT_S)
+        grow(servers, topic, 3)
+        create(servers, other, 1)
+        produce(servers, topic, range(30))
+        produce(servers, other, [0, 3, 6])
+        until(lambda: read() == [53, 53], read, WAIT_S)
+    finally:
+        for query in queries:
+            query.stop()
+    grow(servers, other, 2)
+    produce(servers, other, [1, 4, 9])
+    for name, rows in reads.items():
+        run(rows, tmp_path / name)
+    places = ["topic", "partition", "offset"]
+    tables = [
+        sorted(spark.read.parquet(str(tmp_path / name / "rows")).select(places).collect())
+        for name in FORMATS
+    ]
+    assert tables[0] == tables[1]
+    ends = {(topic, 0): 20, (topic, 1): 20, (topic, 2): 10, (other, 0): 4, (other, 1): 2}
+    assert [tuple(row) for row in tables[0]] == [
+        (*at, offset) for at, end in ends.items() for offset in range(end)
+    ]
+    assert committed(servers, group, topic) == [20, 20, 10]
+    assert committed(servers, group, other, 2) == [4, 2]
 
 
 @pytest.mark.usefixtures("both_formats")
