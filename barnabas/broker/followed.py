@@ -2,7 +2,7 @@
 
 In: what the leader says of its own log. Out: a log cut, begun anew or synced; all of it durable
 enough that the next append may come.
-Not here: fetching (fetchers.py), where to cut (replication/follower.py).
+Not here: fetching (fetcher.py), where to cut (replication/follower.py).
 """
 
 import asyncio

@@ -6,7 +6,7 @@ Always: a request costs as much as has changed, not as many partitions as are fo
 partition with records for a follower announces itself.
 Always: replicas in sync go first, and those that catch up get their share of every reply, no more;
 what is not in memory is read behind a reply, not in front of it.
-Not here: consumers (handlers/fetch.py), the follower's own end (fetchers.py).
+Not here: consumers (handlers/fetch.py), the follower's own end (fetcher.py).
 """
 
 import asyncio

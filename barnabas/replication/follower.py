@@ -3,7 +3,7 @@
 In: the leader's answers, the own epochs. Out: an offset to cut at, marks to take over, pauses.
 Always: a log is cut by leader epochs, never by its high watermark; the watermark here is never
 above the leader's, nor above the own end.
-Not here: the log itself, which partitions share a request (broker/fetchers.py), the network.
+Not here: the log itself, which partitions share a request (broker/fetcher.py), the network.
 """
 
 from typing import NamedTuple, Protocol

@@ -23,12 +23,12 @@ def says_synced_and_is_not() -> list[Change]:
 @bug()
 def followers_do_not_sync() -> list[Change]:
     """With flush.messages=1 a follower counts before its disk has the record."""
-    from barnabas.broker import fetchers
+    from barnabas.broker import fetcher
 
     async def flush(followed: Any) -> None:
         """Later, perhaps."""
 
-    return [(fetchers, "flush", flush)]
+    return [(fetcher, "flush", flush)]
 
 
 @bug()
