@@ -2,8 +2,8 @@
 
 In: LeaderAndIsr and StopReplica. Out: partitions that lead or follow, and an answer for each.
 Always: one message at a time, in the order they came; an older word never undoes a newer one.
-Not here: what a leader and a follower decide (replication/), fetching (fetchers.py), what
-clients are told of partitions elsewhere (UpdateMetadata).
+Not here: what a leader and a follower decide (replication/), the logs under them (replica_logs.py),
+fetching (fetchers.py), what clients are told of partitions elsewhere (UpdateMetadata).
 
 For the rooms around:
 - `broker.replicas` is there in a cluster, None on a broker that stands alone.
@@ -24,6 +24,7 @@ from barnabas.broker.leading import Leading
 from barnabas.broker.partition import Partition
 from barnabas.broker.peers import Peers
 from barnabas.broker.proposals import Proposals
+from barnabas.broker.replica_logs import find_log, set_strays_aside
 from barnabas.broker.replica_sessions import ReplicaSessions
 from barnabas.broker.throttles import Throttles
 from barnabas.broker.topic import Topic
@@ -31,7 +32,7 @@ from barnabas.broker.topics_kept import log_config
 from barnabas.broker.volume import storage_error
 from barnabas.log.config import LogConfig
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
-from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
+from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.replication.follower import Follower
 from barnabas.replication.leader import Proposal
 from barnabas.replication.state import PartitionState
@@ -52,7 +53,6 @@ from barnabas.wire.messages.stop_replica import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.log.log import Log
 
 TICK_MS_MAX = 500
 MADE_PER_SLICE = 50  # logs, before others get their turn
@@ -209,7 +209,7 @@ class Replicas:
         try:
             self._check(partition, state)
             if partition.volume is None:
-                self._find_log(topic, config, partition, is_new=told.is_new)
+                find_log(self._broker, topic, config, partition, is_new=told.is_new)
             if state.age != (partition.leader_epoch, partition.partition_epoch):
                 self._take_role(topic, partition, state)
         except KafkaError as error:
@@ -245,34 +245,6 @@ class Replicas:
             "role not taken", partition=partition.name, code="KAFKA_STORAGE_ERROR", why=str(error)
         )
         return Code.KAFKA_STORAGE_ERROR
-
-    def _find_log(
-        self, topic: Topic, config: LogConfig, partition: Partition, *, is_new: bool
-    ) -> None:
-        """Its own, as it was left here, or a new one."""
-        logs = self._broker.logs
-        name = partition.name
-        log = self._own_log(name, topic.id)
-        if log is None:
-            lost = logs.where_lost(name)
-            if lost and not is_new:
-                partition.fail(lost)
-                raise storage_error(name, lost)
-            log = logs.create(name, topic.id, config)
-        partition.take_log(log, logs.home(name))
-        partition.configure(topic.config)
-        log.config = config
-
-    def _own_log(self, name: TopicPartition, topic_id: UUID) -> "Log | None":
-        log = self._broker.logs.logs.get(name)
-        if log is None or log.topic_id == topic_id:
-            return log
-        if log.topic_id == NO_TOPIC_ID:  # creating it was cut off, or the file was lost
-            log.write_topic_id(topic_id)
-            return log
-        path = self._broker.logs.set_aside(name)
-        self._broker.log.warning("log of another topic set aside", partition=name, path=path)
-        return None
 
     def _take_role(self, topic: Topic, partition: Partition, state: PartitionState) -> None:
         broker = self._broker
@@ -345,17 +317,8 @@ class Replicas:
         )
 
     async def _set_strays_aside(self) -> None:
-        """Their topics were deleted, or their replicas moved, while this broker was away."""
-        logs = self._broker.logs
         async with self._one_at_a_time:
-            for name, log in list(logs.logs.items()):
-                topic = self._broker.topics.get(name.topic)
-                known = topic.partitions[name.partition : name.partition + 1] if topic else []
-                if any(partition.log is log for partition in known):
-                    continue
-                async with logs.home(name).renaming:
-                    path = logs.set_aside(name)
-                self._broker.log.warning("log of no replica set aside", partition=name, path=path)
+            await set_strays_aside(self._broker)
 
     # Disks
 

@@ -1,0 +1,63 @@
+"""The logs under replicas: which one a replica gets, and what becomes of those that are nobody's.
+
+In: partitions that have a replica here. Out: partitions with their logs; logs set aside.
+Always: a log belongs to one topic, by its id; one that may be on a lost disk is not made anew, and
+one that no replica has is set aside, not deleted.
+Not here: on which disk a log is (storage.py), roles (replicas.py).
+"""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from barnabas.broker.partition import Partition
+from barnabas.broker.topic import Topic
+from barnabas.broker.volume import storage_error
+from barnabas.log.config import LogConfig
+from barnabas.log.log import Log
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def find_log(
+    broker: "Broker", topic: Topic, config: LogConfig, partition: Partition, *, is_new: bool
+) -> None:
+    """Its own, as it was left here, or a new one."""
+    logs = broker.logs
+    name = partition.name
+    log = _own_log(broker, name, topic.id)
+    if log is None:
+        lost = logs.where_lost(name)
+        if lost and not is_new:
+            partition.fail(lost)
+            raise storage_error(name, lost)
+        log = logs.create(name, topic.id, config)
+    partition.take_log(log, logs.home(name))
+    partition.configure(topic.config)
+    log.config = config
+
+
+def _own_log(broker: "Broker", name: TopicPartition, topic_id: UUID) -> Log | None:
+    log = broker.logs.logs.get(name)
+    if log is None or log.topic_id == topic_id:
+        return log
+    if log.topic_id == NO_TOPIC_ID:  # creating it was cut off, or the file was lost
+        log.write_topic_id(topic_id)
+        return log
+    path = broker.logs.set_aside(name)
+    broker.log.warning("log of another topic set aside", partition=name, path=path)
+    return None
+
+
+async def set_strays_aside(broker: "Broker") -> None:
+    """Their topics were deleted, or their replicas moved, while this broker was away."""
+    logs = broker.logs
+    for name, log in list(logs.logs.items()):
+        topic = broker.topics.get(name.topic)
+        known = topic.partitions[name.partition : name.partition + 1] if topic else []
+        if any(partition.log is log for partition in known):
+            continue
+        async with logs.home(name).renaming:
+            path = logs.set_aside(name)
+        broker.log.warning("log of no replica set aside", partition=name, path=path)
