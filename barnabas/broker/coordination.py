@@ -121,7 +121,7 @@ class Coordination:
         self._stopped = False
         self._sampler: asyncio.TimerHandle | None = None
         if broker.replicas is not None:
-            broker.replicas.watch(OFFSETS_TOPIC, self._led, self._led_no_more)
+            broker.replicas.watch(OFFSETS_TOPIC, self._led)
         self._begin()
 
     # Starting and stopping
@@ -241,9 +241,6 @@ class Coordination:
         ):
             self._lost(index, self._terms.get(index, 0))
             self._take_up(index, partition)
-
-    def _led_no_more(self, partition: Partition) -> None:
-        """`on_lost` has told already."""
 
     def leader_of(self, group_id: str) -> int:
         """Who coordinates it; -1 if nobody does now."""

@@ -10,7 +10,8 @@ For the rooms around:
 - `Topic.partitions[i]` is there for every partition of the cluster. One that has no replica here
   is made by `absent_partition(name)` and told of its leader by `Partition.told(state)`, which
   never overrules what LeaderAndIsr said of a replica that is here.
-- `watch(topic, lead, lost)` calls back when this broker begins and ends to lead partitions.
+- `watch(topic, led)` calls back when this broker begins to lead partitions of a topic;
+  `Partition.on_lost` when it ceases to.
 """
 
 import asyncio
@@ -63,8 +64,6 @@ SAID_MAX = 20  # lines per request and event
 NO_EPOCH = -1
 EPOCH_OF_DELETION = -2
 
-Told = Callable[[Partition], None]
-
 
 class Cluster(Protocol):
     """What is needed of the broker's place in the cluster (cluster.py)."""
@@ -107,16 +106,16 @@ class Replicas:
         self.fetchers = Fetchers(broker, cluster)
         self.proposals = Proposals(broker, cluster)
         self.throttles = Throttles(broker)
-        self._watchers: dict[str, list[tuple[Told, Told]]] = {}
+        self._watchers: dict[str, list[Callable[[Partition], None]]] = {}
         self._restless: dict[Leading, None] = {}
         self._one_at_a_time = asyncio.Lock()
         self._strays: asyncio.TimerHandle | None = None
         self._said: dict[str, int] = {}  # lines of the request at hand
         self._timer: asyncio.TimerHandle | None = broker.loop.call_later(self._tick_s(), self._tick)
 
-    def watch(self, topic: str, lead: Told, lost: Told) -> None:
-        """Tell of the partitions of a topic that this broker begins to lead, and ceases to."""
-        self._watchers.setdefault(topic, []).append((lead, lost))
+    def watch(self, topic: str, led: Callable[[Partition], None]) -> None:
+        """Tell of the partitions of a topic that this broker begins to lead."""
+        self._watchers.setdefault(topic, []).append(led)
 
     def rack_of(self, broker: int) -> str | None:
         return self._cluster.rack_of(broker)
@@ -264,9 +263,8 @@ class Replicas:
                 end=partition.log.end_offset,
                 high_watermark=partition.log.high_watermark,
             )
-            if led is not None:
-                self._tell(partition, led=False)
-            self._tell(partition, led=True)
+            for told in self._watchers.get(partition.name.topic, ()):
+                told(partition)
             return
         following = partition.following
         if following is not None and following.leader_epoch == state.leader_epoch:
@@ -276,8 +274,6 @@ class Replicas:
             return
         following = Follower(state) if state.leader >= 0 else None
         partition.follow(state, following)
-        if led is not None:
-            self._tell(partition, led=False)
         if following is None:
             self.fetchers.leave(key)
         else:
@@ -301,10 +297,6 @@ class Replicas:
         if any(count > SAID_MAX for count in self._said.values()):
             self._broker.log.info("roles taken", **self._said)
         self._said.clear()
-
-    def _tell(self, partition: Partition, *, led: bool) -> None:
-        for lead, lost in self._watchers.get(partition.name.topic, ()):
-            (lead if led else lost)(partition)
 
     # Logs of nobody
 
@@ -364,13 +356,10 @@ class Replicas:
         if epoch not in (NO_EPOCH, EPOCH_OF_DELETION) and epoch < partition.leader_epoch:
             return Code.FENCED_LEADER_EPOCH
         self.fetchers.leave((topic.id, name.partition))
-        led = partition.leading is not None
         if state.delete_partition:
             partition.give_up_log()
         else:
             partition.stop()
-        if led:
-            self._tell(partition, led=False)
         self._broker.log.info("replica stopped", partition=name, deleted=state.delete_partition)
         return Code.NONE
 
