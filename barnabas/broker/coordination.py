@@ -4,49 +4,43 @@ In: requests about groups, from their handlers; partitions that this broker begi
 lead. Out: replies, now or later.
 Always: nothing is answered from a shard that is still being read back, nor from one whose
 partition another broker leads; who waits when that changes is told to look for it.
-Not here: the decisions (coordinators/groups), reading back (group_loading.py), the shape of
-requests (handlers/).
+Not here: the decisions (coordinators/groups), what a shard sees of the broker (group_ports.py),
+reading back (group_loading.py), the shape of requests (handlers/).
 
 Made at the start of a broker that has kept groups, or when the first request about one comes: a
 broker without groups never imports any of it.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from traceback import format_exception
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from barnabas.assignment.group import Topic as SeenTopic
 from barnabas.broker.dispatch import Call
-from barnabas.broker.doomed import RECORDS_PER_SLICE, Doomed
+from barnabas.broker.group_forgetting import forget_offsets
 from barnabas.broker.group_loading import GroupLoading
 from barnabas.broker.group_pace import SAMPLE_MS, Pace
+from barnabas.broker.group_ports import PartitionJournal, TopicsSeen, limits
 from barnabas.broker.later import Later
-from barnabas.broker.partition import ACKS_ALL, Partition
+from barnabas.broker.partition import Partition
 from barnabas.coordinators.groups.chronicle import Chronicle
-from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller
 from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.groups.words import TROUBLES, why
 from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
-from barnabas.log.config import INT64_MAX
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import Message
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.topic import Topic, Topics
+    from barnabas.broker.topic import Topic
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SWEEP_S = 30.0  # after a shard was loaded, by when all topics are known here
 LOAD_WAIT_S_MAX = 0.5
-# Before the first generation of a group: members that start together come within moments. A member
-# that was alone in a generation hears of the others only at its next heartbeat, seconds later.
-LULL_MS = 100
 
 Reply = Message | Later[Message]
 Verb = Callable[[GroupShard, Caller, Now], Outcome[Record]]
@@ -57,45 +51,6 @@ def coordination(broker: "Broker") -> "Coordination":
     if broker.coordination is None:
         broker.coordination = Coordination(broker)
     return broker.coordination
-
-
-class PartitionJournal:
-    """The log under a shard; what it appends is committed when its replicas have it."""
-
-    __slots__ = ("_partition",)
-
-    def __init__(self, partition: Partition) -> None:
-        self._partition = partition
-
-    @property
-    def high_watermark(self) -> int:
-        return self._partition.log.high_watermark
-
-    def append(self, batch: bytearray, wall_ms: int) -> int:
-        partition = self._partition
-        if partition.barred:  # led elsewhere, or gone, since a moment ago: see `_lost`
-            raise partition.refusal()
-        return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
-
-
-class TopicsSeen:
-    """The broker's topics, as the coordinator wants to see them."""
-
-    __slots__ = ("_topics",)
-
-    def __init__(self, topics: "Topics") -> None:
-        self._topics = topics
-
-    def find(self, name: str) -> SeenTopic | None:
-        topic = self._topics.get(name)
-        return None if topic is None else SeenTopic(len(topic.partitions), topic.id)
-
-    def name_of(self, topic_id: UUID) -> str | None:
-        topic = self._topics.by_id(topic_id)
-        return None if topic is None else topic.name
-
-    def names(self) -> list[str]:
-        return [topic.name for topic in self._topics]
 
 
 class Coordination:
@@ -114,7 +69,7 @@ class Coordination:
         self._loading = GroupLoading(broker, self.runtime, self.now, self._loaded, self._not_loaded)
         self._terms: dict[int, int] = {}  # by shard: how often it was taken up
         self._epochs: dict[int, int] = {}  # by shard that was: the leader epoch
-        self._shared = self._limits()
+        self._shared = limits(broker.config)
         self._forgetting: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -122,7 +77,7 @@ class Coordination:
         self._sampler: asyncio.TimerHandle | None = None
         if broker.replicas is not None:
             broker.replicas.watch(OFFSETS_TOPIC, self._led)
-        self._begin()
+        self.take_up()
 
     # Starting and stopping
 
@@ -130,7 +85,7 @@ class Coordination:
         """Make the topic if there is none; wait, but not for long, for what must be read back."""
         if self._broker.topics.get(OFFSETS_TOPIC) is None:
             await self._create_topic()
-        self._begin()
+        self.take_up()
         if self._loading.task is not None:
             await asyncio.wait((self._loading.task,), timeout=LOAD_WAIT_S_MAX)
 
@@ -161,11 +116,7 @@ class Coordination:
                 raise
 
     def take_up(self) -> None:
-        """The shards that are this broker's, if it has not done so yet."""
-        self._begin()
-
-    def _begin(self) -> None:
-        """Take the shards up that are this broker's, once it is known how many there are."""
+        """The shards that are this broker's, unless it has; once it is known how many there are."""
         topic = self._broker.topics.get(OFFSETS_TOPIC)
         if topic is None or topic is self._topic or self._stopped:
             return
@@ -177,19 +128,19 @@ class Coordination:
             self._deliver(self.runtime.unload(index))
         self._topic = topic
         self._partitions = len(topic.partitions)
-        self._shared = self._limits()
+        self._shared = limits(self._broker.config)
         for name, (_, ends) in self._broker.catalog.doomed.items():
             for index, end in ends.items():
-                self._loading.doomed.setdefault(index, Doomed()).add(name, end)
+                self._loading.doom(index, name, end)
         for index, partition in enumerate(topic.partitions):
             # Commits that cannot be read: nobody must be told that there are none.
             if not partition.failure and not partition.barred:
-                self._take_up(index, partition)
+                self._take_up_one(index, partition)
         if self._sampler is None:
             self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
 
-    def _take_up(self, index: int, partition: Partition) -> None:
-        """One with nothing in its log at once, another when it is loaded."""
+    def _take_up_one(self, index: int, partition: Partition) -> None:
+        """At once if there is nothing in its log, else when it is loaded."""
         self._terms[index] = term = self._terms.get(index, 0) + 1
         self._epochs[index] = partition.leader_epoch
         partition.on_commit = partial(self._committed, index)
@@ -232,7 +183,7 @@ class Coordination:
     def _led(self, partition: Partition) -> None:
         """This broker leads it from now on: what is in its log is what groups have."""
         index = partition.name.partition
-        self._begin()
+        self.take_up()
         if self._topic is None or self._stopped or index >= self._partitions:
             return  # taken up when the topic is known as a whole
         if (
@@ -240,18 +191,18 @@ class Coordination:
             and self._epochs.get(index) != partition.leader_epoch
         ):
             self._lost(index, self._terms.get(index, 0))
-            self._take_up(index, partition)
+            self._take_up_one(index, partition)
 
     def leader_of(self, group_id: str) -> int:
         """Who coordinates it; -1 if nobody does now."""
-        self._begin()
+        self.take_up()
         if self._topic is None:
             return -1
         return self._topic.partitions[partition_of(group_id, self._partitions)].leader
 
     def topic_gone(self, name: str) -> None:
         """The controller has deleted it: every broker forgets the offsets in the shards it has."""
-        self._keep(self._forget_gone([name]))
+        self._forget([name])
 
     def _sweep(self, index: int, term: int) -> None:
         """Topics may have been deleted while nobody led the shard."""
@@ -265,43 +216,23 @@ class Coordination:
         names = dict.fromkeys(name for found in groups for name in found)
         gone = [name for name in names if topics.get(name) is None]
         if gone:
-            self._keep(self._forget_gone(gone))
+            self._forget(gone)
 
-    async def _forget_gone(self, names: list[str]) -> None:
-        for name in names:
-            if self._topic is not None and not self._stopped:
-                await self.topic_deleted(name)
-
-    def _keep(self, work: Coroutine[None, None, None]) -> None:
-        task = self._loop.create_task(work)
+    def _forget(self, names: list[str]) -> None:
+        task = self._loop.create_task(self._forget_all(names))
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)
 
-    def _limits(self) -> Limits:
-        config = self._broker.config
-        return Limits(
-            session_timeout_ms_min=config.group_min_session_timeout_ms,
-            session_timeout_ms_max=config.group_max_session_timeout_ms,
-            members_max=config.group_max_size,
-            initial_rebalance_delay_ms=max(config.group_initial_rebalance_delay_ms, LULL_MS),
-            offset_metadata_chars_max=config.offset_metadata_max_bytes,
-            offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-            consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-            consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-            consumer_members_max=config.group_consumer_max_size,
-            consumer_assignors=config.group_consumer_assignors or ("uniform",),
-            consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
-            consumer_lull_ms=LULL_MS,
-            consumer_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
-            consumer_downgrade=config.group_consumer_migration_policy
-            in ("bidirectional", "downgrade"),
-        )
+    async def _forget_all(self, names: list[str]) -> None:
+        for name in names:
+            if self._topic is not None and not self._stopped:
+                await self.topic_deleted(name)
 
     # Requests
 
     def partition_of(self, group_id: str) -> int:
         """NOT_COORDINATOR until somebody has looked for a coordinator, and so made the topic."""
-        self._begin()
+        self.take_up()
         if self._topic is None:
             raise Retriable(Code.NOT_COORDINATOR, f"there is no {OFFSETS_TOPIC} yet")
         return partition_of(group_id, self._partitions)
@@ -358,7 +289,7 @@ class Coordination:
 
     def shards(self) -> list[GroupShard]:
         """All of them, to look at; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
-        self._begin()
+        self.take_up()
         return [self.runtime.shard(index) for index in self.runtime.partitions()]
 
     def topics_changed(self, name: str, *, of_names: bool) -> None:
@@ -372,37 +303,13 @@ class Coordination:
         to before this returns. Out: the shards whose logs could not be told yet, and up to where
         they may have offsets of it."""
         self.topics_changed(name, of_names=True)
-        self._begin()
+        self.take_up()
         assert self._topic is not None
-        partitions = self._topic.partitions
-        left: dict[int, int] = {}
-        to_tell = []
-        for index, partition in enumerate(partitions):
-            if self.runtime.is_active(index):
-                to_tell.append(index)
-            elif self._broker.cluster is not None and index not in self._epochs:
-                continue  # another broker has it, and hears of it too
-            elif partition.volume is None:  # out of reach: nobody knows what is in it
-                left[index] = INT64_MAX
-            elif partition.log.end_offset > partition.log.start_offset:
-                left[index] = partition.log.end_offset
-                self._loading.doomed.setdefault(index, Doomed()).add(name, left[index])
-        for index in to_tell:
-            if not await self._forget_topic(index, name):
-                left[index] = partitions[index].log.end_offset
+        ours = None if self._broker.cluster is None else self._epochs.keys()
+        left = await forget_offsets(name, self._topic.partitions, ours, self.runtime, self._loading)
         if left:
             self._broker.log.warning("offsets of a deleted topic kept for now", topic=name)
         return left
-
-    async def _forget_topic(self, index: int, name: str) -> bool:
-        offsets = self.runtime.shard(index).offsets
-        written = True
-        for records in offsets.of_topic(name, RECORDS_PER_SLICE):
-            if not self.runtime.is_active(index):
-                return False
-            written = self._loading.forget(index, tuple(records)) and written
-            await asyncio.sleep(0)
-        return written
 
     # Time and answers
 

@@ -46,7 +46,7 @@ class GroupLoading:
         self._loaded = loaded
         self._failed = failed
         self._waiting: dict[int, Partition] = {}
-        self.doomed: dict[int, Doomed] = {}  # by shard: offsets that go before it is asked
+        self._doomed: dict[int, Doomed] = {}  # by shard
         self.task: asyncio.Task[None] | None = None
 
     def add(self, index: int, partition: Partition) -> None:
@@ -56,11 +56,15 @@ class GroupLoading:
 
     def drop(self, index: int) -> None:
         self._waiting.pop(index, None)
-        self.doomed.pop(index, None)
+        self._doomed.pop(index, None)
+
+    def doom(self, index: int, topic: str, end: int) -> None:
+        """Offsets in a deleted topic, committed before `end`: they go before the shard answers."""
+        self._doomed.setdefault(index, Doomed()).add(topic, end)
 
     def stop(self) -> None:
         self._waiting.clear()
-        self.doomed.clear()
+        self._doomed.clear()
         if self.task is not None:
             self.task.cancel()
             self.task = None
@@ -82,7 +86,7 @@ class GroupLoading:
                 continue
             shards += 1
             self._loaded(index)
-            doomed = self.doomed.pop(index, None)
+            doomed = self._doomed.pop(index, None)
             if doomed is not None and doomed.ends and doomed.written:
                 await self._broker.catalog.offsets_forgotten(index, doomed.ends)
         self.task = None
@@ -94,7 +98,7 @@ class GroupLoading:
         """Replay one log from its start; how many records it had."""
         log, loop, runtime = partition.log, self._broker.loop, self._runtime
         shard = runtime.any_shard(index)
-        doomed = self.doomed.setdefault(index, Doomed())
+        doomed = self._doomed.setdefault(index, Doomed())
         offset, end = log.start_offset, log.end_offset
         count = 0
         slice_end = loop.time() + LOAD_SLICE_S

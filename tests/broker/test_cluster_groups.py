@@ -13,7 +13,8 @@ from uuid import UUID
 
 import pytest
 
-from barnabas.broker.coordination import Coordination, PartitionJournal
+from barnabas.broker.coordination import Coordination
+from barnabas.broker.group_ports import PartitionJournal
 from barnabas.broker.peers import Peers
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError, Retriable
