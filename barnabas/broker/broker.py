@@ -26,7 +26,7 @@ from barnabas.broker.metrics import Counts
 from barnabas.broker.moves import Moves
 from barnabas.broker.partition import Partition
 from barnabas.broker.storage import Storage
-from barnabas.broker.topic import Topics
+from barnabas.broker.topic import OFFSETS_TOPIC, Topics
 from barnabas.broker.topics_kept import AnyCatalog
 from barnabas.broker.volume import Volume
 from barnabas.config.broker import BrokerConfig
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas import Replicas
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
-GROUPS_TOPIC = "__consumer_offsets"
 OWN_FILES = 24  # listeners, the keeper, checkpoints, whatever a library opens for itself
 
 
@@ -145,7 +144,7 @@ class Broker:
         self._close_logs = True  # after a crash too: the new leader epochs are in the logs
         self.logs.forget_gone()
         self.listen()
-        if self.topics.get(GROUPS_TOPIC) is not None:
+        if self.topics.get(OFFSETS_TOPIC) is not None:
             # Behind the first answers, in slices; who asks for a group meanwhile is told so.
             self._to_load = self.loop.call_soon(self._load_groups)
 

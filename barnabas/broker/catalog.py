@@ -13,9 +13,8 @@ from uuid import UUID, uuid4
 
 from barnabas.broker.partition import Partition, lost_partition
 from barnabas.broker.producer_ids import next_block
-from barnabas.broker.topic import Topic
+from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.broker.topics_kept import (
-    OFFSETS_TOPIC,
     Change,
     apply_config,
     check_new_topic,

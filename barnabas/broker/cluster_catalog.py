@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.producer_ids import next_block
-from barnabas.broker.topic import Topic
+from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.broker.topics_kept import (
-    OFFSETS_TOPIC,
     Change,
     apply_config,
     check_new_topic,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.cluster_settings import Settings
-from barnabas.broker.topic import Topic
-from barnabas.broker.topics_kept import OFFSETS_TOPIC
+from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.config.topic import TopicConfig
 from barnabas.model.ids import BrokerId, check_topic_name
 from barnabas.replication.state import PartitionState

@@ -25,6 +25,7 @@ from barnabas.broker.group_pace import SAMPLE_MS, Pace
 from barnabas.broker.group_ports import PartitionJournal, TopicsSeen, limits
 from barnabas.broker.later import Later
 from barnabas.broker.partition import Partition
+from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.coordinators.groups.chronicle import Chronicle
 from barnabas.coordinators.groups.member import Caller
 from barnabas.coordinators.groups.records import Record, partition_of
@@ -36,9 +37,7 @@ from barnabas.wire.codec import Message
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.topic import Topic
 
-OFFSETS_TOPIC = "__consumer_offsets"
 SWEEP_S = 30.0  # after a shard was loaded, by when all topics are known here
 LOAD_WAIT_S_MAX = 0.5
 

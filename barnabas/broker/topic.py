@@ -10,7 +10,8 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire.compression import Codec
 
 PARTITIONS_MAX = 200_000  # of one topic: a number from outside makes no more
-INTERNAL = ("__consumer_offsets", "__transaction_state")
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL = (OFFSETS_TOPIC, "__transaction_state")
 
 
 class Topic:

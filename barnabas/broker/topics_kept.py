@@ -18,8 +18,6 @@ from barnabas.model.errors import Code, InvalidRequest
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
-OFFSETS_TOPIC = "__consumer_offsets"
-
 Change = Callable[[Mapping[str, str]], dict[str, str]]
 """Works new settings out from those in force, or raises a KafkaError."""
 

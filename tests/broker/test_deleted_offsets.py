@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.coordination import OFFSETS_TOPIC
+from barnabas.broker.topic import OFFSETS_TOPIC
 from barnabas.coordinators.groups.records import partition_of
 from barnabas.keeper import paths
 from barnabas.keeper.memory import MemoryKeeper

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from barnabas.broker.coordination import OFFSETS_TOPIC
 from barnabas.broker.partition import ACKS_ALL
+from barnabas.broker.topic import OFFSETS_TOPIC
 from barnabas.coordinators.groups.records import (
     OffsetCommitValue,
     OffsetRecord,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.coordination import OFFSETS_TOPIC
 from barnabas.broker.partition import Partition
+from barnabas.broker.topic import OFFSETS_TOPIC
 from barnabas.model.errors import Code
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
