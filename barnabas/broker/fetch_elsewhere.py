@@ -61,20 +61,6 @@ def nearer_replica(broker: "Broker", partition: "Partition", offset: int, rack: 
     return found
 
 
-def elsewhere(index: int, partition: "Partition", replica: int) -> PartitionData:
-    """No records: this replica has them too."""
-    log = partition.log
-    return PartitionData(
-        partition_index=index,
-        error_code=0,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.high_watermark,
-        log_start_offset=log.start_offset,
-        preferred_read_replica=replica,
-        records=b"",
-    )
-
-
 def endpoints(
     broker: "Broker", version: int, responses: list[FetchableTopicResponse]
 ) -> list[NodeEndpoint]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.dispatch import Call
-from barnabas.broker.fetch_elsewhere import elsewhere, endpoints, failed, nearer_replica
+from barnabas.broker.fetch_elsewhere import endpoints, failed, nearer_replica
 from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from barnabas.broker.later import Later
 from barnabas.broker.topic import Topic
@@ -110,13 +110,13 @@ class Plan:
         except KafkaError as error:
             self.failed = True
             return failed(index, error.code, topic if self._names_leaders else None)
+        records, nearer = found.file_slice, -1
         if self._rack and partition.leading is not None:
             nearer = nearer_replica(self._broker, partition, offset, self._rack)
-            if nearer >= 0:
-                self.failed = True  # answered at once
-                return elsewhere(index, partition, nearer)
-        self.partitions.append(partition)
-        records = found.file_slice
+        if nearer >= 0:  # has them too; answered at once
+            self.failed, records = True, None
+        else:
+            self.partitions.append(partition)
         if records is not None:
             self.size += records.length
             self.left = max(0, self.left - records.length)
@@ -129,6 +129,7 @@ class Plan:
             high_watermark=log.high_watermark,
             last_stable_offset=log.high_watermark,
             log_start_offset=log.start_offset,
+            preferred_read_replica=nearer,
             aborted_transactions=self.aborted,
             records=b"" if records is None else records,
         )
