@@ -1,14 +1,14 @@
-"""What both consumers do: hand messages out, know their places, commit them.
+"""What both consumers do: hand messages out, and commit them.
 
 Written once over `Net`. Consumer and PartitionConsumer say which partitions are read.
 Always: a message counts as used when the next one is asked for, or at a close without an
 exception; only what was used is committed by itself. Callbacks are called between messages.
-Not here: reading (reader.py), groups (member.py).
+Not here: reading (reader.py), where to read on (seeking.py), groups (member.py).
 """
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, cast
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.commits import Commits, as_offsets
@@ -16,18 +16,14 @@ from barnabas.client.membership import Standing
 from barnabas.client.message import K, Message, RawMessage, V
 from barnabas.client.net import Answer
 from barnabas.client.places import Committed, fetch_committed, reset_of
-from barnabas.client.progress import UNKNOWN, Place
+from barnabas.client.progress import Place
 from barnabas.client.reader import Reader, closed
-from barnabas.config.option import invalid
+from barnabas.client.seeking import At, Numbers, Seeking
 from barnabas.model.errors import Code, Corrupt, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
-from barnabas.wire.messages.list_offsets import EARLIEST, LATEST
 
-At = tuple[str, int]
-Numbers = Mapping[At, int] | Mapping[TopicPartition, int]
 Offsets = Numbers | Mapping[TopicPartition, Committed] | Mapping[At, Committed]
-T = TypeVar("T")
 
 
 class Interceptor(Protocol):
@@ -49,7 +45,7 @@ class Unreadable(Corrupt):
         self.message = message
 
 
-class Messages(Generic[K, V]):
+class Messages(Seeking, Generic[K, V]):
     """An asynchronous iterator of messages, and more."""
 
     _shares = False  # partitions with a group, which may give them to another member
@@ -255,107 +251,6 @@ class Messages(Generic[K, V]):
             one = self._reader.progress.get(TopicPartition(message.topic, message.partition))
             if one is not None and message.offset < one.offset:
                 one.seek(Place(message.offset, message.leader_epoch))
-
-    # --- places ---
-
-    def assignment(self) -> list[TopicPartition]:
-        """What is read at the moment."""
-        return sorted(one.at for one in self._reader.progress)
-
-    async def position(self, at: At) -> int:
-        """The offset of the next message that will be handed out."""
-        one = self._reader.progress[TopicPartition(*at)]
-        if one.offset == UNKNOWN:
-            await self._cluster.retrying(lambda: self._reader.find([one.at]))
-        return self._positions()[one.at].offset
-
-    async def seek(self, at: At, offset: int, leader_epoch: int = -1) -> None:
-        """Go on there; -1 is the end, -2 the beginning."""
-        self._put_back()
-        at = TopicPartition(*at)
-        self._reader.progress[at]  # that it is assigned
-        if offset in (EARLIEST, LATEST):
-            await self._seek_all({at: offset})
-        elif offset < 0:
-            raise invalid(f"{at}: cannot seek to offset {offset}")
-        else:
-            self._reader.seek(at, Place(offset, leader_epoch))
-
-    async def seek_to_time(self, at: At, timestamp_ms: int) -> int:
-        """Go on at the first record of this time or later, else at the end; its offset."""
-        self._put_back()
-        at = TopicPartition(*at)
-        self._reader.progress[at]
-        if timestamp_ms < 0:
-            raise invalid(f"{at}: cannot seek to time {timestamp_ms}")
-        return (await self._seek_all({at: timestamp_ms}))[at].offset
-
-    async def seek_to_beginning(self, *partitions: At) -> None:
-        """Of these partitions, or all that are assigned."""
-        self._put_back()
-        await self._seek_all(dict.fromkeys(self._those(partitions), EARLIEST))
-
-    async def seek_to_end(self, *partitions: At) -> None:
-        """Of these partitions, or all that are assigned."""
-        self._put_back()
-        await self._seek_all(dict.fromkeys(self._those(partitions), LATEST))
-
-    async def _seek_all(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, Place]:
-        async def all_of_them() -> dict[TopicPartition, Place]:
-            found = await self._reader.places(times)
-            if missing := [at for at in times if at not in found]:
-                raise Retriable(Code.LEADER_NOT_AVAILABLE, f"{missing[0]} has no leader")
-            return found
-
-        found = await self._cluster.retrying(all_of_them)
-        for at, place in found.items():
-            if at in self._reader.progress:
-                self._reader.seek(at, place)
-        return found
-
-    async def beginning_offsets(self, *partitions: At) -> dict[TopicPartition, int]:
-        return await self._offsets(self._those(partitions), EARLIEST)
-
-    async def end_offsets(self, *partitions: At) -> dict[TopicPartition, int]:
-        """The offsets that the next records will have; for committed ones, of those."""
-        return await self._offsets(self._those(partitions), LATEST)
-
-    async def offsets_for_times(self, times: Numbers) -> dict[TopicPartition, int]:
-        """The first offset at or after each time, in ms; the end if there is none."""
-        wanted = {TopicPartition(*at): time for at, time in times.items()}
-        found = await self._cluster.retrying(lambda: self._reader.places(wanted))
-        return {at: place.offset for at, place in found.items()}
-
-    async def _offsets(
-        self, partitions: Iterable[TopicPartition], mark: int
-    ) -> dict[TopicPartition, int]:
-        return await self.offsets_for_times(dict.fromkeys(partitions, mark))
-
-    def pause(self, *partitions: At) -> None:
-        """Hand nothing of these out until they are resumed; the membership goes on."""
-        self._put_back()
-        for at in self._those(partitions):
-            self._reader.progress[at].paused = True
-
-    def resume(self, *partitions: At) -> None:
-        for at in self._those(partitions):
-            self._reader.progress[at].paused = False
-        self._reader.bell.ring()
-
-    def paused(self) -> list[TopicPartition]:
-        return sorted(one.at for one in self._reader.progress if one.paused)
-
-    def lag(self) -> dict[TopicPartition, int]:
-        """Records between our position and the end, as far as fetches have told."""
-        places = self._positions()
-        return {
-            one.at: max(0, one.marks.high_watermark - places[one.at].offset)
-            for one in self._reader.progress
-            if one.marks is not None and one.at in places
-        }
-
-    def _those(self, partitions: Iterable[At]) -> list[TopicPartition]:
-        return [TopicPartition(*at) for at in partitions] or self.assignment()
 
     # --- commits ---
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from barnabas.client.aio import open_cluster
 from barnabas.client.cluster import Cluster
 from barnabas.client.message import K, V
-from barnabas.client.messages import At, Interceptor, Messages, Numbers
+from barnabas.client.messages import Interceptor, Messages
+from barnabas.client.seeking import At, Numbers
 from barnabas.config.client import Settings, Value
 from barnabas.config.option import invalid
 from barnabas.model.errors import InvalidRequest

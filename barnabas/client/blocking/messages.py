@@ -5,8 +5,8 @@ from typing import Any, Generic, Self, cast
 
 from barnabas.client.blocking.net import mirrored, run
 from barnabas.client.message import K, Message, V
-from barnabas.client.messages import At
 from barnabas.client.messages import Messages as Flows
+from barnabas.client.seeking import At
 from barnabas.model.ids import TopicPartition
 
 
