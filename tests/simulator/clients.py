@@ -230,9 +230,11 @@ class Reader(Client):
                 for message in await consumer.getmany(timeout=rng.choice((0.2, 1.0))):
                     self._took(message)
                 if not auto and rng.random() < 0.5 and consumer.assignment():
-                    places = dict(self.positions)
+                    places, sent_us = dict(self.positions), self.world.schedule.now_us
                     await consumer.commit()
-                    self.world.groups.committed(self.group, self.name, places)
+                    self.world.groups.committed(
+                        self.group, self.name, self.instance or self.name, places, sent_us
+                    )
             except KafkaError as problem:
                 if problem.code in TWINS:
                     await self._close(consumer)
@@ -276,7 +278,13 @@ class Reader(Client):
             self.positions[at] = -1
             owner = self.instance or self.name
             self.world.groups.assigned(
-                self.group, at, consumer.generation, self.name, owner, self.protocol == "classic"
+                self.group,
+                at,
+                consumer.generation,
+                self.name,
+                owner,
+                self.protocol == "classic",
+                self.world.schedule.now_us,
             )
 
     def _revoked(self, consumer: Any, partitions: list[TopicPartition], cause: Cause) -> None:

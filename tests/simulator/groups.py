@@ -19,6 +19,7 @@ class Groups:
         self._logged: dict[tuple[str, TopicPartition], int] = {}
         self._acked: dict[tuple[str, TopicPartition], int] = {}
         self._floors: dict[tuple[str, TopicPartition, str], int] = {}
+        self._seated: dict[tuple[str, str], tuple[str, int]] = {}  # who came last, and when
         self.read: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
         self.holding: dict[tuple[str, TopicPartition], dict[str, None]] = defaultdict(dict)
 
@@ -30,9 +31,11 @@ class Groups:
         member: str,
         name: str,
         classic: bool,
+        now_us: int,
     ) -> None:
         """`name`: as which the group knows it; its instance id, where it has one."""
         self.holding[group, at][member] = None
+        self._seated[group, name] = member, now_us
         known = (self._acked.get((group, at), 0), self._logged.get((group, at), 0))
         self._floors[group, at, member] = max(known)
         if not classic:
@@ -55,8 +58,20 @@ class Groups:
                 " committed"
             )
 
-    def committed(self, group: str, member: str, places: Mapping[TopicPartition, int]) -> None:
-        """Acknowledged to a member."""
+    def committed(
+        self,
+        group: str,
+        member: str,
+        name: str,
+        places: Mapping[TopicPartition, int],
+        sent_us: int,
+    ) -> None:
+        """Acknowledged to a member, whose place no twin may have taken before it asked."""
+        holder, since_us = self._seated.get((group, name), (member, 0))
+        if places and holder != member and since_us < sent_us:
+            raise Violation(
+                f"group {group}: {member} committed as {name}, whose place {holder} had taken"
+            )
         for at, offset in places.items():
             if offset >= 0:
                 self._acked[group, at] = max(offset, self._acked.get((group, at), 0))

@@ -2,8 +2,9 @@
 
 In: live brokers. Out: nothing, or a Violation.
 Always checked: the high watermark of a leader never goes back within its epoch; one leader per
-partition and epoch; whoever begins to lead has all that was committed; every replica agrees with
-what was committed, below its own high watermark; a coordinator that has read its log back knows the
+partition and epoch; whoever begins to lead has all that was committed, and knows producers as its
+log has them; every replica agrees with what was committed, below its own high watermark; a
+coordinator that has read its log back knows the
 offsets that were committed, and none that were deleted.
 """
 
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING
 from barnabas.broker.coordination import Coordination
 from barnabas.broker.partition import Partition
 from barnabas.coordinators.groups.shard import GroupShard
+from barnabas.log.log import Log
+from barnabas.log.producers import SEQUENCE_MASK
 from barnabas.model.ids import TopicPartition
 from tests.simulator.groups import Offsets, difference, replayed
-from tests.simulator.truth import Committed, Violation, records_of
+from tests.simulator.truth import Committed, Violation, read, records_of
 
 if TYPE_CHECKING:
     from tests.simulator.machine import Machine
@@ -111,6 +114,8 @@ class Guards:
             if leader != who:
                 raise Violation(f"{name}: both {leader} and {who} lead in epoch {epoch}")
             self._complete(who, partition, committed)
+            if not committed.compacted:
+                _check_producers(who, partition.log)
         elif now.watermark < before.watermark:
             raise Violation(
                 f"{name}: the high watermark of {who} went back from {before.watermark} to"
@@ -206,6 +211,25 @@ class Guards:
             wrong = difference(found, replayed(committed.records(end)))
             if wrong:
                 raise Violation(f"{partition.name}: in the log of {machine.name} {wrong}")
+
+
+def _check_producers(who: str, log: Log) -> None:
+    """Whom it would take for a repeat, and whom not, follows from its log."""
+    last: dict[int, tuple[int, int]] = {}
+    for header, _ in read(log, log.start_offset, log.end_offset):
+        if header.producer_id >= 0:
+            sequence = (header.base_sequence + header.last_offset_delta) & SEQUENCE_MASK
+            last[header.producer_id] = header.producer_epoch, sequence
+    for producer, state in log.producers.entries.items():
+        found = last.get(producer)
+        if found is None and log.start_offset > 0:
+            continue  # its batches were deleted
+        if found != (state.epoch, state.last_sequence):
+            raise Violation(
+                f"{log.partition}: {who} begins to lead and takes (epoch, sequence)"
+                f" {state.epoch, state.last_sequence} for the last of producer {producer}; its log"
+                f" has {found}"
+            )
 
 
 def _replica(machine: "Machine", at: TopicPartition) -> Partition | None:

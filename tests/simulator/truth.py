@@ -109,10 +109,17 @@ class Committed:
     def compare(self, log: Log, start: int, to: int, who: str) -> None:
         """A replica says that its log counts up to there."""
         to = min(to, self.end)
+        expected = self.positions.get(start) if start >= log.start_offset else None
         for header, data in read(log, start, to):
             if header.last_offset >= to or header.base_offset < start:
                 continue
             at = self.positions.get(header.base_offset)
+            if expected is not None and at is not None and at != expected and not self.compacted:
+                raise Violation(
+                    f"{self.name}: {who} has {stored(header)} where {self.batches[expected]} is"
+                    " next: there is a gap"
+                )
+            expected = None if at is None else at + 1
             if at is None or self.batches[at] != stored(header):
                 if self.compacted and self._has_all(data):
                     continue
