@@ -16,8 +16,7 @@ from barnabas.system.logs import Logger
 
 ACCEPTS_PER_WAKE_MAX = 64
 BACKLOG = 1024
-PIPE_SIZE = 1 << 20  # room for a piece in any number of pages
-PIECE_SIZE = 1 << 17
+PIPE_SIZE = 1 << 20
 _NO_DESCRIPTOR = -1
 
 
@@ -25,8 +24,7 @@ class Pipe:
     """The way of pages from file to socket, by reference.
 
     `sendfile` does the same with a pipe of its own that holds 64 KB, and wakes the reader for
-    each. The reader of a larger piece is still busy with it when the next one comes, and did not
-    wait long for the first (docs/adr/0008).
+    each: on a virtual machine the wake-ups cost more than the bytes (docs/adr/0008).
     Always: empty between two calls.
     """
 
@@ -40,7 +38,7 @@ class Pipe:
 
     def send(self, to: int, slice_: FileSlice, more: bool) -> int:
         """Bytes that socket `to` took from the start of the slice."""
-        size = min(slice_.length, self._size, PIECE_SIZE)
+        size = min(slice_.length, self._size)
         count = os.splice(slice_.file.fileno(), self._write, size, offset_src=slice_.position)
         if count == 0:
             raise OSError(0, "the file is shorter than the reply promised")
