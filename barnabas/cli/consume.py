@@ -8,7 +8,7 @@ import click
 from barnabas.cli.formats import Formatter, compile_format, to_json
 from barnabas.cli.offsets import BEGINNING, resolve
 from barnabas.cli.options import cluster_options, open_cluster
-from barnabas.cli.topic import find_topic, offsets_range, select_partitions
+from barnabas.cli.topic import find_topic, offsets_range, partitions_option, select_partitions
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.partition_consumer import PartitionConsumer
@@ -30,14 +30,7 @@ _BATCH = 1_000
     help="beginning, end, OFFSET, -N (the last N), s@TIME (from), e@TIME (up to). TIME is in "
     "milliseconds or ISO 8601. s@ and e@ go together.  [default: beginning]",
 )
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    type=click.IntRange(0),
-    multiple=True,
-    help="Only this one; may be given again. [default: all]",
-)
+@partitions_option
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("-e", "--exit", "to_end", is_flag=True, help="Stop at what is the end now.")
 @click.option(

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 _BROKER_DEFAULT = -1
 _SOURCES = {int(source): source.name.lower().replace("_", " ") for source in Source}
 
+partitions_option = click.option(
+    "-p",
+    "--partition",
+    "numbers",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this one; may be given again. [default: all]",
+)
+"""The command gets `numbers`."""
+
 
 @click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
 @cluster_options
@@ -192,14 +202,7 @@ def add_partitions(ctx: click.Context, topic: str, count: int) -> None:
     required=True,
     help="end, OFFSET, -N (all but the last N) or s@TIME: what is older goes.",
 )
-@click.option(
-    "-p",
-    "--partition",
-    "numbers",
-    type=click.IntRange(0),
-    multiple=True,
-    help="Only this one; may be given again. [default: all]",
-)
+@partitions_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @cluster_options

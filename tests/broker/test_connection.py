@@ -25,21 +25,14 @@ from barnabas.broker.lanes import Lanes
 from barnabas.broker.later import Later
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer, FileSlice
-from tests.plain import from_source
+from tests.plain import flavours, from_source
 
 FRAME_SIZE_MAX = 8 << 20
 
 
 @pytest.fixture(
     autouse=True,
-    params=[
-        pytest.param(from_source("barnabas.broker.connection"), id="plain"),
-        pytest.param(
-            imported,
-            id="compiled",
-            marks=() if imported.COMPILED else pytest.mark.skip("connections are not compiled"),
-        ),
-    ],
+    params=flavours(from_source("barnabas.broker.connection"), imported),
 )
 def _flavour(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test twice."""

@@ -9,19 +9,12 @@ import pytest
 
 from barnabas.broker import lanes as imported
 from barnabas.broker.lanes import BRISK_S, DATA_SLICE_S, LINGER_S, Lane, Lanes
-from tests.plain import from_source
+from tests.plain import flavours, from_source
 
 
 @pytest.fixture(
     autouse=True,
-    params=[
-        pytest.param(from_source("barnabas.broker.lanes"), id="plain"),
-        pytest.param(
-            imported,
-            id="compiled",
-            marks=() if imported.COMPILED else pytest.mark.skip("the lanes are not compiled"),
-        ),
-    ],
+    params=flavours(from_source("barnabas.broker.lanes"), imported),
 )
 def _flavour(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test twice."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from barnabas.client import accumulator as imported
 from barnabas.client.intake import Intake
 from barnabas.model.errors import Code, InvalidRequest
-from tests.plain import from_source
+from tests.plain import flavours, from_source
 
 
 def _plain() -> Any:
@@ -21,15 +21,7 @@ def _plain() -> Any:
         return from_source("barnabas.client.accumulator")
 
 
-FLAVOURS = [
-    pytest.param(_plain(), id="plain"),
-    pytest.param(
-        imported,
-        id="compiled",
-        marks=() if imported.COMPILED else pytest.mark.skip("the accumulator is not compiled"),
-    ),
-]
-flavours = pytest.mark.parametrize("module", FLAVOURS)
+both = pytest.mark.parametrize("module", flavours(_plain(), imported))
 
 
 def new(module: Any, **options: Any) -> Any:
@@ -57,7 +49,7 @@ def known(module: Any, partitions: int = 3, **options: Any) -> Any:
     return accumulator
 
 
-@flavours
+@both
 def test_a_record_is_counted_until_its_batch_is_finished(module: Any) -> None:
     accumulator = known(module)
     delivery = add(accumulator, bytes(100))
@@ -71,7 +63,7 @@ def test_a_record_is_counted_until_its_batch_is_finished(module: Any) -> None:
     assert delivery.metadata() == ("t", queue.partition, 41, 1_700_000_000_250)
 
 
-@flavours
+@both
 def test_the_batch_says_the_time_where_the_broker_set_it(module: Any) -> None:
     accumulator = known(module)
     delivery = add(accumulator, timestamp=5)
@@ -80,7 +72,7 @@ def test_the_batch_says_the_time_where_the_broker_set_it(module: Any) -> None:
     assert delivery.timestamp == 5
 
 
-@flavours
+@both
 def test_a_full_buffer_refuses(module: Any) -> None:
     accumulator = known(module, buffer_size_max=500)
     while accumulator.used < 500:
@@ -89,7 +81,7 @@ def test_a_full_buffer_refuses(module: Any) -> None:
         accumulator.check_room()
 
 
-@flavours
+@both
 def test_a_record_that_cannot_be_encoded_leaves_nothing_behind(module: Any) -> None:
     accumulator = known(module)
     for wrong in ("text", [1], 7):
@@ -101,7 +93,7 @@ def test_a_record_that_cannot_be_encoded_leaves_nothing_behind(module: Any) -> N
     assert not accumulator.active
 
 
-@flavours
+@both
 def test_a_record_larger_than_a_batch_gets_its_own(module: Any) -> None:
     accumulator = known(module, 1)
     for size in (10, 5_000, 10):
@@ -111,7 +103,7 @@ def test_a_record_larger_than_a_batch_gets_its_own(module: Any) -> None:
     assert queue.open is queue.waiting[-1]
 
 
-@flavours
+@both
 def test_records_without_keys_stay_for_a_while_and_go_where_a_leader_is(module: Any) -> None:
     accumulator = new(module, batch_size_max=1 << 20)
     accumulator.topic_known("t", {0: 1, 1: -1, 2: 1})
@@ -122,7 +114,7 @@ def test_records_without_keys_stay_for_a_while_and_go_where_a_leader_is(module: 
     assert all(count >= module.STICKY_SIZE // 200 for count in counts.values())
 
 
-@flavours
+@both
 def test_a_topic_that_came_back_with_fewer_partitions_uses_those(module: Any) -> None:
     accumulator = known(module, 3)
     for _ in range(50):
@@ -135,7 +127,7 @@ def test_a_topic_that_came_back_with_fewer_partitions_uses_those(module: Any) ->
     assert [after[queue] - before[queue] for queue in after] == [4, 0, 0]
 
 
-@flavours
+@both
 def test_ones_own_partitioner_is_asked_and_checked(module: Any) -> None:
     accumulator = known(module, partitioner=lambda topic, key, value, count: int(value))
     add(accumulator, b"2")
@@ -144,7 +136,7 @@ def test_ones_own_partitioner_is_asked_and_checked(module: Any) -> None:
         add(accumulator, b"3")
 
 
-@flavours
+@both
 def test_records_wait_for_their_topic_and_keep_their_order(module: Any) -> None:
     accumulator = new(module)
     told: list[Any] = []
@@ -162,7 +154,7 @@ def test_records_wait_for_their_topic_and_keep_their_order(module: Any) -> None:
     assert [metadata.offset for metadata, _ in told] == [10, 11, 12, 13, 14]
 
 
-@flavours
+@both
 def test_a_callback_that_raises_keeps_nothing_from_the_others(
     module: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -195,7 +187,7 @@ def test_what_cannot_be_sent_is_said_at_once_and_in_words() -> None:
     assert len(intake._accumulator.active) == 1
 
 
-@flavours
+@both
 def test_records_of_a_topic_that_is_not_there_fail_together(module: Any) -> None:
     accumulator = new(module)
     deliveries = [add(accumulator) for _ in range(3)]
@@ -208,7 +200,7 @@ def test_records_of_a_topic_that_is_not_there_fail_together(module: Any) -> None
     assert accumulator.used == 0
 
 
-@flavours
+@both
 def test_a_partition_that_is_not_there_yet_is_waited_for(module: Any) -> None:
     accumulator = known(module, 1)
     here = add(accumulator, partition=1)
@@ -220,7 +212,7 @@ def test_a_partition_that_is_not_there_yet_is_waited_for(module: Any) -> None:
         nowhere.metadata()
 
 
-@flavours
+@both
 @given(key=st.binary(max_size=40))
 def test_both_flavours_hash_keys_alike(module: Any, key: bytes) -> None:
     assert module.murmur2(key) == imported.murmur2(key)

@@ -12,18 +12,11 @@ from barnabas.client import message_loops as imported
 from barnabas.model.errors import Corrupt
 from barnabas.wire.batch import LOG_APPEND_TIME, read_header
 from barnabas.wire.records import Record, decode_batch, encode_batch, records_of
-from tests.plain import from_source
+from tests.plain import flavours, from_source
 
 _EVER = 2**62
 
-FLAVOURS = [
-    pytest.param(from_source("barnabas.client.message_loops"), id="plain"),
-    pytest.param(
-        imported,
-        id="compiled",
-        marks=() if imported.COMPILED else pytest.mark.skip("the message loops are not compiled"),
-    ),
-]
+FLAVOURS = flavours(from_source("barnabas.client.message_loops"), imported)
 loops = pytest.mark.parametrize("loops", FLAVOURS)
 
 RECORDS = st.lists(

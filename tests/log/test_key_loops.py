@@ -12,17 +12,10 @@ from barnabas.model.errors import Corrupt
 from barnabas.wire.batch import HEADER_SIZE
 from barnabas.wire.records import Record, encode_batch
 from tests.log.compacting import SECRET
-from tests.plain import from_source
+from tests.plain import flavours, from_source
 
 PLAIN = from_source("barnabas.log.key_loops")
-FLAVOURS = [
-    pytest.param(PLAIN, id="plain"),
-    pytest.param(
-        imported,
-        id="compiled",
-        marks=() if imported.COMPILED else pytest.mark.skip("the loops are not compiled"),
-    ),
-]
+FLAVOURS = flavours(PLAIN, imported)
 
 
 def body_of(records: list[Record]) -> bytes:

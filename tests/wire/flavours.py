@@ -4,11 +4,9 @@ import sys
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-
 import barnabas.wire
 from barnabas.wire import records as imported
-from tests.plain import from_source
+from tests.plain import flavours, from_source
 
 
 def _plain() -> Any:
@@ -23,11 +21,4 @@ def _plain() -> Any:
 
 
 FLAVOUR_MODULES: tuple[Any, Any] = (_plain(), imported)
-FLAVOURS = [
-    pytest.param(FLAVOUR_MODULES[0], id="plain"),
-    pytest.param(
-        FLAVOUR_MODULES[1],
-        id="compiled",
-        marks=() if imported.COMPILED else pytest.mark.skip("the record loops are not compiled"),
-    ),
-]
+FLAVOURS = flavours(*FLAVOUR_MODULES)

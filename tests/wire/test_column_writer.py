@@ -9,17 +9,10 @@ from hypothesis import strategies as st
 
 from barnabas.wire import column_writer as imported
 from barnabas.wire.record_loops import Record, decode_records
-from tests.plain import from_source
+from tests.plain import flavours, from_source
 
 PLAIN: Any = from_source("barnabas.wire.column_writer")
-FLAVOURS = [
-    pytest.param(PLAIN, id="plain"),
-    pytest.param(
-        imported,
-        id="compiled",
-        marks=() if imported.COMPILED else pytest.mark.skip("the loops are not compiled"),
-    ),
-]
+FLAVOURS = flavours(PLAIN, imported)
 both = pytest.mark.parametrize("writer", FLAVOURS)
 
 SIZE_MAX = 2**31 - 1

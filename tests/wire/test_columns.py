@@ -11,17 +11,10 @@ from barnabas.wire import columns as imported
 from barnabas.wire.batch import HEADER_SIZE, LOG_APPEND_TIME, read_header
 from barnabas.wire.compression import Codec
 from barnabas.wire.records import Record, body_of, decode_batch, encode_batch
-from tests.plain import from_source
+from tests.plain import flavours, from_source
 
 PLAIN: Any = from_source("barnabas.wire.columns")
-FLAVOURS = [
-    pytest.param(PLAIN, id="plain"),
-    pytest.param(
-        imported,
-        id="compiled",
-        marks=() if imported.COMPILED else pytest.mark.skip("the loops are not compiled"),
-    ),
-]
+FLAVOURS = flavours(PLAIN, imported)
 both = pytest.mark.parametrize("columns", FLAVOURS)
 
 EVER = 2**62
