@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -31,7 +32,7 @@ from barnabas.log.checkpoints import (
 )
 from bench import librdkafka, log_files, proc
 from bench.figures import Goal, Row, Table
-from bench.sides import BARNABAS, KAFKA, Side, directory
+from bench.sides import BARNABAS, DELETE_SOON, KAFKA, Side, directory
 from bench.suite import Settings, Suite, say
 from tests.peers import kafka
 from tests.process import BrokerProcess
@@ -48,7 +49,9 @@ QUICK_SHARE = 10
 PRODUCE_BYTES = 1_000
 PRODUCE_RECORDS = 100_000
 WORKER_MB_MAX = 128
-OPTIONS = {"log.cleaner.backoff.ms": "200", "log.cleaner.threads": "1"}
+ROUNDS_BESIDE = 5
+ALONE_S = 12.0  # about as long as a compaction takes
+OPTIONS = {**DELETE_SOON, "log.cleaner.backoff.ms": "200", "log.cleaner.threads": "1"}
 NEVER = "1.0"  # a dirty ratio that no log is above
 
 
@@ -149,15 +152,14 @@ def _compaction_rows(figures: Mapping[str, Mapping[str, float]]) -> Iterator[Row
 
 
 def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, float]:
-    """Twice over the same files: alone, and with a producer on another topic."""
+    """Over the same files again and again: alone, and with a producer on another topic."""
     side = broker.start()
     admin = AdminClient({"bootstrap.servers": side.bootstrap_servers, "log_level": 0})
-    topics = ("alone", "beside")
+    topics = ("alone", *(f"beside-{number}" for number in range(ROUNDS_BESIDE)))
     config = {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": NEVER,
         "segment.bytes": str(SEGMENT_BYTES),
-        "file.delete.delay.ms": "1000",
     }
     made = admin.create_topics([NewTopic(name, 1, 1, config=config) for name in topics])
     for result in made.values():
@@ -180,6 +182,21 @@ def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, flo
         sample["MB of memory, the worker"] = peak_mb[0]
     else:
         sample["MB of memory, the broker"] = side.rss_mb()
+    rounds: list[tuple[float, float, float]] = []
+    for name in topics[1:]:
+        rounds.append(_beside(admin, broker, side, name, end, alone_first=len(rounds) % 2 == 1))
+        say(f"  {broker.name}: " + ", ".join(f"{each:,.1f}" for each in rounds[-1]))
+    sample["MB/s, producing meanwhile"] = median(total / MB / each[0] for each in rounds)
+    sample["records/s, producing alone"] = median(each[2] for each in rounds)
+    sample["of its speed, producing meanwhile"] = median(each[1] / each[2] for each in rounds)
+    return sample
+
+
+def _beside(
+    admin: AdminClient, broker: Broker, side: Side, name: str, end: int, *, alone_first: bool
+) -> tuple[float, float, float]:
+    """Seconds of compaction; records a second produced meanwhile, and as long without it."""
+    quiet = _produced_alone(admin, broker, side) if alone_first else 0.0
     done = threading.Event()
     rates: list[float] = []
     with _fresh_topic(admin, broker) as topic:
@@ -187,15 +204,15 @@ def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, flo
             target=lambda: rates.append(_producing(side, topic, lambda _: done.is_set()))
         )
         thread.start()
-        seconds = _until_clean(admin, broker, "beside", end)
+        seconds = _until_clean(admin, broker, name, end)
         done.set()
         thread.join()
+    return seconds, rates[0], quiet or _produced_alone(admin, broker, side)
+
+
+def _produced_alone(admin: AdminClient, broker: Broker, side: Side) -> float:
     with _fresh_topic(admin, broker) as topic:
-        quiet = _producing(side, topic, lambda running_s: running_s >= seconds)
-    sample["MB/s, producing meanwhile"] = total / MB / seconds
-    sample["records/s, producing alone"] = quiet
-    sample["of its speed, producing meanwhile"] = rates[0] / quiet
-    return sample
+        return _producing(side, topic, lambda running_s: running_s >= ALONE_S)
 
 
 @contextmanager
@@ -203,8 +220,7 @@ def _fresh_topic(admin: AdminClient, broker: Broker) -> Iterator[str]:
     """To produce to, with a disk and a page cache as they are before anybody has: what a producer
     gets while they take all in, it does not get for long."""
     name = f"other-{time.monotonic_ns()}"
-    made = admin.create_topics([NewTopic(name, 1, 1, config={"file.delete.delay.ms": "0"})])
-    made[name].result(60)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
     os.sync()
     yield name
     admin.delete_topics([name])[name].result(60)
@@ -373,7 +389,8 @@ SUITE = Suite(
     title="A log's life",
     how="Both brokers are given the same segment files, one broker after the other; "
     "log.cleaner.threads=1. Compaction is timed from the change of min.cleanable.dirty.ratio to "
-    "the cleaner's checkpoint.",
+    f"the cleaner's checkpoint. Producing beside it is the median of {ROUNDS_BESIDE} rounds, with and "
+    "without compaction in an order that changes, from a disk at rest.",
     parts=tuple(PARTS),
     run=run,
 )
