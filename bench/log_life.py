@@ -389,8 +389,8 @@ SUITE = Suite(
     title="A log's life",
     how="Both brokers are given the same segment files, one broker after the other; "
     "log.cleaner.threads=1. Compaction is timed from the change of min.cleanable.dirty.ratio to "
-    f"the cleaner's checkpoint. Producing beside it is the median of {ROUNDS_BESIDE} rounds, with and "
-    "without compaction in an order that changes, from a disk at rest.",
+    f"the cleaner's checkpoint. Producing beside it is the median of {ROUNDS_BESIDE} rounds, with "
+    "and without compaction in an order that changes, from a disk at rest.",
     parts=tuple(PARTS),
     run=run,
 )
