@@ -20,8 +20,8 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from tests.broker.running import Running, running_broker
+from tests.broker.sick_disks import SickDisk, stalled
 from tests.broker.test_group_loading import COMMIT, FETCH, fetched
-from tests.broker.test_volumes import SickDisk, stalled
 from tests.group_requests import commit_request, join_request
 from tests.waiting import eventually
 

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from barnabas.broker.controller_store import ControllerStore, Deposed, stand
 from barnabas.controller.controller import Controller
+from barnabas.controller.in_sync import Proposal, Verdict
 from barnabas.controller.state import NO_LEADER, Assignment, PartitionView, State
 from barnabas.controller.steps import Conflict, Say, Send, Steps, Write
 from barnabas.controller.term import UNCLEAN, Options
@@ -29,6 +30,7 @@ from barnabas.keeper.keeper import (
     ensure,
 )
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
+from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import Message
 
@@ -302,3 +304,24 @@ class Work:
 
 
 __all__ = ["Deposed", "Office", "Work", "World"]
+
+
+def propose(office: Office, isr: list[int], **others: int) -> Code | Verdict:
+    """By the leader, on the last state, unless told otherwise."""
+    partition = office.partition("t")
+    state = partition.state
+    assert state is not None
+    leader = BrokerId(others.get("leader", state.leader))
+    proposal = Proposal(
+        partition.topic.id,
+        0,
+        others.get("leader_epoch", state.leader_epoch),
+        others.get("partition_epoch", state.version),
+        [
+            (BrokerId(id_), others.get(f"epoch{id_}", office.machine.cluster.epoch(BrokerId(id_))))
+            for id_ in isr
+        ],
+    )
+    epoch = others.get("broker_epoch", office.machine.cluster.epoch(leader))
+    answer = office.do(lambda m, now: m.alter_partitions(leader, epoch, [proposal], now))
+    return answer if isinstance(answer, Code) else answer[0]

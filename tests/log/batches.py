@@ -17,6 +17,7 @@ NOW = 1_700_000_000_000
 DATA = "/data"
 PARTITION = TopicPartition("orders", 0)
 TOPIC_ID = UUID(int=0x1234_5678_9ABC_4DEF_8123_4567_89AB_CDEF)
+SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=300, segment_index_bytes=4096)
 META = MetaProperties("cluster-cluster-cluste", 1, "AAAAAAAAAAAAAAAAAAAAAQ")
 
 
@@ -86,3 +87,12 @@ def read_batches(
             position += header.size
             offset = header.last_offset + 1
         assert slice_.next_offset == offset
+
+
+def fill(log: Log, batches: int, count: int = 3, epoch: int = 1) -> None:
+    for number in range(batches):
+        log.append(batch(count, time=NOW + number), epoch, NOW)
+
+
+def offsets(log: Log, **options: int) -> list[int]:
+    return [header.base_offset for header, _ in read_batches(log, **options)]

@@ -18,11 +18,6 @@ from tests.simulator.disk import SimulatedDisk
 CONFIG = LogConfig(segment_bytes=1500, segment_index_bytes=4096)
 
 
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
 def test_a_new_directory_is_claimed(disk: SimulatedDisk) -> None:
     assert read_meta(disk, DATA) is None
     open_directory(disk)

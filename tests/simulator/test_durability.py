@@ -10,7 +10,7 @@ import pytest
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.keeper.paths import config_data, topic_config
 from tests.broker.running import Running, running_broker
-from tests.broker.test_volumes import produced, values
+from tests.broker.sick_disks import produced, values
 from tests.simulator.disk import SimulatedDisk
 from tests.waiting import eventually
 
