@@ -1,7 +1,6 @@
 """`barnabas pipeline`: run what a spec says, or say what it would do; look after what runs."""
 
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -147,16 +146,15 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
     known here is an option of spark-submit: --queue etl, --driver-memory 2g.
     """
     import shlex
-    import subprocess
     import tempfile
     from contextlib import ExitStack, nullcontext
 
     from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.planning import planned
     from barnabas.pipeline.quick import unzipped
-    from barnabas.pipeline.quiet import quietly
     from barnabas.pipeline.spec import SpecError
-    from barnabas.pipeline.starting import check_java, spark_home
-    from barnabas.pipeline.submitting import prepare, submit_command
+    from barnabas.pipeline.starting import check_java, check_master, python_of, spark_home
+    from barnabas.pipeline.submitting import prepare, submit, submit_command
 
     try:
         loaded = _loaded(spec)
@@ -175,8 +173,12 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
                 return exits.OK
             # Drivers that stay here use this Python's pyspark; others get the one in Spark's zip.
             stays = loaded.run.master.startswith("spark://")
-            with unzipped(spark_home(), sys.executable) if stays else nullcontext(), quietly():
-                return subprocess.run(given, check=False).returncode
+            if stays:
+                check_master(loaded.run.master)
+                list(planned(loaded))  # as `run` does: most mistakes show in a second
+            python = python_of(loaded.run.options)
+            with unzipped(spark_home(), python) if stays else nullcontext():
+                return submit(given, click.echo, lambda line: click.echo(line, err=True))
     except SpecError as problem:
         return _failed(problem, exits.USAGE)
     except PipelineError as problem:

@@ -43,16 +43,8 @@ class Terminal:
 
     def summary(self, *, stopped: bool) -> None:
         self._drawing.clear()
-        rows = max((each.rows for each in self._progress.queries.values()), default=0)
         took_s = time.monotonic() - self._began
-        lag = self._progress.lag
-        behind = "" if lag is None else f", {lag} behind"
-        how = "stopped" if stopped else "done"
-        click.echo(
-            f"{self._name}: {how}, {rows} rows in {self._progress.batches} batches,"
-            f" {took_s:.1f} s{behind}",
-            err=True,
-        )
+        click.echo(self._progress.summary(self._name, took_s, stopped=stopped), err=True)
 
     def _batch(self, batch: Batch) -> None:
         lines = []

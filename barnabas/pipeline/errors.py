@@ -82,7 +82,11 @@ def from_spark(problem: Exception) -> PipelineError | None:
     """The one line that matters of an error that came through Spark; None if it did not."""
     if not type(problem).__module__.startswith(("pyspark.", "py4j.")):
         return None
-    text = str(problem)
+    return from_text(str(problem)) or PipelineError(type(problem).__name__)
+
+
+def from_text(text: str) -> PipelineError | None:
+    """The same of all that Spark said; None if that was nothing."""
     for mark in _MARKS:
         found = text.rfind(mark)
         if found >= 0:
@@ -92,7 +96,7 @@ def from_spark(problem: Exception) -> PipelineError | None:
         return PipelineError(said[:_LINE_SIZE_MAX])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
-        return PipelineError(type(problem).__name__)
+        return None
     # What Spark says in its own words, without its name for it, or what Java does.
     said = next((line for line in lines if _CONDITION.search(line)), None)
     if said is None:

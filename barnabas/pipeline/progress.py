@@ -70,3 +70,10 @@ class Progress:
         """The most that any query is behind: they read the same topics."""
         known = [each.last.lag for each in self.queries.values() if each.last.lag is not None]
         return max(known, default=None)
+
+    def summary(self, name: str, took_s: float, *, stopped: bool) -> str:
+        """What a run says at its end."""
+        rows = max((each.rows for each in self.queries.values()), default=0)
+        behind = "" if self.lag is None else f", {self.lag} behind"
+        how = "stopped" if stopped else "done"
+        return f"{name}: {how}, {rows} rows in {self.batches} batches, {took_s:.1f} s{behind}"

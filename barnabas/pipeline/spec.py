@@ -2,7 +2,7 @@
 
 In: a document as YAML gives it. Out: a Spec, or SpecError with one line per mistake.
 Always: every mistake is found in one go; each names the key, the value and the remedy.
-Not here: what the kinds do (mirror.py, lake.py, stream.py).
+Not here: what the kinds do (mirror.py, lake.py, running.py).
 """
 
 import re

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,9 +56,8 @@ def session(
     submitted = _SUBMITTED in os.environ
     if not submitted:
         check_java()
-        _check_master(master)
-    # Tasks would otherwise run whatever python3 is first in the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        check_master(master)
+    os.environ["PYSPARK_PYTHON"] = python_of(options or {})
     ours = {
         **quick_options(),
         "spark.ui.enabled": "false",
@@ -79,7 +78,7 @@ def session(
     for option, value in given.items():
         builder = builder.config(option, value)
     _hush()
-    python = given.get("spark.pyspark.python", os.environ["PYSPARK_PYTHON"])
+    python = os.environ["PYSPARK_PYTHON"]
     with quietly(), unzipped(spark_home(), python) if local else nullcontext():
         spark = builder.getOrCreate()
     if master.startswith(_STANDALONE) and "spark.dynamicAllocation.enabled" not in given:
@@ -95,6 +94,16 @@ def spark_home() -> str:
     if found is None or found.origin is None:
         raise PipelineError("pyspark is not installed: pip install 'barnabas[spark]'")
     return os.environ.get("SPARK_HOME") or str(Path(found.origin).parent)
+
+
+def python_of(options: Mapping[str, str]) -> str:
+    """What tasks run, here and elsewhere: Spark's driver looks for formats with it as well.
+
+    Spark by itself would run whatever python3 is first in the PATH, and takes the option for its
+    own programs only.
+    """
+    named = options.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    return named or sys.executable
 
 
 def _hush() -> None:
@@ -115,8 +124,8 @@ def _packaged(modules: Iterable[str]) -> dict[str, str]:
     return {"spark.archives": f"{path}#{FOLDER}", "spark.executorEnv.PYTHONPATH": FOLDER}
 
 
-def _check_master(master: str) -> None:
-    """Spark tries for a minute, and then says something else."""
+def check_master(master: str) -> None:
+    """PipelineError unless it answers. Spark tries for a minute, and then says something else."""
     if not master.startswith(_STANDALONE):
         return
     reasons = []

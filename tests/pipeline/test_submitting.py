@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.spec import parse
-from barnabas.pipeline.submitting import prepare, submit_command
+from barnabas.pipeline.submitting import prepare, submit, submit_command
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -29,9 +29,10 @@ def document(master: str) -> dict[str, Any]:
 
 
 def command(master: str, *more: str) -> list[str]:
-    submit, *rest = submit_command(parse(document(master)), HERE, more)
-    assert submit.endswith("/bin/spark-submit")
-    return rest
+    given = submit_command(parse(document(master)), HERE, more)
+    number = next(n for n, each in enumerate(given) if each.endswith("/bin/spark-submit"))
+    assert given[:number] in ([], ["env", f"PYSPARK_PYTHON={sys.executable}"])
+    return given[number + 1 :]
 
 
 def test_on_yarn_and_kubernetes_the_driver_goes_to_the_cluster_with_all_it_needs() -> None:
@@ -92,3 +93,41 @@ def test_what_is_sent_needs_no_package_that_a_cluster_may_lack(tmp_path: Path) -
     )
     assert asked.stderr == ""
     assert all(each.startswith(str(tmp_path / "package")) for each in asked.stdout.split())
+
+
+def submitted(*said: str, code: int = 0) -> tuple[list[str], list[str], str | int]:
+    """What is passed on of lines, those that begin with 2 from standard error; how it ended."""
+    out: list[str] = []
+    err: list[str] = []
+    program = "import sys\n" + "".join(
+        f"print({line[1:]!r}, file=sys.{'stderr' if line[0] == '2' else 'stdout'}, flush=True)\n"
+        for line in said
+    )
+    command = [sys.executable, "-c", f"{program}sys.exit({code})"]
+    try:
+        return out, err, submit(command, out.append, err.append)
+    except PipelineError as problem:
+        return out, err, str(problem)
+
+
+def test_what_spark_submit_says_is_passed_on_without_javas_stacks() -> None:
+    assert submitted("1batch 0", "2WARNING: Using incubator modules: x", "2state: RUNNING") == (
+        ["batch 0"], ["state: RUNNING"], 0
+    )  # fmt: skip
+
+
+def test_why_it_failed_is_one_line_and_said_once() -> None:
+    java = (
+        '2Exception in thread "main" org.apache.spark.SparkException: no such queue',
+        "2\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)",
+        "2Caused by: java.net.ConnectException: Connection refused",
+        "2\t... 20 more",
+    )
+    ended = submitted(*java, code=1)
+    assert ended == ([], [], "spark-submit: no such queue: Connection refused")
+    usage = ("2Error: Unrecognized option: --quue", "2", "2Usage: spark-submit [options]")
+    assert submitted(*usage, code=1)[1:] == ([], "spark-submit: Unrecognized option: --quue")
+    # A driver that stays here has told it; Spark joins its outputs.
+    told = submitted("1barnabas: no such topic", code=1)
+    assert told == ([], ["barnabas: no such topic"], 1)
+    assert submitted(code=3) == ([], [], "spark-submit: ended with 3")

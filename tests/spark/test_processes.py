@@ -135,12 +135,11 @@ def processes_of(address: str) -> list[int]:
     return found
 
 
-def test_a_spec_runs_on_a_cluster_and_the_package_comes_along(
+def test_a_spec_runs_on_a_cluster_or_is_submitted_and_the_package_comes_along(
     our_broker: Any, topic: str, here: Here
 ) -> None:
-    servers, out = our_broker.bootstrap_servers, f"{topic}-where"
-    for name in (topic, out):
-        create(servers, name, 1)
+    servers = our_broker.bootstrap_servers
+    create(servers, topic, 1)
     write(servers, topic, [(n, order(n)) for n in range(20)])
     # A module of the user's, whose function runs in the executors.
     (here.directory / "where.py").write_text(
@@ -152,26 +151,39 @@ def test_a_spec_runs_on_a_cluster_and_the_package_comes_along(
         "    return rows.select(f.udf(tell)('value').alias('value'))\n"
     )
     with cluster(here) as (process, address):
-        spec = {
-            "name": topic,
-            "kind": "stream",
-            "source": {"servers": servers, "topics": [topic]},
-            "transform": "where:add",
-            "sink": {"topic": out},
-            "run": {
-                "master": address,
-                "checkpoint": str(here.directory / "c"),
-                "options": {"spark.executor.memory": "512m"},
-            },
-        }
-        (here.directory / "spec.yml").write_text(json.dumps(spec))
-        code, _, err = here.barnabas("run", "spec.yml")
-        assert code == 0, err
-        assert err.startswith(f"{topic}: done, 20 rows in 1 batches")
-        places = {value.decode() for value, _ in read(servers, out)}
-        assert len(places) == 1, places
-        for place in places.pop().split():
-            assert "/barnabas-package/" in place
+        for command in ("run", "submit"):
+            name = f"{topic}-{command}"
+            create(servers, name, 1)
+            spec = {
+                "name": name,
+                "kind": "stream",
+                "source": {"servers": servers, "topics": [topic]},
+                "transform": "where:add",
+                "sink": {"topic": name},
+                "run": {
+                    "master": address,
+                    "checkpoint": str(here.directory / command),
+                    "options": {
+                        "spark.executor.memory": "512m",
+                        "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
+                        "spark.cores.max": "1",
+                    },
+                },
+            }
+            (here.directory / "spec.yml").write_text(json.dumps(spec))
+            code, out, err = here.barnabas(command, "spec.yml")
+            assert code == 0, (out, err)
+            if command == "run":
+                assert (out, err.splitlines()[1:]) == ("", []), (out, err)
+                last = err
+            else:
+                assert (err, len(out.splitlines())) == ("", 2), (out, err)
+                last = out.splitlines()[-1]
+            assert last.startswith(f"{name}: done, 20 rows in 1 batches"), (out, err)
+            values = [value.decode() for value, _ in read(servers, name)]
+            assert (len(values), len(set(values))) == (20, 1), values
+            for place in values[0].split():
+                assert "/barnabas-package/" in place
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=WAIT_S)
         assert (process.returncode, err) == (0, "")

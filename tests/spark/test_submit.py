@@ -1,23 +1,33 @@
 """What Spark's own spark-submit makes of our command, for clusters that are not here."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from barnabas.pipeline.spec import parse
 from barnabas.pipeline.submitting import prepare, submit_command
+from tests.peers.cache import ROOT
+
+
+def document(master: str) -> dict[str, Any]:
+    return {
+        "name": "orders-lake",
+        "kind": "lake",
+        "source": {"servers": "127.0.0.1:1", "topics": ["orders"]},
+        "sink": {"path": "/lake"},
+        "run": {"master": master, "checkpoint": "/c", "options": {"spark.executor.cores": 2}},
+    }
 
 
 def understood(spark: Any, master: str, directory: Path) -> tuple[str, list[str], Any]:
     """The class it would run, with which arguments and options."""
-    document = {
-        "name": "orders-lake",
-        "kind": "lake",
-        "source": {"servers": "h:9092", "topics": ["orders"]},
-        "sink": {"path": "/lake"},
-        "run": {"master": master, "checkpoint": "/c", "options": {"spark.executor.cores": 2}},
-    }
-    spec = parse(document)
-    (directory / "spec.yml").write_text(str(document))
+    spec = parse(document(master))
+    (directory / "spec.yml").write_text(json.dumps(document(master)))
     prepare(directory / "spec.yml", spec, directory)
     _, *given = submit_command(spec, directory)
     java, utils = spark._jvm, spark._jvm.org.apache.spark.api.python.PythonUtils
@@ -54,3 +64,30 @@ def test_kubernetes_gets_the_same(spark: Any, tmp_path: Path) -> None:
     assert options.get("spark.archives").endswith(package)
     for side in ("kubernetes.driverEnv", "executorEnv"):
         assert options.get(f"spark.{side}.PYTHONPATH") == "barnabas-package"
+
+
+@pytest.mark.parametrize(
+    ("master", "more", "said"),
+    [
+        ("yarn", [], "spark-submit: When running with master 'yarn' either HADOOP_CONF_DIR or"),
+        ("yarn", ["--quue", "etl"], "spark-submit: Unrecognized option: --quue"),
+        ("spark://127.0.0.1:1", [], "no Spark master answers at spark://127.0.0.1:1"),
+    ],
+    ids=["no yarn", "no such option", "no master"],
+)
+def test_what_spark_submit_refuses_is_one_line(
+    tmp_path: Path, master: str, more: list[str], said: str
+) -> None:
+    (tmp_path / "spec.yml").write_text(json.dumps(document(master)))
+    ended = subprocess.run(
+        [sys.executable, "-m", "barnabas", "pipeline", "submit", "spec.yml", *more],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(tmp_path)},
+        cwd=tmp_path,
+        timeout=300,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, ""), ended
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    assert ended.stderr.startswith(f"barnabas: {said}")
