@@ -19,7 +19,7 @@ from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.net import run as blocking
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.sending import BatchSender
-from barnabas.wire.record_loops import RecordWriter
+from barnabas.wire.record_writer import RecordWriter
 from bench import proc
 from bench.figures import Goal, Row, Sample, Table
 from bench.sides import BARNABAS, DELETE_SOON, KAFKA, Side, directory, running_sides

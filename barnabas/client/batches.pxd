@@ -1,7 +1,7 @@
 # The C types of batches.py, for Cython. That file runs the same, only slower, without them.
 cimport cython
 
-from barnabas.wire.record_loops cimport RecordWriter
+from barnabas.wire.record_writer cimport RecordWriter
 
 
 cdef class Batch(RecordWriter):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
-from barnabas.wire.record_loops import RecordWriter
+from barnabas.wire.record_writer import RecordWriter
 
 COMPILED = not __file__.endswith(".py")
 

@@ -2,7 +2,7 @@
 
 In: bytes and a position. Out: a value and the next position, or Malformed.
 Always: no read goes past the end of its buffer; a varint takes five bytes at most.
-Not here: messages (codec.py), the varints of records (record_loops.py).
+Not here: messages (codec.py), the varints of records (record_loops.py, record_writer.py).
 """
 
 from typing import Any

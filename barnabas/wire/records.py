@@ -2,8 +2,8 @@
 
 In: records, or the bytes of batches. Out: batches, records, or Corrupt that says what and where.
 Always: a batch that is read holds as many records as its header says, in the order of offsets.
-Not here: the loops over records (record_loops.py), the batch header (batch.py), the codecs
-(compression.py), what a topic allows (log/).
+Not here: the loops over records (record_loops.py, record_writer.py), the batch header (batch.py),
+the codecs (compression.py), what a topic allows (log/).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,8 @@ from barnabas.wire.batch import (
     write_header,
 )
 from barnabas.wire.compression import Codec, compress, decompress
-from barnabas.wire.record_loops import COMPILED, RECORD_SIZE_MIN, Headers, Record, RecordWriter
+from barnabas.wire.record_loops import COMPILED, RECORD_SIZE_MIN, Headers, Record
+from barnabas.wire.record_writer import RecordWriter
 
 __all__ = [
     "COMPILED",

@@ -15,7 +15,9 @@ def _plain() -> Any:
         patch.dict(sys.modules, {"barnabas.wire.record_loops": loops}),
         patch.object(barnabas.wire, "record_loops", loops),
     ):
-        records = from_source("barnabas.wire.records")
+        writer = from_source("barnabas.wire.record_writer")
+        with patch.dict(sys.modules, {"barnabas.wire.record_writer": writer}):
+            records = from_source("barnabas.wire.records")
     assert not records.COMPILED
     return records
 
