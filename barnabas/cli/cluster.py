@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli import cluster_view, exits
+from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.cluster_moves import reassign
 from barnabas.cli.groups import NamedCommands
 from barnabas.cli.offsets import iso_time
@@ -79,7 +80,7 @@ def brokers(ctx: click.Context, output: str) -> None:
     is_flag=True,
     help="Let a replica lead that is not in sync, where no other lives: records may be lost.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @output_option
 @cluster_options
 @click.pass_context
@@ -89,10 +90,10 @@ def elect(
     """Give leadership back to the preferred replicas: of these partitions, or of all."""
     if unclean and not partitions:
         raise click.UsageError("--unclean: name the partitions")
+    require_answer(yes or not unclean)
     with open_admin(ctx) as admin:
         wanted = [at for at, _ in named_partitions(admin, partitions)] if partitions else None
-        if unclean and not yes:
-            click.confirm("records that only others have are lost; go on?", abort=True, err=True)
+        confirm("records that only others have are lost; go on", yes or not unclean)
         done = admin.elect_leaders(wanted, unclean=unclean)
         view = admin.topics()
     rows = [

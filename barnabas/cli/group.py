@@ -5,14 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.group_arguments import (
-    confirm,
-    find_group,
-    group_argument,
-    groups_argument,
-    require_answer,
-    yes_option,
-)
+from barnabas.cli.asking import confirm, require_answer, yes_option
+from barnabas.cli.group_arguments import find_group, group_argument, groups_argument
 from barnabas.cli.group_seek import KEPT_SUFFIXES, delete_if_there, seek, undo
 from barnabas.cli.group_watch import watch
 from barnabas.cli.groups import NamedCommands

@@ -1,6 +1,5 @@
-"""Consumer groups as arguments: found, completed by the shell, asked about before they change."""
+"""Consumer groups as arguments: found, and completed by the shell."""
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,23 +71,3 @@ def find_group(admin: "Admin", group: str) -> "GroupReport":
             raise
         hint = nearest(group, {each.group: None for each in admin.groups()})
         raise InvalidRequest(problem.code, f"there is no group {group!r}{hint}") from None
-
-
-def yes_option(command: F) -> F:
-    """-y; the command gets `yes`, and asks with `confirm` where it was not given."""
-    return click.option(
-        "-y", "--yes", is_flag=True, help="Do not ask. Needed where no terminal can be asked."
-    )(command)
-
-
-def require_answer(yes: bool) -> None:
-    """Refuses before anything is looked at: a script must not hang, nor change what it may not."""
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError(
-            "standard input is no terminal, so nobody can be asked: say -y to go ahead without"
-        )
-
-
-def confirm(what: str, yes: bool) -> None:
-    if not yes:
-        click.confirm(f"{what}?", abort=True, err=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from barnabas.cli.group_arguments import confirm, group_argument, require_answer, yes_option
+from barnabas.cli.asking import confirm, require_answer, yes_option
+from barnabas.cli.group_arguments import group_argument
 from barnabas.cli.group_targets import Target, parse_target
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.render import Row, chosen_output, output_option, render

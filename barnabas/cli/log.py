@@ -141,7 +141,7 @@ def verify(directory: str, output: str) -> int:
 
 @command.command()
 @click.argument("directory", metavar="DIR", type=_DIRECTORY)
-@click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="Do it; without, only say what would be done.")
 @output_option
 def repair(directory: str, yes: bool, output: str) -> int:
     """Keep every whole batch of damaged segments, and the damaged files beside them.
@@ -160,7 +160,7 @@ def repair(directory: str, yes: bool, output: str) -> int:
                 if yes:
                     rows.append({**survey.save(disk, partition, base)._asdict(), "did": "repaired"})
                 else:
-                    rows.append({"path": path, "did": "would be repaired: --yes"})
+                    rows.append({"path": path, "did": "would be repaired: -y"})
             if damaged and yes:
                 survey.vouch(disk, *_named(partition))
     columns = ("path", "did", "batches", "records", "bytes_kept", "bytes_lost")

@@ -1,10 +1,10 @@
 """`barnabas topic`: list, create, describe, configure, grow, trim, delete."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.groups import NamedCommands
 from barnabas.cli.offsets import Range, parse_range, resolve
 from barnabas.cli.options import cluster_options, open_admin, pairs
@@ -203,7 +203,7 @@ def add_partitions(ctx: click.Context, topic: str, count: int) -> None:
     help="end, OFFSET, -N (all but the last N) or s@TIME: what is older goes.",
 )
 @partitions_option
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @output_option
 @cluster_options
 @click.pass_context
@@ -214,10 +214,11 @@ def trim(
     range_ = offsets_range((before,))
     if range_.stop_ms is not None:
         raise click.UsageError("-o e@TIME: to delete what is older than a time, use s@TIME")
+    require_answer(yes)
     with open_admin(ctx) as admin:
         partitions = select_partitions(find_topic(admin, topic), numbers)
         starts, ends = resolve(admin, partitions, range_, to_end=True)
-        _confirm(f"delete records of {topic} before {before}", yes)
+        confirm(f"delete records of {topic} before {before}", yes)
         cut = admin.delete_records({at: min(starts[at], ends[at]) for at in partitions})
     rows = [{"partition": at.partition, "start": start} for at, start in sorted(cut.items())]
     render(rows, ["partition", "start"], output)
@@ -225,17 +226,18 @@ def trim(
 
 @command.command()
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--if-exists", is_flag=True, help="No error if it is not there.")
 @cluster_options
 @click.pass_context
 def delete(ctx: click.Context, topics: tuple[str, ...], yes: bool, if_exists: bool) -> None:
     """Delete topics with all their records, for good."""
+    require_answer(yes)
     with open_admin(ctx) as admin:
         for topic in topics:
             try:
                 find_topic(admin, topic)
-                _confirm(f"delete topic {topic}", yes)
+                confirm(f"delete topic {topic}", yes)
                 admin.delete_topic(topic)
             except KafkaError as problem:
                 if problem.code is not Code.UNKNOWN_TOPIC_OR_PARTITION or not if_exists:
@@ -303,9 +305,3 @@ def _check_name(topic: str) -> None:
         check_topic_name(topic)
     except KafkaError as problem:
         raise click.UsageError(problem.detail) from None
-
-
-def _confirm(what: str, yes: bool) -> None:
-    # A script has said what it wants; a person may have slipped.
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"{what}?", abort=True, err=True)

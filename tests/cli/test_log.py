@@ -81,7 +81,7 @@ def test_a_flipped_byte_is_found_where_it_is_and_the_batches_around_it_are_saved
     (problem, *_) = rows("verify", str(data))
     assert (problem["path"], problem["position"]) == (str(damaged), victim["position"])
     preview = barnabas("log", "repair", str(data))
-    assert "--yes" in preview.out
+    assert "would be repaired: -y" in preview.out
     assert not list(damaged.parent.glob("*.damaged"))
     (repaired,) = rows("repair", str(data), "--yes")
     assert repaired["bytes_lost"] == victim["size"]

@@ -44,11 +44,11 @@ def test_a_topic_is_created_listed_described_and_deleted(shell: Shell, topic: st
     assert len(csv) == 4
     assert shell("topic", "create", topic).code == 1
     shell.out("topic", "create", topic, "--if-not-exists")
-    shell.out("topic", "delete", topic)
-    gone = shell("topic", "delete", topic)
+    shell.out("topic", "delete", topic, "-y")
+    gone = shell("topic", "delete", topic, "-y")
     assert gone.code == 3
     assert "does not exist" in gone.err
-    shell.out("topic", "delete", topic, "--if-exists")
+    shell.out("topic", "delete", topic, "--if-exists", "-y")
 
 
 def test_a_dry_run_creates_nothing(shell: Shell, topic: str) -> None:
@@ -173,9 +173,9 @@ def test_a_record_that_is_refused_is_reported_and_the_exit_code_says_so(
 def test_trimming_deletes_the_oldest(shell: Shell, topic: str) -> None:
     shell.out("topic", "create", topic, "-p", "2")
     shell.out("produce", topic, "-p", "0", stdin="1\n2\n3\n4\n")
-    shell.out("topic", "trim", topic, "-o", "3")
+    shell.out("topic", "trim", topic, "-o", "3", "-y")
     assert shell.out("consume", topic, "-e") == "4\n"
-    rows = shell.out("topic", "trim", topic, "-o", "end", "-J").splitlines()
+    rows = shell.out("topic", "trim", topic, "-o", "end", "-y", "-J").splitlines()
     assert [json.loads(row) for row in rows] == [
         {"partition": 0, "start": 4},
         {"partition": 1, "start": 0},
