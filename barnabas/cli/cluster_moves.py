@@ -67,7 +67,7 @@ def reassign(
     moved: list[str] = []
     with open_admin(ctx) as admin:
         if cancel:
-            return _cancel(admin, partitions, output)
+            return _cancel(admin, partitions)
         if partitions:
             view = admin.topics()
             named = named_partitions(admin, partitions)
@@ -161,7 +161,7 @@ def _left(story: Any, adding: Sequence[int]) -> int | None:
     return max((end - max(0, ends.get(broker, 0)) for broker in adding), default=0)
 
 
-def _cancel(admin: "Admin", words: Sequence[str], output: str) -> int:
+def _cancel(admin: "Admin", words: Sequence[str]) -> int:
     moving = [move.at for move in admin.reassignments()]
     if words:
         named = {at for at, _ in named_partitions(admin, words)}

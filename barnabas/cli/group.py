@@ -78,7 +78,7 @@ def describe(ctx: click.Context, group: str, max_lag: int | None, output: str) -
     if output == "table":
         click.echo(description(report), nl=False)
     elif output == "csv":
-        rows = [partition_row(partition, report) for partition in report.partitions]
+        rows = [partition_row(partition) for partition in report.partitions]
         render(rows, PARTITION_COLUMNS, output)
     else:
         write_document(document(report), output)

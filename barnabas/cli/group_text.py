@@ -139,7 +139,7 @@ def _wrapped(text: str, label: str = "") -> str:
 # Rows and documents
 
 
-def partition_row(partition: PartitionReport, report: GroupReport) -> Row:
+def partition_row(partition: PartitionReport) -> Row:
     return {
         "topic": partition.at.topic,
         "partition": partition.at.partition,
@@ -192,7 +192,7 @@ def document(report: GroupReport) -> dict[str, Any]:
             {name: value for name, value in row.items() if name != "owns"}
             for row in member_rows(report)
         ],
-        "partitions": [partition_row(each, report) for each in report.partitions],
+        "partitions": [partition_row(each) for each in report.partitions],
         "has_story": report.has_story,
         "story_since_ms": report.told_since_ms,
         "story": [chapter_document(chapter) for chapter in report.chapters],

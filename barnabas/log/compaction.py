@@ -65,7 +65,6 @@ class Compaction:
         records_max = max(0, job.dirty_to - job.dirty_from)
         self._keys = OffsetMap(job.keys_bytes_max, secret, records_max, zeros)
         self.end_offset = job.dirty_from  # every key below is known
-        self.bytes_mapped = 0
 
     @property
     def keys(self) -> int:
@@ -99,7 +98,6 @@ class Compaction:
                     return False
                 next_offset = header.last_offset + 1
             self.end_offset = max(self.end_offset, next_offset)
-            self.bytes_mapped += reader.at - start
             self._pause(reader.at - start)
         return True
 

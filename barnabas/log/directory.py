@@ -233,7 +233,7 @@ class LogDirectory:
         return log
 
     def delete(self, partition: TopicPartition) -> str:
-        """Rename the log out of the way; `remove_deleted`, or the next start, removes it."""
+        """Rename the log out of the way, for whoever takes `deleted` to remove."""
         doomed = self._rename(partition, "delete")
         self.deleted.append(doomed)
         return doomed
@@ -260,12 +260,6 @@ class LogDirectory:
             number = (number + 1) % (1 << 128)
         self._disk.rename(log.path, path)
         return path
-
-    def remove_deleted(self) -> None:
-        """Remove what `delete` renamed; slow for large logs, so not on the loop."""
-        while self.deleted:
-            self._disk.remove_tree(self.deleted[-1])
-            self.deleted.pop()
 
     def take_rolled(self) -> list[Log]:
         """Logs that rolled since the last call: each has sealed segments to flush."""

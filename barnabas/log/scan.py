@@ -157,16 +157,5 @@ class BatchReader:
         return len(self.chunk)
 
 
-def whole_batches(file: File, end: int) -> Iterator[tuple[BatchHeader, bytes, int]]:
-    """Every batch with the bytes that hold it, and where in them.
-
-    Corrupt where the chain breaks or a checksum does not fit.
-    """
-    reader = BatchReader(file, end)
-    while header := reader.peek():
-        at = reader.take(header)
-        yield header, reader.chunk, at
-
-
 def _broken(position: int, problem: str) -> Corrupt:
     return Corrupt(f"at position {position}: {problem}", Code.KAFKA_STORAGE_ERROR)

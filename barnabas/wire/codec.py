@@ -4,7 +4,7 @@ A message is a class whose annotations are its fields in wire order. The code th
 writes one version of it is made on first use (decoder.py, encoder.py) and holds no decisions
 but those the bytes call for.
 
-In: class definitions. Out: frozen, slotted classes with `decode`, `encode`, `encode_parts`.
+In: class definitions. Out: frozen, slotted classes with `decode` and `encode`.
 Always: decoding raises nothing but Malformed, or InvalidRequest for a version not spoken;
 a value that a version cannot carry is an error unless its field says that it may be dropped.
 Not here: request and response headers (frames.py), which API is which (apis.py).
@@ -173,28 +173,6 @@ class Message(Struct):
         out: list[bytes] = []
         encoder(self, out.append)
         return b"".join(out)
-
-    def encode_parts(self, version: int) -> list[Buffer | FileSlice]:
-        """The same in pieces: record payloads stand as their own parts, uncopied."""
-        encoder = self.encoders.get(version) or make_encoder(type(self), version)
-        out: list[Any] = []
-        encoder(self, out.append)
-        return merge_parts(out) if self.has_records else [b"".join(out)]
-
-
-def merge_parts(pieces: list[Any]) -> list[Buffer | FileSlice]:
-    """Join neighbouring `bytes`; views and file slices stay as they are."""
-    parts: list[Buffer | FileSlice] = []
-    start = 0
-    for index, piece in enumerate(pieces):
-        if type(piece) is not bytes:
-            if index > start:
-                parts.append(b"".join(pieces[start:index]))
-            parts.append(piece)
-            start = index + 1
-    if start < len(pieces):
-        parts.append(b"".join(pieces[start:]))
-    return parts
 
 
 M = TypeVar("M", bound=type[Message])

@@ -126,14 +126,14 @@ class _Writer:
             elif field.tag is not None:
                 tags.append(field)
             else:
-                values[field.name] = self.value(field.kind, field.name)
+                values[field.name] = self.value(field.kind)
             source.path.pop()
         if self.flexible:
             values.update(self.tags(tags))
         arguments = ", ".join(values[name] for name in cls.creation_order)
         return f"{source.constant(cls, cls.__name__)}({arguments})"
 
-    def value(self, kind: Kind, name: str) -> str:
+    def value(self, kind: Kind) -> str:
         """Read one value; the answer is an expression that holds it."""
         target = self.source.variable("v")
         if kind.shape == "fixed":
@@ -220,7 +220,7 @@ class _Writer:
             source.line(f"{target} = []")
             source.line(f"for _ in range({n}):")
             source.depth += 1
-            made = self.value(element, "")
+            made = self.value(element)
             self.flush()
             source.line(f"{target}.append({made})")
             source.depth -= 1
@@ -271,7 +271,7 @@ class _Writer:
             if field.kind.shape == "struct":
                 made = self.nested(field.kind, source.variable("v"), null=0)
             else:
-                made = self.value(field.kind, field.name)
+                made = self.value(field.kind)
             self.flush()
             source.line(f"{values[field.name]} = {made}")
             source.line(f"if p != {limit}: raise ValueError(f'is not {{{size}}} bytes long')")

@@ -14,7 +14,7 @@ from msgspec import Struct as MsgspecStruct
 
 from barnabas.model.ports import Buffer, FileSlice
 from barnabas.wire.apis import API_VERSIONS, APIS
-from barnabas.wire.codec import Message, make_encoder, merge_parts
+from barnabas.wire.codec import Message, make_encoder
 from barnabas.wire.primitives import Malformed, read_uvarint, skip_tags
 
 SIZE_SIZE = 4
@@ -91,7 +91,7 @@ def response_parts(
     for piece in pieces:
         size += piece.length if type(piece) is FileSlice else len(piece)
     pieces[0] = sized.pack(size, correlation_id)
-    return merge_parts(pieces)
+    return _merge_parts(pieces)
 
 
 def request_parts(
@@ -107,7 +107,7 @@ def request_parts(
     size = _HEADER.size + sum(map(len, pieces))
     length = -1 if client_id is None else len(name)
     pieces[0] = _SIZED_REQUEST.pack(size, api_key, api_version, correlation_id, length)
-    return merge_parts(pieces) if request.has_records else [b"".join(pieces)]
+    return _merge_parts(pieces) if request.has_records else [b"".join(pieces)]
 
 
 def request_frame(
@@ -135,3 +135,18 @@ def _skip_header_tags(frame: Buffer, position: int) -> int:
     if count > HEADER_TAGS_MAX:
         raise Malformed(f"header with {count} tagged fields, {HEADER_TAGS_MAX} at most")
     return skip_tags(frame, position, count)
+
+
+def _merge_parts(pieces: list[Any]) -> list[Buffer | FileSlice]:
+    """Join neighbouring `bytes`; views and file slices stay as they are."""
+    parts: list[Buffer | FileSlice] = []
+    start = 0
+    for index, piece in enumerate(pieces):
+        if type(piece) is not bytes:
+            if index > start:
+                parts.append(b"".join(pieces[start:index]))
+            parts.append(piece)
+            start = index + 1
+    if start < len(pieces):
+        parts.append(b"".join(pieces[start:]))
+    return parts

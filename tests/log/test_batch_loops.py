@@ -51,7 +51,7 @@ def outcome(seed: int, loops: Any, monkeypatch: pytest.MonkeyPatch) -> list[obje
     told: list[int] = []
     work = Compaction(disk, job, SECRET, told.append)
     work.map_keys()
-    parts: list[object] = [work.end_offset, work.keys, work.bytes_mapped]
+    parts: list[object] = [work.end_offset, work.keys]
     for group in work.groups():
         cleaned = work.clean(group)
         stem = f"{job.path}/{cleaned.bases[0]:020d}"

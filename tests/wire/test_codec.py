@@ -2,13 +2,11 @@
 
 import subprocess
 import sys
-from typing import Any
 from uuid import UUID
 
 import pytest
 
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.model.ports import FileSlice
 from barnabas.wire.codec import (
     Int8,
     Int16,
@@ -32,8 +30,6 @@ from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.primitives import Malformed
-
-UNTOUCHED: Any = None  # the file of a slice: encoding never looks at it
 
 
 class Thing(Struct):
@@ -135,26 +131,13 @@ def test_records_are_read_in_place() -> None:
     assert bytes(records) == b"catch"
 
 
-def fetch_response(*payloads: bytes | memoryview | FileSlice | None) -> FetchResponse:
+def fetch_response(*payloads: bytes | None) -> FetchResponse:
     partitions = [
         PartitionData(partition_index=index, error_code=0, high_watermark=9, records=records)
         for index, records in enumerate(payloads)
     ]
     topic = FetchableTopicResponse(topic="t", partitions=partitions)
     return FetchResponse(responses=[topic])
-
-
-@pytest.mark.parametrize("version", [4, 11, 12])
-def test_record_payloads_stand_as_their_own_parts(version: int) -> None:
-    payload = memoryview(b"second batch")
-    in_file = FileSlice(UNTOUCHED, 10, 5000)
-    response = fetch_response(b"first", payload, None, b"", in_file)
-    parts = response.encode_parts(version)
-    assert [part for part in parts if not isinstance(part, bytes)] == [b"first", payload, in_file]
-    assert any(part is payload for part in parts)
-    stand_in = fetch_response(b"first", payload, None, b"", bytes(5000))
-    joined = b"".join(bytes(5000) if isinstance(p, FileSlice) else p for p in parts)
-    assert joined == stand_in.encode(version)
 
 
 def test_empty_records_are_not_null() -> None:

@@ -142,14 +142,30 @@ def test_unknown_tags_in_a_header_are_stepped_over() -> None:
     assert HeartbeatRequest.decode(tagged, 4, header.body_position) == BEAT
 
 
-def test_the_size_counts_records_that_stay_in_their_file() -> None:
-    slices = [FileSlice(UNTOUCHED, 0, 1_000_000), FileSlice(UNTOUCHED, 5, 300)]
+def fetch_response(*payloads: bytes | memoryview | FileSlice | None) -> FetchResponse:
     partitions = [
-        PartitionData(partition_index=0, error_code=0, high_watermark=1, records=records)
-        for records in slices
+        PartitionData(partition_index=index, error_code=0, high_watermark=9, records=records)
+        for index, records in enumerate(payloads)
     ]
     topic = FetchableTopicResponse(topic="t", partitions=partitions)
-    parts = response_parts(1, 11, 3, FetchResponse(responses=[topic]))
+    return FetchResponse(responses=[topic])
+
+
+@pytest.mark.parametrize("version", [4, 11, 12])
+def test_records_of_a_response_stand_as_their_own_parts(version: int) -> None:
+    payload = memoryview(b"second batch")
+    in_file = FileSlice(UNTOUCHED, 10, 5000)
+    parts = response_parts(1, version, 3, fetch_response(b"first", payload, None, b"", in_file))
+    assert [part for part in parts if not isinstance(part, bytes)] == [b"first", payload, in_file]
+    assert any(part is payload for part in parts)
+    joined = b"".join(bytes(5000) if isinstance(p, FileSlice) else p for p in parts)
+    stand_in = fetch_response(b"first", payload, None, b"", bytes(5000))
+    assert read_response(joined[4:], 1, version) == (3, stand_in)
+
+
+def test_the_size_counts_records_that_stay_in_their_file() -> None:
+    slices = [FileSlice(UNTOUCHED, 0, 1_000_000), FileSlice(UNTOUCHED, 5, 300)]
+    parts = response_parts(1, 11, 3, fetch_response(*slices))
     assert [part for part in parts if isinstance(part, FileSlice)] == slices
     assert len(parts) == 4
     sizes = [p.length if isinstance(p, FileSlice) else len(p) for p in parts]

@@ -125,7 +125,6 @@ def test_what_is_written_reads_back_from_any_buffer_and_position(
         data = sent.encode(version)
         assert message.decode(buffer(data), version) == sent
         assert message.decode(buffer(b"front" + data + b"rest"), version, 5) == sent
-        assert b"".join(sent.encode_parts(version)) == data  # type: ignore[arg-type]
 
     check()
 

@@ -239,7 +239,7 @@ class Window:
         while heap and heap[0][0] <= now:
             _, _, timed, run = heappop(heap)
             if isinstance(timed, Entry):
-                self._entry_due(timed, run, now)
+                self._entry_due(timed, run)
             elif self._shares.get(timed.at) is timed:
                 self._advance(timed, now)
         if self._commit_at is not None and self._commit_at <= now:
@@ -334,7 +334,7 @@ class Window:
             entry.state = State.READY
             self._ready.append(entry)
 
-    def _entry_due(self, entry: Entry, run: int, now: int) -> None:
+    def _entry_due(self, entry: Entry, run: int) -> None:
         if run:
             if entry.state is State.RUNNING and entry.runs == run:
                 self._effects.append(Cancel(entry))

@@ -50,7 +50,6 @@ class Kind(Enum):
     REPLACED = "came back under its instance id"
     FENCED = "spoke under an instance id that another has taken over"
     PARTITIONS_CHANGED = "topics that the group reads came, went or grew"
-    ASSIGNOR_CHANGED = "the members chose another assignor"
     CONVERTED = "the group changed from one protocol to the other"
     NOT_STORED = "the log did not take the assignment"
     OVER_CAPACITY = "the group has more members than group.max.size"
@@ -73,10 +72,6 @@ class Cause:
     topics_dropped: tuple[str, ...] = ()
     instance: str = ""
     connection: str = ""
-
-    @property
-    def late_ms(self) -> int:
-        return max(0, self.waited_ms - self.allowed_ms)
 
 
 @dataclass(frozen=True, slots=True)
