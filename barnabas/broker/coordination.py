@@ -5,7 +5,8 @@ lead. Out: replies, now or later.
 Always: nothing is answered from a shard that is still being read back, nor from one whose
 partition another broker leads; who waits when that changes is told to look for it.
 Not here: the decisions (coordinators/groups), what a shard sees of the broker (group_ports.py),
-reading back (group_loading.py), the shape of requests (handlers/).
+reading back (group_loading.py), forgetting deleted topics (group_forgetting.py), the shape of
+requests (handlers/).
 
 Made at the start of a broker that has kept groups, or when the first request about one comes: a
 broker without groups never imports any of it.

@@ -1,6 +1,7 @@
 """What a shard of groups sees of its broker: the log under it, the topics, the settings.
 
 In: a partition, the broker's topics, its configuration. Out: what coordinators/ asks for.
+Always: nothing is written to a partition that this broker does not lead.
 Not here: which shards this broker has (coordination.py).
 """
 
