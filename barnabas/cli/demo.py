@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
@@ -112,22 +113,48 @@ def _broker_only(records: int, keep: bool) -> int:
                 f"✘ {records} records wanted, {produced} produced, {consumed} consumed", err=True
             )
             return exits.FAILURE
-        click.echo(_NEXT)
+        click.echo(_next())
         if keep:
             wait_for_interrupt()
     return exits.OK
 
 
-_NEXT = """
-The counts agree. To try next:
+def _next() -> str:
+    barnabas = called("barnabas")
+    return "\n".join(
+        [
+            "\nThe counts agree. To try next:\n",
+            *steps(
+                (f"{barnabas} up", "a broker on localhost:9092"),
+                (f"{barnabas} topic create orders -p 3", ""),
+                (f"seq 100 | {barnabas} produce orders", ""),
+                (
+                    f"{barnabas} consume orders -o -5 -e -f '%d %p/%o %s\\n'",
+                    "the last five of each partition",
+                ),
+                (
+                    f"{called('pip')} install 'barnabas[spark]'",
+                    "and Java 17: the demo has pipelines then",
+                ),
+            ),
+            "\nAny Kafka client works too: point it at localhost:9092.",
+        ]
+    )
 
-  barnabas up                                            a broker on localhost:9092
-  barnabas topic create orders -p 3
-  seq 100 | barnabas produce orders
-  barnabas consume orders -o -5 -e -f '%d %p/%o %s\\n'    the last five of each partition
-  pip install 'barnabas[spark]'                          and Java 17: the demo has pipelines then
 
-Any Kafka client works too: point it at localhost:9092."""
+def steps(*tried: tuple[str, str]) -> list[str]:
+    """A line for each thing to type, and what it does."""
+    width = max(len(line) for line, _ in tried)
+    return [f"  {line:<{width}}    {what}".rstrip() for line, what in tried]
+
+
+def called(program: str) -> str:
+    """How a shell finds what is installed beside this Python; `make` puts it into no PATH."""
+    beside = Path(sys.executable).parent / program
+    if shutil.which(program) == str(beside) or not beside.exists():
+        return program
+    here = Path.cwd()
+    return str(beside.relative_to(here) if beside.is_relative_to(here) else beside)
 
 
 def wait_for_interrupt() -> None:

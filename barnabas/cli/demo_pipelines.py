@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.demo import broker, directory, wait_for_interrupt
+from barnabas.cli.demo import broker, called, directory, steps, wait_for_interrupt
 from barnabas.cli.demo_counts import agreed, count, lags, tables
 from barnabas.cli.drawing import Drawing
 from barnabas.client.batches import RecordMetadata
@@ -78,7 +78,7 @@ def tell(records: int, keep: bool) -> int:
         if wrong:
             return exits.FAILURE
         click.echo(f"All counts agree, after {time.monotonic() - began:.0f} s. To try next:\n")
-        click.echo(_next(here, where) if keep else _NEXT)
+        click.echo("\n".join(_next_here(here, where) if keep else _next()))
         if keep:
             wait_for_interrupt()
     return exits.OK
@@ -267,17 +267,23 @@ def _watch(running: list[Running], stream: Orders, servers: str, drawing: Drawin
         time.sleep(_LOOK_S)
 
 
-_NEXT = """\
-  barnabas demo --keep                   the same, and the brokers stay for you to look at
-  barnabas up                            a broker on localhost:9092, for any Kafka client
-  barnabas pipeline run SPEC.yml         a pipeline of yours: docs/PIPELINES.md
-  spark.read.format("barnabas")          topics as tables, in any Spark: docs/SPARK.md"""
+def _next() -> list[str]:
+    barnabas = called("barnabas")
+    return steps(
+        (f"{barnabas} demo --keep", "the same, and the brokers stay for you to look at"),
+        (f"{barnabas} up", "a broker on localhost:9092, for any Kafka client"),
+        (f"{barnabas} pipeline run SPEC.yml", "a pipeline of yours: docs/PIPELINES.md"),
+        ('spark.read.format("barnabas")', "topics as tables, in any Spark: docs/SPARK.md"),
+    )
 
 
-def _next(here: str, where: str) -> str:
-    return f"""\
-  barnabas consume -b {here} {demo.WINDOWS} -o -7 -e -f '%s\\n'
-  barnabas group describe -b {here} orders-lake
-  barnabas dlq show -b {here} {demo.DEAD}
-  barnabas pipeline dry-run {where}/orders-lake.yml
-  python -c "import pyarrow.dataset as d; print(d.dataset('{where}/lake').head(5).to_pandas())\""""
+def _next_here(here: str, where: str) -> list[str]:
+    barnabas = called("barnabas")
+    look = f"import pyarrow.dataset as d; print(d.dataset('{where}/lake').head(5).to_pandas())"
+    return [
+        f"  {barnabas} consume -b {here} {demo.WINDOWS} -o -7 -e -f '%s\\n'",
+        f"  {barnabas} group describe -b {here} orders-lake",
+        f"  {barnabas} dlq show -b {here} {demo.DEAD}",
+        f"  {barnabas} pipeline dry-run {where}/orders-lake.yml",
+        f'  {called("python")} -c "{look}"',
+    ]

@@ -1,5 +1,11 @@
-"""A demo whose counts disagree says which, and fails."""
+"""A demo whose counts disagree says which, and fails; what it says to try next can be typed."""
 
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.demo import called
 from barnabas.cli.demo_counts import Counted, agreed, tables
 from barnabas.cli.demo_pipelines import Sent
 from barnabas.pipeline import demo
@@ -45,3 +51,16 @@ def test_orders_are_the_same_each_time_and_some_are_poison() -> None:
     orders = [demo.order(number) for number in range(2000)]
     assert orders == [demo.order(number) for number in range(2000)]
     assert sum(order.cents is None for order in orders) == 4
+
+
+def test_what_to_try_next_is_called_as_a_shell_here_finds_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = Path(sys.executable)
+    monkeypatch.setenv("PATH", str(python.parent))
+    assert called(python.name) == python.name
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert called(python.name) == sys.executable
+    monkeypatch.chdir(python.parent.parent)
+    assert called(python.name) == f"{python.parent.name}/{python.name}"
