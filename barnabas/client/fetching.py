@@ -4,7 +4,7 @@ In: the picture of the cluster, time, fetch answers. Out: fetch requests; partit
 must be found anew; whether the picture is out of date.
 Always: one request per broker at a time; a partition with `partition_bytes_max` fetched ahead, and
 all of them once `bytes_max` are, wait until some is used; the answer to a fetch from a position
-that has moved is dropped.
+that has moved is dropped (a partition whose leader changes may be asked of both for a moment).
 Not here: sending (reader.py), positions (progress.py).
 """
 
@@ -61,6 +61,13 @@ class Ask(NamedTuple):
     version_max: int | None
 
 
+class _From(NamedTuple):
+    """The position that a partition was asked for from."""
+
+    moves: int
+    offset: int
+
+
 class Outcome(NamedTuple):
     """What an answer asks for besides the records it brought."""
 
@@ -80,7 +87,7 @@ class Fetching:
         self._committed_only = committed_only
         self._rack = rack
         self._sessions: dict[int, FetchSession] = {}
-        self._asked: dict[int, dict[TopicPartition, int]] = {}
+        self._asked: dict[int, dict[TopicPartition, _From]] = {}
 
     @property
     def waiting(self) -> list[int]:
@@ -90,7 +97,7 @@ class Fetching:
     def plan(self, view: View, now: int) -> tuple[list[Ask], bool]:
         """Requests to send now; and whether a leader is missing from the picture."""
         by_broker: dict[int, dict[TopicPartition, Wanted]] = {}
-        moves: dict[TopicPartition, int] = {}
+        places: dict[TopicPartition, _From] = {}
         by_name = False
         stale = False
         full: set[int] = set()
@@ -120,12 +127,12 @@ class Fetching:
                 one.fetch_epoch,
                 self._limits.partition_bytes_max,
             )
-            moves[one.at] = one.moves
+            places[one.at] = _From(one.moves, one.fetch_offset)
         asks = []
         for broker, wanted in by_broker.items():
             session = self._sessions.setdefault(broker, FetchSession())
             request = self._request(session.request(wanted), short=broker in full)
-            self._asked[broker] = {at: moves[at] for at in wanted}
+            self._asked[broker] = {at: places[at] for at in wanted}
             asks.append(Ask(broker, request, _BY_NAME_MAX if by_name else None))
         return asks, stale
 
@@ -151,7 +158,7 @@ class Fetching:
             for answer in topic.partitions:
                 at = TopicPartition(name, answer.partition_index)
                 one = self._progress.get(at)
-                if one is None or asked.get(at) != one.moves:
+                if one is None or asked.get(at) != (one.moves, one.fetch_offset):
                     continue
                 if answer.error_code == Code.OFFSET_OUT_OF_RANGE:
                     if one.replica == broker and broker != _leader(view, at):

@@ -106,6 +106,18 @@ def test_the_answer_to_a_fetch_from_elsewhere_is_dropped() -> None:
     assert progress[AT].offset == 50
 
 
+def test_what_the_old_leader_and_the_new_one_both_send_is_taken_once() -> None:
+    progress, fetching = started(AT)
+    fetching.plan(view(1), now=0)
+    [(broker, request, _)], _ = fetching.plan(view(2), now=0)
+    assert (broker, asked(request)) == (2, [(0, 0)])
+    for each in (2, 1):
+        fetching.answered(each, response(fetched(batch(0, 2))), view(2), now=0)
+    assert [message.offset for message in progress.take(100)] == [0, 1]
+    assert progress[AT].failed is None
+    assert asked(fetching.plan(view(2), now=0)[0][0].request) == [(0, 2)]
+
+
 def test_a_partition_that_moved_is_asked_for_after_a_new_picture_and_a_pause() -> None:
     progress, fetching = started(AT)
     fetching.plan(view(1), now=0)
