@@ -11,13 +11,28 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from barnabas.model.ids import NO_TOPIC_ID
-from barnabas.pipeline.errors import DataLoss, PipelineError
+from barnabas.pipeline.errors import DataLoss, PipelineError, from_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FILE = "barnabas.json"
 _SIZE_MAX = 16 * 1024 * 1024
+
+
+def ensure_directory(spark: "SparkSession", path: str, key: str) -> None:
+    """One line that names the key if it cannot be made: Spark says that late, and in many words."""
+    jvm: Any = spark._jvm
+    at = jvm.org.apache.hadoop.fs.Path(path)
+    try:
+        made = at.getFileSystem(spark._jsc.hadoopConfiguration()).mkdirs(at)
+    except Exception as problem:
+        raise PipelineError(f"{key}: {path}: {from_spark(problem) or problem}") from None
+    if not made:
+        raise PipelineError(
+            f"{key}: {path} cannot be made: name a directory that may be written to here and on"
+            " the workers"
+        )
 
 
 class Checkpoint:

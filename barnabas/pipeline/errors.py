@@ -75,7 +75,18 @@ def one_line_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
 def _short(problem: Exception) -> PipelineError:
     # PySpark reads this when it reports the error, and ends the process right after.
     os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-    return problem if isinstance(problem, PipelineError) else PipelineError(str(problem))
+    if isinstance(problem, PipelineError):
+        return problem
+    is_away = isinstance(problem, KafkaError) and problem.code is Code.NETWORK_EXCEPTION
+    return PipelineError(_away(str(problem)) if is_away else str(problem))
+
+
+def _away(said: str) -> str:
+    """Of a broker that was there before. One that never was is told of by the client."""
+    code, _, detail = said.partition(": ")
+    if detail.startswith("no broker at "):
+        return said
+    return f"{code}: no answer from {detail}. Start this again when that broker runs"
 
 
 def from_spark(problem: Exception) -> PipelineError | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import KafkaError
-from barnabas.pipeline.checkpoint import Checkpoint
+from barnabas.pipeline.checkpoint import Checkpoint, ensure_directory
 from barnabas.pipeline.cluster import Brokers
 from barnabas.pipeline.dead_letters import DeadLetters
 from barnabas.pipeline.errors import PipelineError
@@ -178,6 +178,9 @@ def _checkpoint(spec: Spec, spark: "SparkSession", given: dict[str, str]) -> Che
     options = source_options(given, streaming=True)
     brokers = Brokers(options)
     brokers.partitions()
+    ensure_directory(spark, str(spec.run.checkpoint), "run.checkpoint")
+    if spec.sink.path is not None and spec.sink.format != "delta":
+        ensure_directory(spark, str(spec.sink.path), "sink.path")
     found = Checkpoint(spark, str(spec.run.checkpoint))
     found.claim(spec.name, brokers.topic_ids, fail_on_data_loss=options.fail_on_data_loss)
     found.mend()

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipeline.errors import from_spark
+from barnabas.model.errors import Code, Retriable
+from barnabas.pipeline.errors import PipelineError, from_spark, one_line
 
 errors: Any = pytest.importorskip("pyspark.errors", reason="pyspark is not installed")
 
@@ -55,3 +56,25 @@ JAVA = "py4j.protocol.Py4JJavaError: An error occurred while calling o9.parquet.
 )
 def test_one_line_says_what_happened(text: str, said: str) -> None:
     assert str(from_spark(errors.PySparkException(text))) == said
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ("h:9092: Connection refused", "no answer from h:9092: Connection refused. Start"),
+        ("no broker at h:9092: Connection refused. Start one", "no broker at h:9092: Connection"),
+    ],
+)
+def test_a_broker_that_is_gone_is_told_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, detail: str, said: str
+) -> None:
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+
+    @one_line
+    def read() -> None:
+        raise Retriable(Code.NETWORK_EXCEPTION, detail)
+
+    with pytest.raises(PipelineError) as caught:
+        read()
+    through = f"{FAILED}[USER_RAISED] PipelineError: {caught.value}\n{STACK}"
+    assert str(from_spark(errors.PySparkException(through))).startswith(said)

@@ -151,6 +151,28 @@ def test_records_that_are_gone_end_a_pipeline_with_one_line(
     )
 
 
+def test_a_directory_that_cannot_be_made_is_named(
+    spark: Any, our_broker: Any, topic: str, tmp_path: Path
+) -> None:
+    from barnabas.pipeline.errors import PipelineError
+    from tests.spark.specs import run, spec
+
+    servers = our_broker.bootstrap_servers
+    create(servers, topic)
+    (tmp_path / "file").write_text("")
+    below = f"{tmp_path}/file/below"
+    right: dict[str, Any] = {"sink": {"path": f"{tmp_path}/lake"}}
+    for key, wrong in (
+        ("sink.path", {"sink": {"path": below}}),
+        ("run.checkpoint", {"run": {"checkpoint": below}}),
+    ):
+        found = spec("lake", servers, topic, tmp_path, **{**right, **wrong})
+        with pytest.raises(PipelineError, match=key) as caught:
+            run(found, spark)
+        assert str(caught.value).startswith(f"{key}: {below}")
+        assert "\n" not in str(caught.value)
+
+
 def test_sparks_own_words_are_one_line(spark: Any) -> None:
     from barnabas.pipeline.errors import from_spark
 
