@@ -20,7 +20,7 @@ from tests.spark.specs import order, write
 from tests.spark.test_pipelines import read
 from tests.spark.topics import committed, create
 
-READY = re.compile(r"spark ready on (spark://127\.0\.0\.1:\d+) \(2 workers, 1 cores each\)")
+READY = re.compile(r"spark ready on (spark://127\.0\.0\.1:\d+) \((\d) workers, 1 cores each\)")
 WAIT_S = 240
 
 
@@ -108,13 +108,15 @@ def test_a_pipeline_is_listed_measured_and_stopped_after_its_batch(
 
 
 @contextmanager
-def cluster(here: Here) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    process = here.started("cluster", "up", "--listen", "127.0.0.1:0", stdout=-1, stderr=-1)
+def cluster(here: Here, workers: int = 2) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    arguments = ("--workers", str(workers), "--listen", "127.0.0.1:0")
+    process = here.started("cluster", "up", *arguments, stdout=-1, stderr=-1)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
         ready = READY.search(line)
         assert ready, (line, process.stderr.read() if process.stderr else "")
+        assert int(ready[2]) == workers
         yield process, ready[1]
     finally:
         process.kill()
@@ -191,15 +193,15 @@ def test_a_spec_runs_on_a_cluster_or_is_submitted_and_the_package_comes_along(
 
 
 def test_a_cluster_ends_with_the_process_that_started_it(here: Here) -> None:
-    with cluster(here) as (process, address):
-        assert len(processes_of(address)) == 3
+    with cluster(here, workers=1) as (process, address):
+        assert len(processes_of(address)) == 2
         process.kill()
         process.wait(WAIT_S)
         eventually(lambda: not processes_of(address))
 
 
 def test_a_cluster_whose_worker_dies_says_so_and_ends(here: Here) -> None:
-    with cluster(here) as (process, address):
+    with cluster(here, workers=1) as (process, address):
         for pid in processes_of(address):
             if b"worker.Worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
