@@ -77,8 +77,12 @@ class Daemon:
     def story(self) -> str:
         """Why it ended, in one line."""
         self._reader.join(1)
-        said = next((line for line in reversed(self._said) if line), "it said nothing")
-        return f"Spark's {self.name} ended with {self.process.poll()}: {said[:300]}"
+        return f"Spark's {self.name} ended with {self.process.poll()}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """The last that was no news."""
+        return next((line[:300] for line in reversed(self._said) if line), "it said nothing")
 
     def stop(self) -> None:
         if not self.is_dead():
@@ -123,8 +127,9 @@ def standalone(
         "SPARK_HOME": home,
         "SPARK_LOCAL_IP": host,
         "SPARK_DAEMON_MEMORY": "512m",
+        # The other way to submit programs has a port that a second cluster would not get.
         "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile=file:{_LOGGING}"
-        " -Dspark.port.maxRetries=0",
+        " -Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false",
     }
     address = f"spark://{host}:{port}"
     directory = tempfile.mkdtemp(prefix="barnabas-spark-")
@@ -133,13 +138,14 @@ def standalone(
         command = [start, _MASTER, "--host", host, "--port", str(port), "--webui-port", "0"]
         master = Daemon("master", command, environment)
         daemons.append(master)
-        _wait(daemons, master.leads.is_set, stop)
+        _wait(daemons, master.leads.is_set, "its master has not begun", stop)
         for number in range(workers):
             size = ["--cores", str(cores), "--memory", memory, "--host", host]
             where = ["--work-dir", os.path.join(directory, str(number)), "--webui-port", "0"]
             command = [start, _WORKER, *size, *where, address]
             daemons.append(Daemon(f"worker {number}", command, environment))
-        _wait(daemons, lambda: master.joined >= workers, stop)
+        late = f"not all of its {workers} workers have joined"
+        _wait(daemons, lambda: master.joined >= workers, late, stop)
         yield Standalone(address, daemons)
     finally:
         for daemon in reversed(daemons):
@@ -147,14 +153,17 @@ def standalone(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _wait(daemons: list[Daemon], ready: Callable[[], bool], stop: Stop) -> None:
+def _wait(daemons: list[Daemon], ready: Callable[[], bool], late: str, stop: Stop) -> None:
     deadline = time.monotonic() + _READY_S_MAX
     while not ready() and not stop.asked:
         for daemon in daemons:
             if daemon.is_dead():
                 raise PipelineError(daemon.story())
         if time.monotonic() > deadline:
-            raise PipelineError(f"the Spark cluster was not ready after {_READY_S_MAX:.0f} s")
+            said = "".join(f"; {daemon.name}: {daemon.said}" for daemon in daemons)
+            raise PipelineError(
+                f"the Spark cluster was not ready after {_READY_S_MAX:.0f} s: {late}{said}"
+            )
         stop.wait(0.05)
 
 

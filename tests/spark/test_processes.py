@@ -132,7 +132,7 @@ def processes_of(address: str) -> list[int]:
         except OSError:
             continue
         port = address.rpartition(":")[2]
-        if "org.apache.spark.deploy" in command and port in command:
+        if "org.apache.spark.deploy" in command and re.search(rf"\b{port}\b", command):
             found.append(int(each.parent.name))
     return found
 
@@ -192,25 +192,20 @@ def test_a_spec_runs_on_a_cluster_or_is_submitted_and_the_package_comes_along(
     eventually(lambda: not processes_of(address))
 
 
-def test_a_cluster_ends_with_the_process_that_started_it(here: Here) -> None:
-    with cluster(here, workers=1) as (process, address):
-        assert len(processes_of(address)) == 2
-        process.kill()
-        process.wait(WAIT_S)
-        eventually(lambda: not processes_of(address))
-
-
-def test_a_cluster_whose_worker_dies_says_so_and_ends(here: Here) -> None:
-    with cluster(here, workers=1) as (process, address):
-        for pid in processes_of(address):
+def test_clusters_stand_side_by_side_and_end_with_their_starter_or_a_worker(here: Here) -> None:
+    with cluster(here, workers=1) as (starter, one), cluster(here, workers=1) as (other, two):
+        assert len(processes_of(one)) == len(processes_of(two)) == 2
+        starter.kill()
+        starter.wait(WAIT_S)
+        eventually(lambda: not processes_of(one))
+        for pid in processes_of(two):
             if b"worker.Worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
-                break
-        _, err = process.communicate(timeout=WAIT_S)
-        assert process.returncode == 1
+        _, err = other.communicate(timeout=WAIT_S)
+        assert other.returncode == 1
         assert err.startswith("barnabas: Spark's worker ")
         assert " ended with -9" in err
-        eventually(lambda: not processes_of(address))
+        eventually(lambda: not processes_of(two))
 
 
 def test_a_port_that_is_taken_is_one_line(our_broker: Any, here: Here) -> None:
