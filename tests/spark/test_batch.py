@@ -244,10 +244,13 @@ def test_both_refuse_the_same_rows_and_ours_says_so_in_one_line(spark: Any, serv
         theirs = data.write.format("kafka").options(**options)
         if "bootstrap" not in said:
             theirs = theirs.option("kafka.bootstrap.servers", servers)
+        soon = {
+            "kafka.delivery.timeout.ms": "3000",
+            "kafka.request.timeout.ms": "2000",
+            "kafka.max.block.ms": "3000",  # it waits a minute for a partition that is not there
+        }
         with pytest.raises(Exception, match=r"."):
-            theirs.option("kafka.delivery.timeout.ms", "3000").option(
-                "kafka.request.timeout.ms", "2000"
-            ).mode(mode).save()
+            theirs.options(**soon).mode(mode).save()
         sink = data.write.format("barnabas").options(**options)
         if "bootstrap" not in said:
             sink = sink.option("kafka.bootstrap.servers", servers)
