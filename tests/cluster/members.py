@@ -6,6 +6,7 @@ Always: brokers and clients come through the doors, the test itself does not.
 
 import shutil
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -29,6 +30,7 @@ from tests.waiting import until
 
 SESSION_MS = 1_500
 WHOLE_S_MAX = 60.0
+SETTLED_S = 1.5  # longer than replica.lag.time.max.ms, and the pace at which leaders look
 ZOOKEEPER = "zookeeper"
 OPTIONS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -171,6 +173,18 @@ class Cluster:
 
     def wait_whole(self) -> None:
         until(self.whole, lambda: f"not whole again: {self._story()}", WHOLE_S_MAX)
+
+    def wait_settled(self) -> None:
+        """Whole, and for so long that no leader is about to find a follower late."""
+        since = time.monotonic()
+
+        def settled() -> bool:
+            nonlocal since
+            if not self.whole():
+                since = time.monotonic()
+            return time.monotonic() - since > SETTLED_S
+
+        until(settled, lambda: f"not settled: {self._story()}", WHOLE_S_MAX)
 
     def _story(self) -> str:
         try:

@@ -89,7 +89,9 @@ class Arena:
 
     def round(self, kind: str) -> str:
         """A line that says what was done."""
-        self._hurt_disks |= kind in DISK_KINDS
+        if kind in DISK_KINDS:  # no cluster bears the loss of a disk that alone was in sync
+            self._hurt_disks = True
+            self.cluster.wait_settled()
         story = KINDS[kind](self.cluster, self._random, lambda: self._go_on(self._acknowledged_to))
         self.cluster.wait_whole()
         self._go_on(self._acknowledged_to)
