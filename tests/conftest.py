@@ -55,14 +55,17 @@ def _compiled_before_last_edit() -> list[str]:
 
 
 def pytest_configure() -> None:
-    _heed_ctrl_c()
+    _heed_signals()
     _compile_again()
 
 
-def _heed_ctrl_c() -> None:
-    """A shell's background job ignores SIGINT, and so would every program that a test starts."""
+def _heed_signals() -> None:
+    """A shell's background job ignores SIGINT, nohup's SIGHUP, and so would every program that a
+    test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _compile_again() -> None:
