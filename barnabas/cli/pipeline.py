@@ -1,8 +1,5 @@
 """`barnabas pipeline`: run what a spec says, or say what it would do; look after what runs."""
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,12 +43,12 @@ def run_(spec: Path, metrics: Address | None) -> int:
     from barnabas.pipeline.errors import PipelineError, from_spark
     from barnabas.pipeline.roster import enrolled
     from barnabas.pipeline.spec import SpecError
-    from barnabas.pipeline.stopping import Stop
+    from barnabas.pipeline.stopping import Stop, heeding
 
     try:
         loaded = _loaded(spec)
         stop = Stop()
-        with _told_to(stop), enrolled(loaded, spec) as entry:
+        with heeding(stop.ask), enrolled(loaded, spec) as entry:
             try:
                 _run(loaded, metrics, entry, stop)
             except Exception as problem:
@@ -79,6 +76,7 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "Stop")
     from barnabas.pipeline.planning import planned
     from barnabas.pipeline.progress import Progress
     from barnabas.pipeline.running import run_spec, session_of
+    from barnabas.pipeline.stopping import heeding
 
     progress = Progress()
     terminal = Terminal(spec.name, progress)
@@ -93,24 +91,9 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "Stop")
         stack.enter_context(terminal)
         spark = session_of(spec)
         stack.callback(spark.stop)
-        with _told_to(stop):  # Spark has put a handler of its own in their place
+        with heeding(stop.ask):  # Spark has put a handler of its own in their place
             run_spec(spec, say=terminal.note, spark=spark, progress=progress, stop=stop)
         terminal.summary(stopped=stop.asked)
-
-
-@contextmanager
-def _told_to(stop: "Stop") -> Iterator[None]:
-    """Signals that ask for an end; a terminal that goes away does, unless nohup says otherwise."""
-    before = {
-        number: signal.signal(number, lambda *_: stop.ask())
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @command.command("dry-run")

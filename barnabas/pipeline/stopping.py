@@ -3,9 +3,29 @@
 Always: asking takes no lock, so that a handler of signals may do it wherever the program is.
 """
 
+import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 _LOOK_S = 0.05
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@contextmanager
+def heeding(end: Callable[[], None]) -> Iterator[None]:
+    """`end` is called for each signal that asks for an end; a terminal that goes away does, unless
+    nohup says otherwise."""
+    before = {
+        number: signal.signal(number, lambda *_: end())
+        for number in _ENDS
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Stop:

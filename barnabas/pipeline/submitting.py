@@ -12,8 +12,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import IO
@@ -23,6 +23,7 @@ from barnabas.pipeline.package import FOLDER, write_package
 from barnabas.pipeline.quiet import Noise, is_loud
 from barnabas.pipeline.spec import Spec, read_document
 from barnabas.pipeline.starting import QUIET_JAVA, python_of, spark_home
+from barnabas.pipeline.stopping import heeding
 
 MAIN = "run_pipeline.py"
 _MAIN = """\
@@ -141,7 +142,7 @@ def submit(command: Sequence[str], say: Say, complain: Say) -> int:
         Thread(target=_read, args=(process.stdout, told.out)),
         Thread(target=_read, args=(process.stderr, told.err)),
     ]
-    with _passed_on(process.pid):
+    with heeding(_Submitter(process.pid).end):
         for reader in readers:
             reader.start()
         code = process.wait()
@@ -159,30 +160,21 @@ def _read(lines: IO[str], take: Say) -> None:
             take(line.rstrip("\n"))
 
 
-@contextmanager
-def _passed_on(submitter: int) -> Iterator[None]:
-    told = False
+class _Submitter:
+    """The process of spark-submit; asked to end once, its driver ends in good order."""
 
-    def end(number: int, _: object) -> None:
-        nonlocal told
-        driver = None if told else _driver(submitter)
-        told = True
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._asked = False
+
+    def end(self) -> None:
+        driver = None if self._asked else _driver(self._pid)
+        self._asked = True
         with suppress(ProcessLookupError):
             if driver is not None:
                 os.kill(driver, signal.SIGTERM)
             else:
-                os.killpg(submitter, signal.SIGTERM)
-
-    before = {
-        number: signal.signal(number, end)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+                os.killpg(self._pid, signal.SIGTERM)
 
 
 def _driver(submitter: int) -> int | None:

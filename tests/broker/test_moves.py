@@ -12,9 +12,7 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
-from barnabas.wire.messages.produce import (
-    ProduceResponse,
-)
+from barnabas.wire.messages.produce import ProduceResponse
 from tests.broker.running import Running, running_broker
 from tests.broker.sick_disks import TIME, described, log_dirs, produced, request_for, values
 from tests.waiting import eventually

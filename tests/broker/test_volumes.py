@@ -17,9 +17,7 @@ from barnabas.wire.messages.metadata import (
     MetadataResponse,
 )
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
-from barnabas.wire.messages.produce import (
-    ProduceResponse,
-)
+from barnabas.wire.messages.produce import ProduceResponse
 from tests.broker.running import running_broker
 from tests.broker.sick_disks import (
     SickDisk,

@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from barnabas.cli.supervisor import PAUSE_S_MAX, PAUSE_S_MIN, Pauses
+from tests.waiting import until
 
 _BROKER = """
 import os, signal, sys
@@ -147,10 +147,7 @@ def test_brokers_stop_when_their_supervisor_is_killed(three: Running) -> None:
     three.pids(3)
     three.says()
     three.process.kill()
-    deadline = time.monotonic() + 30
-    while not three.story.exists() or len(three.stopped()) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: three.story.exists() and len(three.stopped()) >= 3)
     assert sorted(three.stopped()) == ["stopped 1", "stopped 2", "stopped 3"]
 
 

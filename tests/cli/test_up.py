@@ -6,14 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import barnabas
 from tests.process import READY, BrokerProcess
+from tests.waiting import until
 
 
 def test_a_demo_without_java_says_so_and_ends_with_counts_that_agree(
@@ -45,7 +44,7 @@ def test_a_demo_leaves_no_broker_behind_however_it_ends(end: str, tmp_path: Path
     else:
         os.kill(pid, getattr(signal, end))
     assert os.waitpid(pid, 0)[1] != 0
-    eventually(lambda: not os.path.exists(f"/proc/{broker}"))
+    until(lambda: not os.path.exists(f"/proc/{broker}"))
     if end != "SIGKILL":
         assert not any(tmp_path.iterdir())
     if end != "terminal":
@@ -55,13 +54,6 @@ def test_a_demo_leaves_no_broker_behind_however_it_ends(end: str, tmp_path: Path
 def children(pid: int) -> list[int]:
     """Of the main thread of a process."""
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def eventually(there: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not there():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_an_ephemeral_broker_leaves_nothing_behind(tmp_path: Path) -> None:
