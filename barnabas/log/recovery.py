@@ -122,6 +122,9 @@ class _Opening:
         if checkpoints.recovery_point == UNKNOWN:
             self._holes_to = INT64_MAX if config.compacted else checkpoints.cleaned_to
             self._checkpoints = checkpoints._replace(recovery_point=0)
+        # A new segment starts where the one before ends, also in a copy: a power loss that took
+        # the end of a file and left the next one shows there.
+        self._gaps_to = self._holes_to
         if config.copied:  # its holes came with the records, wherever the leader had some
             self._holes_to = INT64_MAX
         self.topic_id = NO_TOPIC_ID
@@ -236,7 +239,7 @@ class _Opening:
         last = len(names.logs) - 1
         for number, base in enumerate(names.logs):
             size = disk.size(f"{path}/{base:020d}{LOG_SUFFIX}")
-            if not size and number < last and names.logs[number + 1] > self._holes_to:
+            if not size and number < last and names.logs[number + 1] > self._gaps_to:
                 # Rolled and then cut by a crash, or never written: it holds nothing.
                 self._find(f"{path}/{base:020d}{LOG_SUFFIX}", "an empty segment", "removed")
                 self._segment(base, 0).remove_files()
@@ -357,7 +360,7 @@ class _Opening:
         for number, segment in enumerate(unsure):
             problem = ""
             if segment.base_offset < expected or (
-                segment.base_offset > max(expected, self._holes_to) and number
+                segment.base_offset > max(expected, self._gaps_to) and number
             ):
                 problem = f"it should start at {expected}"
             else:

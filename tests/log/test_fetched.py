@@ -1,11 +1,14 @@
 """A log that is filled with what another log has, as a follower's is."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
+from barnabas.log.scan import headers
+from barnabas.log.segment import Segment
 from barnabas.model.errors import Corrupt, Failed
 from tests.log.batches import NOW, batch, new_log, open_directory, read_batches, reopened
 from tests.simulator.disk import SimulatedDisk
@@ -106,6 +109,36 @@ def test_holes_of_compaction_come_along_and_survive_a_crash() -> None:
     after = reopened(disk.kill(), COPIED)
     assert [header.base_offset for header, _ in read_batches(after)] == kept
     assert after.end_offset == follower.end_offset
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_file_that_lost_its_end_is_the_end_of_the_log(empty: bool, compacted: bool) -> None:
+    """A power loss took it, and left the next file: there would be a hole in a follower's log."""
+    leader = leader_log(30)
+    config = replace(COPIED, compacted=compacted)
+    disk = SimulatedDisk()
+    directory, follower = new_log(disk, config)
+    directory.checkpoint()
+    follower.append_fetched(data_of(leader), NOW)
+    before, *later = follower.segments[-3:]
+    ends_now = [header.base_offset for header, _ in read_batches(follower)]
+    ends_now = [offset for offset in ends_now if offset < later[0].base_offset]
+    disk = disk.kill()
+    disk.open(before.path).truncate(before.size - last_batch_size(before))
+    for segment in later:
+        if empty:
+            disk.open(segment.path).truncate(0)
+    after = reopened(disk, config)
+    assert after.end_offset == ends_now[-1]
+    assert [each.path for each in after.segments if each.base_offset > ends_now[-1]] == []
+    after.append_fetched(data_of(leader, after.end_offset), NOW)
+    assert same(leader, after)
+
+
+def last_batch_size(segment: Segment) -> int:
+    sizes = [header.size for _, header in headers(segment.file(), 0, segment.size)]
+    return sizes[-1]
 
 
 def test_an_empty_log_begins_where_the_leaders_first_batch_does() -> None:
