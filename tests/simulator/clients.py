@@ -16,7 +16,7 @@ from barnabas.client.membership import Cause
 from barnabas.client.places import Committed
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
-from tests.simulator.groups import BY_HAND
+from tests.simulator.groups import BY_HAND, Acknowledged
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.truth import Ack, Violation
 
@@ -207,6 +207,7 @@ class Reader(Client):
                 "partition_assignment_strategy": self.world.assignor,
             }
         auto = rng.random() < 0.5
+        acknowledged = Acknowledged()
         consumer = Consumer(
             self.topic,
             bootstrap_servers=self.world.bootstrap,
@@ -222,6 +223,7 @@ class Reader(Client):
             on_assigned=self._assigned,
             on_revoked=self._revoked,
             on_lost=self._revoked,
+            interceptors=[acknowledged],
             **PATIENCE,
             **options,
         )
@@ -230,10 +232,15 @@ class Reader(Client):
                 for message in await consumer.getmany(timeout=rng.choice((0.2, 1.0))):
                     self._took(message)
                 if not auto and rng.random() < 0.5 and consumer.assignment():
-                    places, sent_us = dict(self.positions), self.world.schedule.now_us
+                    sent_us = self.world.schedule.now_us
+                    acknowledged.places.clear()
                     await consumer.commit()
                     self.world.groups.committed(
-                        self.group, self.name, self.instance or self.name, places, sent_us
+                        self.group,
+                        self.name,
+                        self.instance or self.name,
+                        acknowledged.places,
+                        sent_us,
                     )
             except KafkaError as problem:
                 if problem.code in TWINS:

@@ -2,13 +2,28 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from barnabas.client.places import Committed
 from barnabas.coordinators.groups.records import OffsetRecord, decode
 from barnabas.model.ids import TopicPartition
 from tests.simulator.truth import Keyed, Violation
 
 BY_HAND = "desk"  # how groups are called whose offsets are moved by hand, and may go back
 Offsets = dict[tuple[str, str, int], int]
+
+
+class Acknowledged:
+    """Sees what a commit was acknowledged for: nothing, where there was nothing to ask for."""
+
+    def __init__(self) -> None:
+        self.places: dict[TopicPartition, int] = {}
+
+    def on_consume(self, messages: list[Any]) -> list[Any]:
+        return messages
+
+    def on_commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        self.places |= {at: committed.offset for at, committed in offsets.items()}
 
 
 class Groups:
@@ -66,15 +81,16 @@ class Groups:
         places: Mapping[TopicPartition, int],
         sent_us: int,
     ) -> None:
-        """Acknowledged to a member, whose place no twin may have taken before it asked."""
+        """Acknowledged to a member, whose place no twin may have taken before it asked.
+
+        `places`: what it was acknowledged for; one that had no place yet asked nobody."""
         holder, since_us = self._seated.get((group, name), (member, 0))
         if places and holder != member and since_us < sent_us:
             raise Violation(
                 f"group {group}: {member} committed as {name}, whose place {holder} had taken"
             )
         for at, offset in places.items():
-            if offset >= 0:
-                self._acked[group, at] = max(offset, self._acked.get((group, at), 0))
+            self._acked[group, at] = max(offset, self._acked.get((group, at), 0))
 
     def was_read(self, group: str, at: TopicPartition, offset: int) -> None:
         self.read[group, at].add(offset)
