@@ -246,7 +246,8 @@ class Leader:
         for each in state.replicas:
             if each != self._broker and each not in self._followers:
                 self._followers[each] = Progress(now if each in state.isr else NEVER)
-        for each in self._isr:
+        own = self.pending is not None and sorted(self.pending.isr) == sorted(state.isr)
+        for each in () if own else self._isr:  # the answer to the own proposal may be lost
             if each not in state.isr and each in self._followers:
                 # The controller knows better than the clock: nobody waits for it any more, and
                 # what it had does not count until it asks again. If it has registered anew and

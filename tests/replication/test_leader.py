@@ -329,6 +329,19 @@ def test_one_that_came_back_before_the_controller_took_it_out_need_not_ask_again
     assert isr_of(machine.tick(now=2)) == [1, 2, 3]
 
 
+def test_one_that_fell_behind_need_not_ask_again_where_the_answer_to_that_was_lost() -> None:
+    """The controller's word comes by LeaderAndIsr then; on an idle partition nobody asks again."""
+    machine = leader(end=5, high_watermark=5)
+    fetch(machine, 2, 5)
+    fetch(machine, 3, 5)
+    machine.appended(6, now=0)
+    fetch(machine, 2, 6)
+    assert isr_of(machine.tick(LAG + 1)) == [1, 2]
+    assert fetch(machine, 3, 6, now=LAG + 2) is None, "that one is not answered yet"
+    assert machine.update(state("12", partition_epoch=1), now=LAG + 3)
+    assert isr_of(machine.tick(now=LAG + 4)) == [1, 2, 3]
+
+
 def test_one_that_is_rejected_again_waits_longer_unless_it_has_registered_anew() -> None:
     """A broker that is stopping goes on fetching, and nobody wants to hear of it every second."""
     machine = leader("1", end=5, high_watermark=5)
