@@ -2,7 +2,7 @@
 
 In: UpdateMetadata. Out: the broker's topics; who has gone and who has come.
 Always: every partition of a topic is there from 0 on; what LeaderAndIsr says of a replica that is
-here is never overruled.
+here is never overruled, but by the later word that it is elsewhere.
 Not here: whether the word is the last controller's (cluster.py), replicas here (replicas.py).
 """
 
@@ -60,8 +60,11 @@ class View:
             topic = self.topic(told.topic_name, told.topic_id)
         new = topic.id not in self._whole
         before = self._whole.get(topic.id, 0)
-        for state in told.partition_states:
-            topic.place(state.partition_index).told(_state_of(state))
+        for each in told.partition_states:
+            partition, state = topic.place(each.partition_index), _state_of(each)
+            if self._broker.replicas is not None:
+                self._broker.replicas.told(topic, partition, state)
+            partition.told(state)
         self._whole[topic.id] = len(topic.partitions)
         if new or len(topic.partitions) > before:
             self._broker.catalog.apply(topic)

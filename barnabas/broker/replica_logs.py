@@ -56,8 +56,11 @@ async def set_strays_aside(broker: "Broker") -> None:
     for name, log in list(logs.logs.items()):
         topic = broker.topics.get(name.topic)
         known = topic.partitions[name.partition : name.partition + 1] if topic else []
-        if any(partition.log is log for partition in known):
+        holders = [partition for partition in known if partition.log is log]
+        if any(broker.id in partition.replicas for partition in holders):
             continue
+        for partition in holders:
+            partition.give_up_log()
         async with logs.home(name).renaming:
             path = logs.set_aside(name)
         broker.log.warning("log of no replica set aside", partition=name, path=path)

@@ -300,6 +300,19 @@ class Replicas:
 
     # Logs of nobody
 
+    def told(self, topic: Topic, partition: Partition, state: PartitionState) -> None:
+        """What all brokers are told of a partition.
+
+        A replica that was moved away has no role from then on: the controller that moved it may
+        have gone before it could say StopReplica, and no other knows of the replica.
+        """
+        age = (partition.leader_epoch, partition.partition_epoch)
+        if partition.volume is None or self._broker.id in state.replicas or state.age <= age:
+            return
+        self.fetchers.leave((topic.id, partition.name.partition))
+        partition.follow(state, None)
+        self._look_for_strays()
+
     def _look_for_strays(self) -> None:
         """Everything that is here has been named; what is to be deleted goes first."""
         if self._strays is not None:

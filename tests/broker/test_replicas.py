@@ -1,9 +1,20 @@
 """Replicas come, go, lose their disks and move between them."""
 
+import asyncio
 from pathlib import Path
 
+import pytest
+
+from barnabas.broker.couriers import Couriers
 from barnabas.model.errors import Code
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.wire.codec import Message
+from barnabas.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -11,6 +22,7 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from tests.broker.clustered import Clustered, cluster_of
 from tests.broker.test_replication import alike, produce, replicas
 from tests.waiting import eventually
@@ -52,6 +64,55 @@ async def test_logs_of_a_deleted_topic_go_and_its_name_can_be_used_again(tmp_pat
         assert (await produce(cluster, leader)).base_offset == 0
         await eventually(lambda: alike(replicas(cluster)))
         assert {each.log.end_offset for each in replicas(cluster)} == {1}
+
+
+async def move(cluster: Clustered, *to: int) -> None:
+    partition = ReassignablePartition(partition_index=0, replicas=list(to))
+    topic = ReassignableTopic(name="t", partitions=[partition])
+    request = AlterPartitionReassignmentsRequest(topics=[topic])
+    answer = await cluster.ask(to[0], request, AlterPartitionReassignmentsResponse)
+    assert not answer.error_code
+    assert not answer.responses[0].partitions[0].error_code
+
+
+async def test_a_replica_ends_though_whoever_moved_it_died_before_saying_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or its broker would tell clients of its last leader for ever."""
+    real = Couriers.send
+
+    def send(self: Couriers, broker: BrokerId, message: Message) -> "asyncio.Future[None]":
+        if not isinstance(message, StopReplicaRequest):
+            return real(self, broker, message)
+        never = asyncio.get_running_loop().create_future()
+        never.set_result(None)
+        return never
+
+    monkeypatch.setattr(Couriers, "send", send)
+    async with cluster_of(tmp_path) as cluster:
+        await cluster.create("t", replicas=2)
+        leader = cluster.leader("t")
+        await produce(cluster, leader, count=5)
+        old = next(id_ for id_ in cluster.partition(leader, "t").replicas if id_ != leader)
+        new = next(id_ for id_ in cluster.brokers if id_ not in (leader, old))
+        left = cluster.partition(old, "t")
+        await eventually(lambda: left.following is not None and left.log.end_offset == 5)
+        await move(cluster, new, leader)
+        await eventually(lambda: left.replicas == [new, leader])
+        await eventually(lambda: left.following is None)
+        await cluster.kill(leader)
+        await eventually(lambda: left.leader == new)
+        assert left.leader_epoch == cluster.partition(new, "t").leader_epoch
+        broker = cluster.brokers[old]
+        assert broker.replicas is not None
+        assert TopicPartition("t", 0) in broker.logs.logs
+        await broker.replicas._set_strays_aside()
+        assert TopicPartition("t", 0) not in broker.logs.logs
+        # It may come again, and begins anew.
+        await move(cluster, new, old)
+        await eventually(lambda: sorted(cluster.partition(new, "t").in_sync) == sorted([new, old]))
+        assert (await produce(cluster, new)).base_offset == 5
+        await eventually(lambda: alike(replicas(cluster)))
 
 
 async def test_others_lead_what_was_on_a_lost_disk(tmp_path: Path) -> None:
