@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from barnabas.broker import cleaner
 from barnabas.client.messages import Messages
 from barnabas.coordinators.groups.classic import ClassicGroup
@@ -63,7 +65,7 @@ def answers_before_commits_count() -> list[Change]:
     real = Runtime._carry_out
 
     def carry_out(self: Any, seat: Any, outcome: Any, now: Any) -> Any:
-        return real(self, seat, outcome._replace(at_once=True), now)
+        return real(self, seat, structs.replace(outcome, at_once=True), now)
 
     return [(Runtime, "_carry_out", carry_out)]
 
