@@ -409,7 +409,8 @@ class Segment:
         if problem := self.offset_index.problem() or self.time_index.problem():
             self._distrust(problem)  # or entries of what is cut might stay
         found = self.locate(offset)
-        if found is None:
+        if found is None:  # compaction may have left nothing of what came next
+            self.next_offset = min(self.next_offset, offset)
             return
         position = found[0]
         relative = offset - self.base_offset

@@ -124,6 +124,25 @@ def test_a_tombstone_stays_until_its_delete_horizon() -> None:
     assert values(log) == [(2, "b", "2"), (4, "c", "4")]
 
 
+def test_a_log_cut_where_compaction_left_nothing_ends_there() -> None:
+    """Or a follower that is told to cut it would do so again and again."""
+    disk, directory, log = made(delete_retention_ms=1000, segment_bytes=1000)
+    put_alone(log, ("a", "1"))
+    for _ in range(3):
+        put_alone(log, ("gone", None))
+    compact(disk, directory, log, NOW)
+    put_alone(log, ("b", 900 * "2"))  # too large for the segment before it
+    compact(disk, directory, log, NOW + 1001)
+    put(log, ("c", "3"))
+    assert [offset for offset, _, _ in values(log)] == [0, 4, 5]
+    log.truncate_to(2)
+    assert log.end_offset == log.segments[-1].next_offset == 2
+    directory.checkpoint()
+    assert put(log, ("d", "4")) == 2
+    assert values(log) == [(0, "a", "1"), (2, "d", "4")]
+    assert values(reopened(disk.kill(), log.config)) == values(log)
+
+
 def test_a_key_that_is_written_again_outlives_its_tombstone() -> None:
     disk, directory, log = made(delete_retention_ms=0, segment_bytes=200)
     put(log, ("a", "1"))
