@@ -2,7 +2,8 @@
 
 Written once over `Net`; whoever opens it says how it waits (aio/, blocking/).
 Always: what is Retriable is tried again on a fresh picture, until the call's time is up; nobody
-at any bootstrap server is said at once, in one message.
+at any bootstrap server is said at once, in one message. Threads of a blocking client may come and
+go in it at once: whoever looks through its connections looks at a copy.
 Not here: what to ask (admin.py, producer, consumer).
 """
 
@@ -58,7 +59,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        for connection in self._connections.values():
+        for connection in list(self._connections.values()):
             connection.close()
         self._connections.clear()
 
@@ -120,7 +121,7 @@ class Cluster:
 
     async def anyone(self) -> Connection:
         """An open connection, else the first broker that answers."""
-        for connection in self._connections.values():
+        for connection in list(self._connections.values()):
             if not connection.closed:
                 return connection
         known = [broker.address for broker in self._view.brokers.values()] if self._view else []
@@ -240,8 +241,9 @@ class Cluster:
         )
 
     def drop_closed(self) -> None:
-        for key in [key for key, each in self._connections.items() if each.closed]:
-            del self._connections[key]
+        for key, each in list(self._connections.items()):
+            if each.closed:
+                self._connections.pop(key, None)
 
     async def _open(self, key: tuple[int, str], address: Address) -> Connection:
         lock = self._opening.get(key)

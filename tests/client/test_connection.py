@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.connection import Connection
 from barnabas.client.blocking.connection import connect as open_connection
@@ -100,3 +101,21 @@ def test_a_drip_of_bytes_does_not_stretch_the_timeout(serve: Serve) -> None:
         connect(serve(drip), timeout_ms=100)
     done.set()
     assert late.value.code is Code.REQUEST_TIMED_OUT
+
+
+def test_a_cluster_closes_while_another_thread_drops_what_was_hung_up() -> None:
+    cluster = open_cluster({"bootstrap.servers": "127.0.0.1:1"}, {})
+
+    class Beside:
+        """A connection at whose end the other thread has its turn."""
+
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+            cluster.drop_closed()
+
+    connections = [Beside(), Beside()]
+    cluster._connections = {(n, ""): each for n, each in enumerate(connections)}  # type: ignore[misc]
+    cluster.close()
+    assert all(each.closed for each in connections)
