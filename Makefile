@@ -37,6 +37,8 @@ CLIENTS := tests/clients tests/client_suite tests/peers/test_other_languages.py 
 	$(addprefix tests/cluster/test_,groups_moved.py hard_times.py)
 # The same chance and order each time, so that a failure can be had again; SEED=2 for others.
 export SEED
+# As containers have it: each worker and each broker would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
 .PHONY: help demo test check lint fast full peers slow spark bench sim sim-bugs lives fuzz kills faults pipeline-kills compile clean
@@ -77,7 +79,8 @@ lint: $(COMPILED)
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-FAST = $(PYTEST) -n auto $(SLOW:%=--ignore=%) --ignore=tests/spark
+# A worker more than there are cores: some wait for the disk or for a time to pass.
+FAST = $(PYTEST) -n $$(($$(nproc) + 1)) $(SLOW:%=--ignore=%) --ignore=tests/spark
 
 fast: $(COMPILED)
 	$(FAST)

@@ -4,6 +4,7 @@ A part that this machine does not have skips the tests that need it, with the re
 are listed at the end of the run.
 """
 
+import gc
 import itertools
 import shutil
 import signal
@@ -88,6 +89,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker(mark)]
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay to the end: nobody need look for rubbish among them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -30,10 +30,12 @@ from barnabas.wire.records import Record, encode_batch
 from tests.client.fetched import batch
 from tests.client.impostor import METADATA, Behave, Impostor, Request
 from tests.client.test_hostile import another_request, cut_short, garbage, hang_up, silent
+from tests.share import IN_FULL
 
 FETCH, LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 1, 2, 9, 10
 JOIN, HEARTBEAT, LEAVE, SYNC = 11, 12, 13, 14
 LONG_S = 60
+NOTHING_S = 0.25 if IN_FULL else 0.1  # in which nothing comes
 QUICK: dict[str, Any] = {
     "request_timeout_ms": 300,
     "default_api_timeout_ms": 20_000,
@@ -129,7 +131,7 @@ def refusal(
     behaviours: dict[int, Behave], blocking: bool, group: str = "", *, raises: bool = True
 ) -> KafkaError | None:
     """What reading raises; nothing comes, in any case, and soon."""
-    timeout = LONG_S - 5 if raises else 0.25
+    timeout = LONG_S - 5 if raises else NOTHING_S
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with Impostor(world(lambda: impostor, behaviours)) as impostor:
         started = time.monotonic()

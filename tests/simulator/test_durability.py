@@ -11,11 +11,12 @@ from barnabas.keeper.memory import MemoryKeeper
 from barnabas.keeper.paths import config_data, topic_config
 from tests.broker.running import Running, running_broker
 from tests.broker.sick_disks import produced, values
+from tests.share import IN_FULL
 from tests.simulator.disk import SimulatedDisk
 from tests.waiting import eventually
 
 DATA = Path("/data")
-SEEDS = range(25)
+SEEDS = range(25 if IN_FULL else 5)
 RECORDS = 30
 
 
@@ -72,7 +73,7 @@ async def test_with_a_flush_every_seven_records_at_most_six_are_lost(seed: int) 
     assert await left({"flush.messages": "7"}, power_lost(seed)) >= RECORDS - 6
 
 
-@pytest.mark.parametrize("seed", SEEDS[:3])
+@pytest.mark.parametrize("seed", SEEDS[: len(SEEDS) // 5])
 async def test_with_a_flush_by_time_all_survive_once_it_has_passed(seed: int) -> None:
     def synced(running: Running) -> bool:
         return running.broker.topics.existing("t").partition(0).log.durable_offset == RECORDS

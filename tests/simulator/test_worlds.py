@@ -29,7 +29,7 @@ def test_no_world_breaks_a_promise(first: int) -> None:
         assert not result.failure, result.failure
 
 
-def test_the_same_seed_gives_the_same_world_in_any_process() -> None:
+def test_a_seed_gives_a_world_of_its_own_the_same_in_any_process() -> None:
     """Whatever order sets have there, and whatever ran before."""
     seeds = (5, 2)
     here = [run_seed(seed).trace for seed in seeds]
@@ -42,7 +42,4 @@ def test_the_same_seed_gives_the_same_world_in_any_process() -> None:
         check=True,
     ).stdout.split()
     assert there[::-1] == here
-
-
-def test_another_seed_gives_another_world() -> None:
-    assert run_seed(5).trace != run_seed(6).trace
+    assert here[0] != here[1]

@@ -150,8 +150,8 @@ def test_the_budget_counts_nested_elements_of_the_whole_message() -> None:
 
 def test_unknown_tags_are_stepped_over_without_keeping_them() -> None:
     known = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    tags = b"".join(uvarint(tag) + b"\x0b" + bytes(11) for tag in range(1, 100_001))
-    data = known.encode(4)[:-1] + uvarint(100_000) + tags
+    tags = b"".join(uvarint(tag) + b"\x0b" + bytes(11) for tag in range(1, 20_001))
+    data = known.encode(4)[:-1] + uvarint(20_000) + tags
     HeartbeatRequest.decode(known.encode(4), 4)
     tracemalloc.start()
     try:
