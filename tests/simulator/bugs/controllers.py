@@ -16,7 +16,7 @@ from tests.simulator.keeper import WatchedStore
 WRITES_LOST = 3
 
 
-@bug()
+@bug(brokers=4)
 def believes_every_proposal() -> list[Change]:
     """Hazard 5 (KIP-497): in-sync sets are taken from whoever proposes them, worked out from
     whatever was known then."""
