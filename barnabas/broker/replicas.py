@@ -306,8 +306,9 @@ class Replicas:
         A replica that was moved away has no role from then on: the controller that moved it may
         have gone before it could say StopReplica, and no other knows of the replica.
         """
-        age = (partition.leader_epoch, partition.partition_epoch)
-        if partition.volume is None or self._broker.id in state.replicas or state.age <= age:
+        if partition.volume is None or partition.failure or self._broker.id in state.replicas:
+            return
+        if state.age <= (partition.leader_epoch, partition.partition_epoch):
             return
         self.fetchers.leave((topic.id, partition.name.partition))
         partition.follow(state, None)
