@@ -24,8 +24,8 @@ from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import TopicPartition
 from tests.client_suite.conftest import Served
 from tests.client_suite.test_workers_killed import letters_in, wait_until_read
+from tests.waiting import WAIT_S, eventually, until
 
-DEADLINE_S = 90
 PARTITIONS = 3
 
 
@@ -43,14 +43,13 @@ def committed(servers: str, group: str, topic: str, partitions: int = PARTITIONS
     return {at.partition: place.offset for at, place in found.items()}
 
 
-async def until(happened: Callable[[], bool], running: Awaitable[None] | None = None) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        if isinstance(running, asyncio.Task) and running.done():
-            running.result()
-            raise AssertionError("the worker has ended")
-        await asyncio.sleep(0.01)
+async def happens(condition: Callable[[], bool], *running: asyncio.Task[None]) -> None:
+    """While these workers run: what ends one of them is raised."""
+    await eventually(lambda: condition() or any(each.done() for each in running))
+    for each in running:
+        if each.done():
+            each.result()
+    assert condition(), "a worker has ended"
 
 
 @contextmanager
@@ -70,7 +69,7 @@ def in_thread(worker: Worker[bytes | None, bytes | None], servers: str) -> Itera
         yield
     finally:
         worker.stop()
-        thread.join(DEADLINE_S)
+        thread.join(WAIT_S)
         assert not thread.is_alive()
     if problems:
         raise problems[0]
@@ -124,7 +123,7 @@ async def test_records_of_a_key_keep_their_order_while_others_overtake(
         seen.end(message)
 
     running = asyncio.create_task(handle.serve(bootstrap_servers=servers))
-    await until(lambda: seen.count == 300, running)
+    await happens(lambda: seen.count == 300, running)
     handle.stop()
     await running
     assert seen.overlaps == 0
@@ -151,11 +150,11 @@ async def test_a_stuck_record_holds_the_commit_and_nothing_else(
 
     running = asyncio.create_task(handle.serve(bootstrap_servers=servers))
     try:
-        await until(lambda: len(seen) >= 49, running)
+        await happens(lambda: len(seen) >= 49, running)
         where = await asyncio.to_thread(committed, servers, group, topic, 1)
         assert where.get(0, 0) <= 5
         release.set()
-        await until(lambda: len(seen) == 200, running)
+        await happens(lambda: len(seen) == 200, running)
     finally:
         handle.stop()
         await running
@@ -177,7 +176,7 @@ async def test_a_slow_handler_does_not_cost_the_membership(
             time.sleep(4)
 
     running = asyncio.create_task(handle.serve(bootstrap_servers=servers))
-    await until(lambda: len(calls) == 2, running)
+    await happens(lambda: len(calls) == 2, running)
     handle.stop()
     await running
     assert calls == [0, 1]
@@ -210,12 +209,12 @@ async def test_partitions_move_between_workers_and_no_record_is_handled_twice(
 
     first, second = worker(), worker()
     runs = [asyncio.create_task(first.serve(bootstrap_servers=servers))]
-    await until(lambda: seen.count >= 60, runs[0])
+    await happens(lambda: seen.count >= 60, runs[0])
     runs.append(asyncio.create_task(second.serve(bootstrap_servers=servers)))
-    await until(lambda: seen.count >= 350, runs[1])
+    await happens(lambda: seen.count >= 350, runs[1])
     first.stop()
     await runs[0]
-    await until(lambda: seen.count >= 600, runs[1])
+    await happens(lambda: seen.count >= 600, runs[1])
     second.stop()
     await runs[1]
     assert len(seen.all()) == len(set(seen.all())) == 600
@@ -239,7 +238,7 @@ async def test_a_value_that_nobody_can_read_is_a_dead_letter_with_its_bytes(
         seen.append(message.value)
 
     running = asyncio.create_task(handle.serve(bootstrap_servers=servers))
-    await until(lambda: len(seen) == 2, running)
+    await happens(lambda: len(seen) == 2, running)
     handle.stop()
     await running
     assert set(seen) == {8, None}
@@ -265,7 +264,7 @@ async def test_a_retry_waits_in_its_topic_until_its_time_has_come(
             raise ValueError("not yet")
 
     running = asyncio.create_task(handle.serve(bootstrap_servers=servers))
-    await until(lambda: len(calls) == 3, running)
+    await happens(lambda: len(calls) == 3, running)
     await wait_until_read(servers, group, [topic, f"{topic}.retry"])
     handle.stop()
     await running
@@ -311,10 +310,7 @@ def test_each_way_handles_every_record_once(
     else:
         worker = per_range(topic, group_id=group, readers=4, size=30)(handle)
     with in_thread(worker, servers):
-        deadline = time.monotonic() + DEADLINE_S
-        while seen.count < 500:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: seen.count >= 500)
     assert len(set(seen.all())) == seen.count == 500
     assert sum(committed(servers, group, topic).values()) == 500
     if way == "per_thread":
@@ -357,10 +353,7 @@ def test_a_slow_batch_does_not_cost_the_membership(served: Served, topic: str, g
         calls.append(message.offset)
 
     with in_thread(handle, servers):
-        deadline = time.monotonic() + DEADLINE_S
-        while len(calls) < 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: len(calls) >= 4)
     assert sorted(calls) == [0, 1, 2, 3]
     assert committed(servers, group, topic, 1) == {0: 4}
 
@@ -387,7 +380,7 @@ async def test_any_callable_that_gives_a_coroutine_is_awaited(
         parallel(topic, group_id=f"{group}-lambda")(lambda message: inner(message)),  # noqa: PLW0108
     ]
     runs = [asyncio.create_task(one.serve(bootstrap_servers=servers)) for one in workers]
-    await until(lambda: len(seen) == 20)
+    await happens(lambda: len(seen) == 20, *runs)
     for one in workers:
         one.stop()
     await asyncio.gather(*runs)
@@ -419,7 +412,7 @@ print("ended", flush=True)
             begun = sorted(process.stdout.readline() for _ in range(3))
             assert begun == ["0\n", "1\n", "2\n"]
             process.send_signal(signal.SIGTERM)
-            out, _ = process.communicate(timeout=DEADLINE_S)
+            out, _ = process.communicate(timeout=WAIT_S)
         finally:
             process.kill()
     assert (process.returncode, out) == (0, "ended\n")
@@ -458,10 +451,10 @@ async def test_a_stuck_record_is_passed_by_no_more_than_a_window(
         ends = {at.partition: end for at, end in reader.end_offsets().items()}
     assert min(ends.values()) > 10
     task = asyncio.create_task(handle.serve(bootstrap_servers=served.bootstrap_servers))
-    await until(lambda: len(begun[1]) == ends[1] and len(begun[0]) >= 5, task)
+    await happens(lambda: len(begun[1]) == ends[1] and len(begun[0]) >= 5, task)
     assert begun[0] == [0, 1, 2, 3, 4]
     free.set()
-    await until(lambda: len(begun[0]) == ends[0], task)
+    await happens(lambda: len(begun[0]) == ends[0], task)
     handle.stop()
     await task
     assert begun == {partition: list(range(end)) for partition, end in ends.items()}
