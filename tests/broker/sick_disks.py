@@ -24,6 +24,7 @@ from barnabas.wire.records import Record, decode_batch, encode_batch, iter_batch
 from tests.broker.running import Running, Wire
 
 TIME = 1_700_000_000_000
+NAMES = ("one", "two", "three")  # of directories
 
 
 class SickFile(SystemFile):
@@ -123,26 +124,11 @@ async def described(running: Running) -> dict[str, DescribeLogDirsResult]:
 
 
 async def values(running: Running, topic: str, partition: int = 0) -> list[bytes | None]:
-    wanted = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 24)
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=1,
-        max_bytes=1 << 24,
-        topics=[FetchTopic(topic=topic, partitions=[wanted])],
-    )
     found: list[bytes | None] = []
     while True:
-        response = await running.ask(request, FetchResponse, 12)
-        (answer,) = response.responses[0].partitions
-        assert not answer.error_code
-        records = bytes(answer.records or b"")  # type: ignore[arg-type]
         before = len(found)
-        for _, batch in iter_batches(records):
-            found += [r.value for r in decode_batch(batch) if r.offset >= wanted.fetch_offset]
-        if len(found) == before:
-            return found
         wanted = FetchPartition(
-            partition=partition, fetch_offset=len(found), partition_max_bytes=1 << 24
+            partition=partition, fetch_offset=before, partition_max_bytes=1 << 24
         )
         request = FetchRequest(
             max_wait_ms=0,
@@ -150,3 +136,11 @@ async def values(running: Running, topic: str, partition: int = 0) -> list[bytes
             max_bytes=1 << 24,
             topics=[FetchTopic(topic=topic, partitions=[wanted])],
         )
+        response = await running.ask(request, FetchResponse, 12)
+        (answer,) = response.responses[0].partitions
+        assert not answer.error_code
+        records = bytes(answer.records or b"")  # type: ignore[arg-type]
+        for _, batch in iter_batches(records):
+            found += [r.value for r in decode_batch(batch) if r.offset >= before]
+        if len(found) == before:
+            return found

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages.alter_replica_log_dirs import (
@@ -14,15 +12,8 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
 )
 from barnabas.wire.messages.produce import ProduceResponse
 from tests.broker.running import Running, running_broker
-from tests.broker.sick_disks import TIME, described, log_dirs, produced, request_for, values
+from tests.broker.sick_disks import NAMES, TIME, described, log_dirs, produced, request_for, values
 from tests.waiting import eventually
-
-NAMES = ("one", "two", "three")
-
-
-@pytest.fixture
-def directories(tmp_path: Path) -> list[Path]:
-    return [tmp_path / name for name in NAMES]
 
 
 async def moved(running: Running, topic: str, partition: int, to: Path) -> int:

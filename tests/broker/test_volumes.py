@@ -4,8 +4,6 @@ import errno
 import threading
 from pathlib import Path
 
-import pytest
-
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -20,6 +18,7 @@ from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.messages.produce import ProduceResponse
 from tests.broker.running import running_broker
 from tests.broker.sick_disks import (
+    NAMES,
     SickDisk,
     described,
     log_dirs,
@@ -30,14 +29,6 @@ from tests.broker.sick_disks import (
 )
 from tests.group_requests import commit_request
 from tests.waiting import eventually
-
-NAMES = ("one", "two", "three")
-
-
-@pytest.fixture
-def directories(tmp_path: Path) -> list[Path]:
-    return [tmp_path / name for name in NAMES]
-
 
 # --- where logs go ------------------------------------------------------------------------------
 
