@@ -5,6 +5,7 @@ Always: what was fetched and not handed out is put back before a place changes.
 Not here: fetching (reader.py), what the group has committed (commits.py).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
 from barnabas.client.cluster import Cluster
@@ -19,19 +20,19 @@ At = tuple[str, int]
 Numbers = Mapping[At, int] | Mapping[TopicPartition, int]
 
 
-class Seeking:
+class Seeking(ABC):
     """A part of every consumer."""
 
     _cluster: Cluster
     _reader: Reader
 
+    @abstractmethod
     def _positions(self) -> dict[TopicPartition, Place]:
         """Of the next message of each partition, where it is known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _put_back(self) -> None:
         """The reader gets back what has not been handed out."""
-        raise NotImplementedError
 
     def assignment(self) -> list[TopicPartition]:
         """What is read at the moment."""
