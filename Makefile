@@ -41,7 +41,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench sim sim-bugs lives fuzz kills faults pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs lives fuzz kills faults pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
