@@ -1,4 +1,4 @@
-"""Memory for requests that are larger than one read, reused and bounded.
+"""Memory for requests and answers that are larger than one read, reused and bounded.
 
 Always: all frames in progress together hold at most `bytes_max`, but for one that may always
 grow, or frames that each need a little more would wait for each other for ever; for a frame
@@ -10,11 +10,13 @@ of aligned memory with a fifth less of the broker's CPU per record (docs/adr/001
 
 import mmap
 from collections.abc import Callable
+from sys import getrefcount
 
 FIRST_SIZE = 1 << 17
 LARGE_SIZE = 1 << 20
 HUGE_PAGE = 2 << 20
 KEPT_MAX = {FIRST_SIZE: 32, LARGE_SIZE: 8}
+PAGES_MAX = 8
 
 
 class Buffers:
@@ -88,12 +90,35 @@ class Buffers:
         self._waiting.append(resume)
 
 
+class Pages:
+    """Huge pages for the answers of other brokers, which are done with when nobody has a view."""
+
+    def __init__(self) -> None:
+        self._pages: list[mmap.mmap] = []
+
+    def take(self, size: int) -> memoryview:
+        """Memory of which the first bytes may be anything; a page's worth is kept for reuse."""
+        if size > HUGE_PAGE:
+            return memoryview(bytearray(size))
+        for number in range(len(self._pages)):
+            if getrefcount(self._pages[number]) == 1 + 1:  # the list's, and the argument
+                return memoryview(self._pages[number])[:size]
+        page = _map(HUGE_PAGE)
+        if len(self._pages) < PAGES_MAX:
+            self._pages.append(page)
+        return memoryview(page)[:size]
+
+
 def mapped(size: int) -> memoryview:
     """Zeros that begin with a page; given back to the system when nobody refers to them."""
+    return memoryview(_map(size))
+
+
+def _map(size: int) -> mmap.mmap:
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             memory.madvise(mmap.MADV_HUGEPAGE)
         except OSError:  # a kernel built without them
             pass
-    return memoryview(memory)
+    return memory

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
+from barnabas.broker.buffers import Pages
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
@@ -57,6 +58,7 @@ class Peers:
         self._answer = answer
         self._addresses: dict[BrokerId, Address] = {}
         self._links: dict[tuple[BrokerId, Lane], _Link] = {}
+        self.pages = Pages()
 
     @property
     def client_id(self) -> str:
@@ -184,6 +186,10 @@ class _Link:
     def client_id(self) -> str:
         return self._peers.client_id
 
+    @property
+    def pages(self) -> Pages:
+        return self._peers.pages
+
     def answered(self) -> None:
         self._backoff_ms = 0
         self._mourned = False
@@ -213,7 +219,7 @@ class _Open:
         self._stream = stream
         self._link = link
         self._loop = asyncio.get_running_loop()
-        self._exchange = Exchange(link.client_id)
+        self._exchange = Exchange(link.client_id, memory=link.pages.take)
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._unsent: list[memoryview] = []
         self._failed: KafkaError | None = None

@@ -84,10 +84,10 @@ class SqliteSession:
         if self._state is SessionState.EXPIRED:
             return
         try:
-            now = self._file.clock()
-            if now >= self._renew_at or self._somebody_is_over(now):
+            now, version = self._file.clock(), self._file.data_version()
+            if now >= self._renew_at or self._somebody_is_over(now, version):
                 self._renew()
-            self._look()
+            self._look(version)
         except SessionExpired:
             return
         except Failed:
@@ -101,9 +101,8 @@ class SqliteSession:
         while not self._stop.wait(POLL_MS / 1000):
             self.tick()
 
-    def _somebody_is_over(self, now: int) -> bool:
+    def _somebody_is_over(self, now: int, version: int) -> bool:
         """A hint: the rows are read again only when the file has changed, and in a transaction."""
-        version = self._file.data_version()
         if version != self._others_version:
             self._others = self._file.others(self.id)
             self._others_version = version
@@ -123,10 +122,11 @@ class SqliteSession:
                 return
         raise self.over()
 
-    def _look(self) -> None:
+    def _look(self, version: int) -> None:
+        """What was written after `version` was asked for is seen now or at the next look."""
         with self._lock:
             fresh, self._new_watches = self._new_watches, False
-        version, tally = self._file.data_version(), self._tally
+        tally = self._tally
         if version != self._data_version:
             if not self._file.is_open(self.id):
                 raise self.over()

@@ -116,7 +116,11 @@ class Stream(Protocol):
     peer: str
 
     def receive_into(self, buffer: memoryview) -> int:
-        """Bytes received; 0 when the peer has closed; -1 when there is nothing yet."""
+        """Bytes received; 0 when the peer has closed; -1 when there is nothing yet.
+
+        A buffer of more than 64 KB is for the rest of one frame, or less: readers may be woken
+        when much of it is there, and not before.
+        """
         ...
 
     def send(self, parts: Sequence[Buffer], more: bool = False) -> int:

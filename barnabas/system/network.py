@@ -17,6 +17,8 @@ from barnabas.system.logs import Logger
 ACCEPTS_PER_WAKE_MAX = 64
 BACKLOG = 1024
 PIPE_SIZE = 1 << 20
+SMALL_BUFFER = 64 * 1024  # up to here a buffer takes what comes; a larger one is to be filled
+WAKE_SIZE = 128 * 1024  # bytes of a large buffer that are waited for at once
 _NO_DESCRIPTOR = -1
 
 
@@ -63,7 +65,7 @@ class Pipe:
 class SocketStream:
     """One TCP connection."""
 
-    __slots__ = ("_fd", "_loop", "_pipe", "_reading", "_socket", "_writing", "peer")
+    __slots__ = ("_fd", "_loop", "_pipe", "_reading", "_socket", "_wake_size", "_writing", "peer")
 
     def __init__(
         self, connected: socket.socket, peer: str, loop: asyncio.AbstractEventLoop, pipe: Pipe
@@ -74,15 +76,26 @@ class SocketStream:
         self._pipe = pipe
         self._reading = False
         self._writing = False
+        self._wake_size = 1
         self.peer = peer
 
     def receive_into(self, buffer: memoryview) -> int:
         try:
-            return self._socket.recv_into(buffer)
+            count = self._socket.recv_into(buffer)
+            if len(buffer) > SMALL_BUFFER or self._wake_size > 1:
+                self._wake_at(len(buffer) - count if len(buffer) > SMALL_BUFFER else 0)
         except BlockingIOError:
             return -1
         except OSError:
             return 0
+        return count
+
+    def _wake_at(self, missing: int) -> None:
+        """Sleep until much of a large frame is there: a wake-up costs as much as 20 KB of it."""
+        size = max(1, min(missing, WAKE_SIZE))
+        if size != self._wake_size:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+            self._wake_size = size
 
     def send(self, parts: Sequence[Buffer], more: bool = False) -> int:
         flags = socket.MSG_MORE if more else 0

@@ -8,6 +8,7 @@ one cluster know).
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.model.errors import Code, Corrupt
@@ -19,7 +20,7 @@ from barnabas.wire.frames import SIZE_SIZE, read_response, request_parts
 RESPONSE_SIZE_MAX = 256 * 1024 * 1024
 _CORRELATION_MAX = 0x7FFF_FFFF
 _BUFFER_SIZE = 1 << 16
-_BODY_SIZE_FIRST = 1 << 20  # of a large response, until that much of it has come
+_BODY_SIZE_FIRST = 2 << 20  # of a large response, until that much of it has come
 _BODY_GROWTH = 4
 
 
@@ -29,17 +30,30 @@ class _Pending(NamedTuple):
     version: int
 
 
-class Exchange:
-    """Fill `room()`, then say how much with `received(count)`, which gives whole responses."""
+def _memory(size: int) -> memoryview:
+    return memoryview(bytearray(size))
 
-    def __init__(self, client_id: str, response_size_max: int = RESPONSE_SIZE_MAX) -> None:
+
+class Exchange:
+    """Fill `room()`, then say how much with `received(count)`, which gives whole responses.
+
+    `memory` makes room for large ones, which are views of it.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        response_size_max: int = RESPONSE_SIZE_MAX,
+        memory: Callable[[int], memoryview] = _memory,
+    ) -> None:
         self._client_id = client_id
         self._response_size_max = response_size_max
+        self._memory = memory
         self._pending: deque[_Pending] = deque()
         self._next_correlation_id = 0
         self._buffer = bytearray(_BUFFER_SIZE)  # small responses, as many as come at once
         self._filled = 0
-        self._body: bytearray | None = None  # of a response too large for the buffer
+        self._body: memoryview | None = None  # of a response too large for the buffer
         self._body_size = 0
 
     @property
@@ -94,24 +108,24 @@ class Exchange:
 
     def _begin_body(self, start: int, size: int) -> None:
         arrived = self._filled - start
-        self._body = bytearray(min(size, max(_BODY_SIZE_FIRST, arrived + 1)))
+        self._body = self._memory(min(size, max(_BODY_SIZE_FIRST, arrived + 1)))
         self._body[:arrived] = memoryview(self._buffer)[start : self._filled]
         self._body_size = size
         self._filled = arrived
 
-    def _more_of_body(self, body: bytearray) -> list[Message]:
+    def _more_of_body(self, body: memoryview) -> list[Message]:
         if self._filled < len(body):
             return []
         if self._filled < self._body_size:
             # Another one, not a larger one: the caller may still hold a view of this.
-            self._body = bytearray(min(self._body_size, len(body) * _BODY_GROWTH))
+            self._body = self._memory(min(self._body_size, len(body) * _BODY_GROWTH))
             self._body[: self._filled] = body
             return []
         self._body = None
         self._filled = 0
         return [self._response(body)]
 
-    def _response(self, frame: bytearray) -> Message:
+    def _response(self, frame: Buffer) -> Message:
         if not self._pending:
             raise Corrupt("response to no request", Code.NETWORK_EXCEPTION)
         expected, api_key, version = self._pending.popleft()

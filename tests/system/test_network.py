@@ -1,4 +1,4 @@
-"""A listener without a free file descriptor, on real sockets and a real limit."""
+"""Real sockets: a listener without a free file descriptor, and frames that come in pieces."""
 
 import asyncio
 import io
@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 from barnabas.model.ports import Stream
 from barnabas.system.logs import Logger
-from barnabas.system.network import SystemNetwork
+from barnabas.system.network import SMALL_BUFFER, WAKE_SIZE, SystemNetwork
+from tests.waiting import eventually
 
 
 @contextmanager
@@ -73,3 +74,61 @@ async def test_a_newcomer_without_a_descriptor_left_is_turned_away() -> None:
         assert newcomer.recv(1) == b""
     assert "ulimit -n" in said.getvalue()
     listening.close()
+
+
+class Filling:
+    """A stream that fills a buffer, and counts how often it was woken."""
+
+    def __init__(self, stream: Stream, size: int) -> None:
+        self._stream = stream
+        self.room = memoryview(bytearray(size))
+        self.filled = self.woken = 0
+        self.closed = False
+        stream.watch_readable(self._readable)
+
+    def _readable(self) -> None:
+        self.woken += 1
+        count = self._stream.receive_into(self.room[self.filled :])
+        self.filled += max(count, 0)
+        if not count:
+            self.closed = True
+            self._stream.close()
+
+
+async def filling(size: int) -> tuple[socket.socket, Filling]:
+    accepted: list[Stream] = []
+    listening = SystemNetwork(Logger(io.StringIO())).listen("127.0.0.1", 0, accepted.append)
+    peer = socket.create_connection((listening.host, listening.port))
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    await eventually(lambda: accepted)
+    listening.close()
+    return peer, Filling(accepted[0], size)
+
+
+async def test_a_large_buffer_is_filled_with_few_wake_ups() -> None:
+    size = 4 * WAKE_SIZE + 100
+    peer, taken = await filling(size)
+    data = os.urandom(size)
+    with peer:
+        peer.sendall(data[:100])
+        await eventually(lambda: taken.filled == 100)
+        for position in range(100, size, 1000):
+            peer.sendall(data[position : position + 1000])
+            await asyncio.sleep(0)
+        await eventually(lambda: taken.filled == size)
+        assert taken.room == data
+        assert taken.woken < 50, "529 pieces came"
+        peer.sendall(b"more")  # the next frame, perhaps a short one
+        taken.room, taken.filled = memoryview(bytearray(SMALL_BUFFER)), 0
+        await eventually(lambda: taken.filled == 4)
+    await eventually(lambda: taken.closed)
+
+
+async def test_a_peer_that_closes_in_the_middle_of_a_large_frame_is_noticed() -> None:
+    peer, taken = await filling(4 * WAKE_SIZE)
+    with peer:
+        peer.sendall(bytes(100))
+        await eventually(lambda: taken.filled == 100)
+        peer.sendall(bytes(200))
+    await eventually(lambda: taken.closed)
+    assert taken.filled == 300
