@@ -1,4 +1,4 @@
-"""Real sockets: a listener without a free file descriptor, and frames that come in pieces."""
+"""Real sockets: too few file descriptors, frames in pieces, and peers on the same machine."""
 
 import asyncio
 import io
@@ -8,9 +8,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from barnabas.model.ports import Stream
 from barnabas.system.logs import Logger
-from barnabas.system.network import SMALL_BUFFER, WAKE_SIZE, SystemNetwork
+from barnabas.system.network import SMALL_BUFFER, WAKE_SIZE, SocketStream, SystemNetwork
 from tests.waiting import eventually
 
 
@@ -39,7 +41,7 @@ async def test_a_reserve_that_cannot_be_opened_again_is_never_closed_twice() -> 
     with socket.create_connection((listening.host, listening.port)):
         with no_more_descriptors():
             for _ in range(3):
-                listening._accept()
+                listening._accept(listening._doors[0])
         assert said.getvalue().count("connection refused") == 3
         unrelated = os.open(os.devnull, os.O_RDONLY)  # gets the number the reserve had
         await arrived.wait()
@@ -66,7 +68,7 @@ async def test_a_newcomer_without_a_descriptor_left_is_turned_away() -> None:
                     fillers.append(os.dup(0))
                 except OSError:
                     break
-            listening._accept()
+            listening._accept(listening._doors[0])
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             for descriptor in fillers:
@@ -132,3 +134,82 @@ async def test_a_peer_that_closes_in_the_middle_of_a_large_frame_is_noticed() ->
         peer.sendall(bytes(200))
     await eventually(lambda: taken.closed)
     assert taken.filled == 300
+
+
+class Both:
+    """A listener, and a connection to it."""
+
+    def __init__(self) -> None:
+        self.network = SystemNetwork(Logger(io.StringIO()))
+        self.accepted: list[Stream] = []
+        self.listening = self.network.listen("127.0.0.1", 0, self.accepted.append)
+
+    async def connect(self) -> tuple[SocketStream, Stream]:
+        stream = await self.network.connect("127.0.0.1", self.listening.port)
+        await eventually(lambda: self.accepted)
+        return stream, self.accepted.pop()
+
+    async def send_all(self, data: bytes, one: Stream, other: Stream) -> None:
+        room, filled, sent = memoryview(bytearray(len(data))), 0, 0
+        while filled < len(data):
+            if sent < len(data):
+                sent += one.send([memoryview(data)[sent:]])
+            count = other.receive_into(room[filled:])
+            assert count, "it closed"
+            filled += max(0, count)
+            await asyncio.sleep(0)
+        assert room == data
+
+
+async def test_peers_on_one_machine_speak_over_a_unix_socket() -> None:
+    both = Both()
+    stream, accepted = await both.connect()
+    assert stream._socket.family == socket.AF_UNIX
+    assert accepted.peer == "127.0.0.1:near"
+    data = os.urandom(3 << 20)
+    await both.send_all(data, stream, accepted)
+    await both.send_all(data, accepted, stream)
+    accepted.close()
+    assert stream.receive_into(memoryview(bytearray(10))) == 0
+    stream.close()
+    both.listening.close()
+    with pytest.raises(ConnectionRefusedError):
+        await both.network.connect("127.0.0.1", both.listening.port)
+
+
+async def test_a_port_of_somebody_else_is_reached_over_tcp() -> None:
+    both = Both()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream = await both.network.connect("127.0.0.1", server.getsockname()[1])
+        assert stream._socket.family == socket.AF_INET
+        stream.close()
+    both.listening.close()
+
+
+async def test_a_unix_socket_that_cannot_be_had_leaves_tcp() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with socket.socket(socket.AF_UNIX) as squatter:
+        squatter.bind(f"\0barnabas/127.0.0.1:{port}")
+        network, accepted = SystemNetwork(Logger(io.StringIO())), list[Stream]()
+        listening = network.listen("127.0.0.1", port, accepted.append)
+        stream = await network.connect("127.0.0.1", port)
+        assert stream._socket.family == socket.AF_INET
+        await eventually(lambda: accepted)
+        accepted[0].close()
+        stream.close()
+        listening.close()
+
+
+async def test_a_unix_socket_of_another_user_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = Both()
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    stream, accepted = await both.connect()
+    assert stream._socket.family == socket.AF_INET
+    assert accepted.peer != "127.0.0.1:near"
+    accepted.close()
+    stream.close()
+    both.listening.close()
