@@ -24,7 +24,7 @@ from barnabas.broker.dispatch import Call
 from barnabas.broker.forwarding import Forwarding, Handle
 from barnabas.broker.member import Member
 from barnabas.broker.peers import Lane, Peers
-from barnabas.broker.registering import check_remembered, claim, first_id, prepare
+from barnabas.broker.registering import check_remembered, claim, first_id, patiently, prepare
 from barnabas.broker.replicas import Replicas
 from barnabas.config.kinds import Address
 from barnabas.keeper import paths
@@ -83,18 +83,22 @@ class Cluster:
         cluster_id = new_id()  # should there be none yet
         disk, directories = broker.disk, broker.config.directories
         wanted = first_id(broker.static, disk, directories)
-        await self._session.run(lambda keeper: check_remembered(keeper, disk, directories))
-        broker.cluster_id, broker.id, self._controller_epoch = await self._session.run(
+        await self._ask(lambda keeper: check_remembered(keeper, disk, directories))
+        broker.cluster_id, broker.id, self._controller_epoch = await self._ask(
             lambda keeper: prepare(keeper, wanted, cluster_id)
         )
         self.peers.own = BrokerId(broker.id)
         broker.replicas = Replicas(broker, self)
-        self.settings.take_all(await self._session.run(read_all))
+        self.settings.take_all(await self._ask(read_all))
         broker.open_logs()
         broker.listen()
         await self._register(keeper)
         await self.controlling.stand(keeper)
         await self.ready.wait()
+
+    async def _ask(self, call: Callable[[Keeper], T]) -> T:
+        wait_ms = self._broker.config.zookeeper_session_timeout_ms
+        return await patiently(self._session.run, call, wait_ms)
 
     async def _register(self, keeper: Keeper) -> None:
         broker = self._broker

@@ -112,6 +112,19 @@ def _new_id(keeper: Keeper) -> int:
     return GENERATED_ABOVE + keeper.set(paths.BROKER_SEQUENCE, b"")
 
 
+async def patiently(run: Run, call: Callable[[Keeper], T], wait_ms: int) -> T:
+    """What it gives, though the keeper be out of reach for a moment: `call` may run twice."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_ms / 1000
+    while True:
+        try:
+            return await run(call)
+        except (OutcomeUnknown, Disconnected):
+            if loop.time() >= deadline:
+                raise
+        await asyncio.sleep(LOOK_MS / 1000)
+
+
 async def claim(id_: int, data: bytes, session: int, run: Run, wait_ms: int, log: Logger) -> int:
     """Register; the epoch of this registration. Waits that long for a session of a dead broker.
 

@@ -9,9 +9,9 @@ from typing import TypeVar
 import pytest
 
 from barnabas.broker.producer_ids import BLOCK_SIZE, next_block
-from barnabas.broker.registering import check_remembered, claim, first_id, prepare
+from barnabas.broker.registering import Run, check_remembered, claim, first_id, patiently, prepare
 from barnabas.keeper import paths
-from barnabas.keeper.keeper import BadVersion, Disconnected, Keeper
+from barnabas.keeper.keeper import BadVersion, Disconnected, Keeper, OutcomeUnknown
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties, encode_meta
 from barnabas.model.errors import Code, Failed
@@ -27,12 +27,16 @@ def opened(store: MemoryStore, timeout_ms: int = 1000) -> MemoryKeeper:
     return MemoryKeeper(store, timeout_ms)
 
 
-async def register(keeper: Keeper, id_: int, wait_ms: int, said: StringIO | None = None) -> int:
+def running(keeper: Keeper) -> Run:
     async def run(call: Callable[[Keeper], T]) -> T:
         return call(keeper)
 
+    return run
+
+
+async def register(keeper: Keeper, id_: int, wait_ms: int, said: StringIO | None = None) -> int:
     log = Logger(said or StringIO())
-    return await claim(id_, DATA, keeper.session, run, wait_ms, log)
+    return await claim(id_, DATA, keeper.session, running(keeper), wait_ms, log)
 
 
 async def test_each_registration_has_a_later_epoch_and_reads_back() -> None:
@@ -66,6 +70,24 @@ async def test_the_session_of_a_dead_broker_is_waited_for() -> None:
         await asyncio.sleep(0)
     store.expire(first.session)
     await second
+
+
+async def test_a_start_waits_for_a_keeper_that_is_out_of_reach_for_a_moment() -> None:
+    store = MemoryStore()
+    keeper = opened(store)
+    store.fail_next_write(keeper.session, done=True)
+    preparing = asyncio.ensure_future(
+        patiently(running(keeper), lambda it: prepare(it, 7, "c"), 60_000)
+    )
+    await asyncio.sleep(0)
+    assert not preparing.done()
+    keeper.reconnect()
+    assert await preparing == ("c", 7, 0)
+    store.fail_next_write(keeper.session, done=True)
+    with pytest.raises(OutcomeUnknown):
+        await patiently(running(keeper), lambda it: it.create("/x", b""), 0)
+    with pytest.raises(Disconnected):
+        await patiently(running(keeper), lambda it: prepare(it, 7, "c"), 0)
 
 
 async def test_a_registration_whose_answer_was_lost_is_found_to_be_ours() -> None:
