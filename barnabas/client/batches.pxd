@@ -50,6 +50,7 @@ cdef class Queue:
     cdef public long long leader
     cdef public long long sequence
     cdef public long long acknowledged
+    cdef public long long known_to
     cdef public long long producer_id
     cdef public long long epoch
     cdef public bint gap

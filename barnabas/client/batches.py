@@ -197,6 +197,7 @@ class Queue:
         self.leader = -1
         self.sequence = 0  # of the next record that is sent for the first time
         self.acknowledged = 0  # sequence after the last record known to be written
+        self.known_to = -1  # the leader that acknowledged the last batch: it knows the producer
         self.producer_id = -1
         self.epoch = -1
         self.gap = False  # a numbered batch was given up: number the rest anew

@@ -10,6 +10,10 @@ A loss: a batch was given up that may have been written, or the broker has forgo
 Only a new epoch, in which numbers start at 0, is safe (what Kafka's own client does, KIP-360).
 Either waits until each batch behind it is known not to be written: one whose answer was lost
 (`unsure`) is first sent once more with the numbers it had.
+
+A broker that does not know a producer takes whatever number comes first. So until a leader has
+acknowledged a batch it is sent one at a time: if it refused one and took the next, the first could
+never be written, and would pass for one that was written long ago.
 """
 
 from collections.abc import Iterable
@@ -56,7 +60,7 @@ def follows(queue: Queue, batch: Batch) -> bool:
     if not queue.flying:
         return True
     last = queue.flying[-1]
-    if last.node != queue.leader:
+    if last.node != queue.leader or queue.known_to != queue.leader:
         return False
     return batch.sequence < 0 or after(last.sequence, last.count) == batch.sequence
 
@@ -75,6 +79,7 @@ def acknowledged(queue: Queue, batch: Batch) -> None:
     """It is written, and so are all before it."""
     if batch.sequence < 0 or (batch.producer_id, batch.epoch) != (queue.producer_id, queue.epoch):
         return
+    queue.known_to = batch.node
     end = after(batch.sequence, batch.count)
     if (end - queue.acknowledged) % _COUNT < _COUNT // 2:  # never back
         queue.acknowledged = end
@@ -110,6 +115,7 @@ def renumber(queue: Queue, identity: Identity) -> bool:
     if queue.lost or not same:
         queue.producer_id, queue.epoch = identity.producer_id, identity.epoch
         queue.acknowledged = 0
+        queue.known_to = -1
     queue.gap = queue.lost = False
     queue.sequence = queue.acknowledged
     _restamp(queue, (batch for batch in queue.waiting if batch.sequence >= 0))

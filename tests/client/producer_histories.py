@@ -2,7 +2,8 @@
 
 In: a seed. Out: what the producer was told of each record, and what the log holds.
 The broker here keeps Kafka's rules for sequence numbers and nothing else: a batch must follow the
-last one of its producer id and epoch, one of the last five is a duplicate, a new epoch starts at 0.
+last one of its producer id and epoch, one of the last five is a duplicate, a new epoch starts at 0;
+of a producer that is not known, whatever comes first is taken.
 """
 
 from collections import deque
@@ -45,7 +46,7 @@ class Log:
             if epoch < self._epoch:
                 return Code.INVALID_PRODUCER_EPOCH, -1
             if epoch > self._epoch:
-                if first != 0:
+                if first != 0 and self._epoch >= 0:
                     return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             elif first != self._next:
                 return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1

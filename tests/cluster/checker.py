@@ -94,11 +94,13 @@ class PartitionHistory:
         return mark
 
     def acknowledged(self, mark: Mark, offset: int) -> None:
+        """At -1: it is somewhere, so long before the answer that nobody knows where."""
         before = self._acknowledged.setdefault(mark, offset)
         self._acknowledged_to = max(self._acknowledged_to, offset)
         if before != offset:
             self._found("duplicate", f"{_name(mark)} acknowledged at {before} and at {offset}")
-        self._says(offset, mark, "acknowledged")
+        if offset >= 0:
+            self._says(offset, mark, "acknowledged")
 
     def polled(self, consumer: str, assignment: int, offset: int, mark: Mark) -> None:
         """A record given to a consumer; `assignment` counts up when it was assigned anew."""
@@ -197,7 +199,7 @@ class PartitionHistory:
         unseen = [
             offset
             for offset in self._acknowledged.values()
-            if offset < self._polled_to and offset not in self._polled
+            if 0 <= offset < self._polled_to and offset not in self._polled
         ]
         for offset in sorted(unseen)[:SHOWN_MAX]:
             self._found("unseen", f"offset {offset}; consumers have come to {self._polled_to}")

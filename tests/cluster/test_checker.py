@@ -53,6 +53,22 @@ def test_what_was_acknowledged_and_is_not_there_is_lost() -> None:
     assert earlier.anomalies == []
 
 
+def test_what_was_acknowledged_nobody_knows_where_must_be_there() -> None:
+    h = history("p", "p")
+    h.acknowledged(p(0), -1)
+    h.acknowledged(p(1), -1)
+    h.polled("c", 1, 0, p(0))
+    h.logged(0, [p(0), p(1)])
+    h.ends_at(2)
+    assert h.check() == []
+    lost = history("p", "p")
+    lost.acknowledged(p(0), -1)
+    lost.acknowledged(p(1), 0)
+    lost.logged(0, [p(1)])
+    lost.ends_at(1)
+    assert kinds(lost) == {"lost write"}
+
+
 def test_a_loss_that_another_record_hides_is_found() -> None:
     h = history("p", "q", idempotent=("p", "q"))
     h.acknowledged(p(0), 0)
