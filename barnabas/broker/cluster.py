@@ -110,7 +110,8 @@ class Cluster:
             data,
             keeper.session,
             self._session.run,
-            broker.config.zookeeper_session_timeout_ms,
+            # ZooKeeper ends a session at a tick of its own, of which a timeout has two at least.
+            broker.config.zookeeper_session_timeout_ms * 3 // 2,
             broker.log,
         )
         self.registered.set()

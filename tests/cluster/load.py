@@ -172,7 +172,8 @@ class RdkafkaLoad(LoadProducer):
 
     def send(self, place: Place, value: bytes, told: Callable[[object, int], None]) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
-            told(error, -1 if error is not None else message.offset() or 0)
+            offset = message.offset()  # None: the broker knew it no more
+            told(error, -1 if error is not None or offset is None else offset)
 
         topic, partition = place
         self._producer.produce(topic, value, partition=partition, on_delivery=delivered)

@@ -198,12 +198,20 @@ class Arena:
         self.look()
         self._raise(self.history.check())
         self.cluster.wait_whole()
+        # A controller that is cut off leaves the in-sync sets as they were until it is replaced.
+        until(lambda: not self._unlike(), lambda: f"replicas differ: {self._unlike()}")
         codes = self.cluster.stop()
         if any(codes.values()):
             raise Violation(f"brokers ended with {codes}")
         self._compare_replicas()
 
     def _compare_replicas(self) -> None:
+        if sizes := self._unlike():
+            raise Violation(f"replicas differ: {sizes}")
+
+    def _unlike(self) -> dict[str, dict[int, int]]:
+        """The sizes of replicas of which not all have the same bytes."""
+        found = {}
         for topic, number in self.history.partitions:
             logs = {
                 member.number: b"".join(
@@ -214,8 +222,8 @@ class Arena:
                 if ((member.data or Path()) / f"{topic}-{number}").is_dir()
             }
             if len(set(logs.values())) != 1:
-                sizes = {broker: len(log) for broker, log in logs.items()}
-                raise Violation(f"replicas of {topic}-{number} differ: {sizes} bytes")
+                found[f"{topic}-{number}"] = {broker: len(log) for broker, log in logs.items()}
+        return found
 
     def abandon(self) -> None:
         for worker in self.workers:
