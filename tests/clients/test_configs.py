@@ -42,7 +42,8 @@ def test_replacing_configs_takes_back_what_is_not_named(client: Client, topic: s
     client.create_topic(topic, configs={"retention.ms": "1234"})
     client.replace_configs(topic, {"max.message.bytes": "2000000"})
     until(lambda: client.configs(topic)["max.message.bytes"] == Setting("2000000", True))
-    assert client.configs(topic)["retention.ms"] == Setting(DEFAULTS["retention.ms"], False)
+    default = Setting(DEFAULTS["retention.ms"], False)
+    until(lambda: client.configs(topic)["retention.ms"] == default)  # perhaps of another broker
 
 
 @pytest.mark.parametrize("library", ["confluent", "kafka-python"])  # aiokafka cannot
@@ -50,9 +51,8 @@ def test_altering_configs_leaves_alone_what_is_not_named(client: Client, topic: 
     client.create_topic(topic, configs={"retention.ms": "1234", "segment.ms": "5678"})
     client.alter_configs(topic, {"max.message.bytes": "2000000", "segment.ms": None})
     until(lambda: client.configs(topic)["max.message.bytes"] == Setting("2000000", True))
-    configs = client.configs(topic)
-    assert configs["retention.ms"] == Setting("1234", True)
-    assert not configs["segment.ms"].overridden
+    until(lambda: not client.configs(topic)["segment.ms"].overridden)
+    assert client.configs(topic)["retention.ms"] == Setting("1234", True)
 
 
 @pytest.mark.parametrize(

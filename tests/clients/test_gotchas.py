@@ -157,6 +157,7 @@ def test_3_a_produce_without_acks_has_no_answer(raw: RawClient, made: str) -> No
     asked = raw.begin(MetadataRequest(topics=[]), 9)
     correlation, _ = read_response(raw.receive(), METADATA, 9)
     assert correlation == asked
+    until(lambda: len(records_in(raw.fetch(made, 0))) > 0)  # other replicas may not have it at once
     ((_, batch),) = iter_batches(records_in(raw.fetch(made, 0)))
     assert [record.value for record in decode_batch(batch)] == [b"quiet"]
 

@@ -27,7 +27,10 @@ def handle(
         return ListConfigResourcesResponse(error_code=Code.UNSUPPORTED_VERSION, config_resources=[])
     resources = []
     if Kind.BROKER in asked:
-        resources.append(ConfigResource(resource_name=str(broker.id), resource_type=Kind.BROKER))
+        members = [broker.id] if broker.cluster is None else sorted(broker.cluster.members)
+        resources += [
+            ConfigResource(resource_name=str(each), resource_type=Kind.BROKER) for each in members
+        ]
     if Kind.TOPIC in asked:
         resources += [
             ConfigResource(resource_name=topic.name, resource_type=Kind.TOPIC)
