@@ -69,7 +69,7 @@ class Pipe:
 
 
 class SocketStream:
-    """One TCP connection."""
+    """One connection."""
 
     __slots__ = ("_fd", "_loop", "_pipe", "_reading", "_socket", "_wake_size", "_writing", "peer")
 
@@ -97,7 +97,7 @@ class SocketStream:
         return count
 
     def _wake_at(self, missing: int) -> None:
-        """Sleep until much of a large frame is there: a wake-up costs as much as 20 KB of it."""
+        """Sleep until much of a large frame is there, not for each piece (docs/adr/0012)."""
         size = max(1, min(missing, WAKE_SIZE))
         if size != self._wake_size:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
