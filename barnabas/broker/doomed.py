@@ -43,7 +43,10 @@ class Doomed:
 
     def tombstones(self, shard: GroupShard) -> Iterator[tuple[OffsetRecord, ...]]:
         """In slices; not for what was committed again. Each is handed out once."""
-        left = [each for each in self._dropped if shard.offsets.find(*each[:3]) is None]
+        find = shard.offsets.find
+        left = [
+            each for each in self._dropped if find(each.group, each.topic, each.partition) is None
+        ]
         self._dropped.clear()
         for start in range(0, len(left), RECORDS_PER_SLICE):
             yield tuple(left[start : start + RECORDS_PER_SLICE])

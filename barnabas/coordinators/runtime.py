@@ -9,7 +9,7 @@ Not here: what shards decide (groups/), how logs are read and timers wait (broke
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -59,7 +59,7 @@ class Outcome(Struct, Generic[R], frozen=True):
 class Shard(Protocol[R]):
     """State kept in one partition, and the verbs on it."""
 
-    def encode(self, record: R) -> Encoded: ...
+    def encode(self, records: Sequence[R]) -> list[Encoded]: ...
 
     def decode(self, key: bytes, value: bytes | None) -> R | None:
         """None for a record of a kind that this version does not know."""
@@ -287,13 +287,13 @@ class Runtime(Generic[S]):
     def _write(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> None:
         records = outcome.records
         if records:
-            encode = seat.shard.encode
-            encoded = [encode(record) for record in records]
+            replay = seat.shard.replay
+            encoded = seat.shard.encode(records)
             for start, end in _portions(encoded) if outcome.divisible else ((0, len(records)),):
                 batch = batch_of(encoded[start:end], now.wall_ms)
                 seat.written_to = seat.journal.append(batch, now.wall_ms) + 1
                 for record in records[start:end]:
-                    seat.shard.replay(record)
+                    replay(record)
 
 
 def _portions(encoded: list[Encoded]) -> Iterator[tuple[int, int]]:

@@ -144,6 +144,14 @@ class Struct(_Struct, metaclass=_StructMeta):
     wire_fields: ClassVar[dict[str, tuple[Any, Field]]]
 
 
+S = TypeVar("S", bound=Struct)
+
+
+def by_position(kind: type[S]) -> Callable[..., S]:
+    """Creates it by position, in `creation_order`: for loops, a quarter of the time by name."""
+    return kind
+
+
 Decoder = Callable[[Buffer, int], Any]
 Encoder = Callable[[Any, Callable[[Any], None]], None]
 

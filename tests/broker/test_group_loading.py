@@ -44,7 +44,7 @@ async def fill(running: Running, commits: int) -> None:
         builder = BatchBuilder()
         for index in range(100):
             value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=WALL_MS)
-            builder.append(*encode(OffsetRecord("large", "t", index, value)), (), WALL_MS)
+            builder.append(*encode([OffsetRecord("large", "t", index, value)])[0], (), WALL_MS)
         log.append(memoryview(builder.build()), ACKS_ALL, WALL_MS)
 
 

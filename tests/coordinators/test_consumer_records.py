@@ -113,7 +113,7 @@ def test_a_record_is_written_as_kafka_writes_it(
     record: ConsumerRecord, key: str, value: str
 ) -> None:
     if record.key != PARTITIONS_KEY:  # which is only ever read
-        assert encode(record) == (bytes.fromhex(key), bytes.fromhex(value))
+        assert encode([record]) == [(bytes.fromhex(key), bytes.fromhex(value))]
     assert decode(bytes.fromhex(key), bytes.fromhex(value)) == record
     assert decode(bytes.fromhex(key), None) == record._replace(value=None)
 

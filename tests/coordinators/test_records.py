@@ -47,7 +47,7 @@ GENERATION = GroupRecord(
 
 
 def test_an_offset_is_kafkas_bytes() -> None:
-    key, value = encode(OFFSET)
+    ((key, value),) = encode([OFFSET])
     assert key.hex(" ") == "00 01 00 01 67 00 05 74 6f 70 69 63 00 00 00 03"
     assert value is not None
     assert value.hex(" ") == (
@@ -57,14 +57,14 @@ def test_an_offset_is_kafkas_bytes() -> None:
 
 def test_an_offset_with_an_expiry_is_written_in_version_1_which_alone_has_one() -> None:
     value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=5, expire_timestamp=9)
-    key, data = encode(OffsetRecord("g", "t", 0, value))
+    ((key, data),) = encode([OffsetRecord("g", "t", 0, value)])
     assert data is not None
     assert data[:2] == b"\0\x01"
     assert decode(key, data) == OffsetRecord("g", "t", 0, value)
 
 
 def test_a_generation_is_kafkas_bytes() -> None:
-    key, value = encode(GENERATION)
+    ((key, value),) = encode([GENERATION])
     assert key.hex(" ") == "00 02 00 01 67"
     assert value is not None
     assert value == (
@@ -76,22 +76,23 @@ def test_a_generation_is_kafkas_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [OFFSET, GENERATION, OFFSET._replace(value=None), GENERATION._replace(value=None)]
+    "record",
+    [OFFSET, GENERATION, OffsetRecord("g", "topic", 3, None), GroupRecord("g", None)],
 )
 def test_what_is_written_is_read(record: Record) -> None:
-    assert decode(*encode(record)) == record
+    assert decode(*encode([record])[0]) == record
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_that_ever_was_is_read(version: int) -> None:
     assert OFFSET.value is not None
     assert GENERATION.value is not None
-    key, _ = encode(OFFSET)
+    ((key, _),) = encode([OFFSET])
     stored = OFFSET.value.encode(version)
     read = decode(key, version.to_bytes(2) + stored)
     assert isinstance(read, OffsetRecord)
     assert read.value == OFFSET.value
-    key, _ = encode(GENERATION)
+    ((key, _),) = encode([GENERATION])
     generation = decode(key, version.to_bytes(2) + GENERATION.value.encode(version))
     assert isinstance(generation, GroupRecord)
     assert generation.value is not None
@@ -111,23 +112,36 @@ def test_a_record_that_cannot_be_read_is_corrupt(key: bytes, value: bytes | None
         decode(key, value)
 
 
+def test_many_records_are_encoded_as_each_of_them_is() -> None:
+    value = OFFSET.value
+    records = [
+        OffsetRecord(group, topic, partition, value if partition else None)
+        for group in ("a", "b")
+        for topic in ("t", "u")
+        for partition in range(3)
+    ]
+    records_and_more: list[Record] = [*records, GENERATION, *records]
+    one_by_one = [encode([record])[0] for record in records_and_more]
+    assert encode(records_and_more) == one_by_one
+    assert [decode(*each) for each in one_by_one] == records_and_more
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_quick_way_to_read_an_offset_reads_what_the_long_way_does(seed: int) -> None:
     """Also when bytes are wrong, which must never be read as something else."""
     random = Random(seed)
     for _ in range(200):
-        key, value = encode(
-            OffsetRecord(
-                random.choice(("", "g", "gruppe-ü")),
-                random.choice(("t", "topic")),
-                random.choice((0, 7, 2**31 - 1)),
-                OffsetCommitValue(
-                    offset=random.choice((0, -1, 2**63 - 1)),
-                    metadata=random.choice(("", "m")),
-                    commit_timestamp=random.randrange(2**40),
-                ),
-            )
+        record = OffsetRecord(
+            random.choice(("", "g", "gruppe-ü")),
+            random.choice(("t", "topic")),
+            random.choice((0, 7, 2**31 - 1)),
+            OffsetCommitValue(
+                offset=random.choice((0, -1, 2**63 - 1)),
+                metadata=random.choice(("", "m")),
+                commit_timestamp=random.randrange(2**40),
+            ),
         )
+        ((key, value),) = encode([record])
         assert value is not None
         key, value = mutated(key, random), mutated(value, random)
         assert outcome(decode, key, value) == outcome(_decode, key, value)
@@ -155,7 +169,7 @@ def outcome(read: Callable[[bytes, bytes], Record | None], key: bytes, value: by
 
 
 def test_a_value_of_an_unknown_version_is_corrupt() -> None:
-    key, _ = encode(OFFSET)
+    ((key, _),) = encode([OFFSET])
     with pytest.raises(Corrupt, match="version 9"):
         decode(key, b"\0\x09" + bytes(30))
 

@@ -7,9 +7,15 @@ Not here: who may commit (classic.py), topic ids and whether topics exist (broke
 
 from collections.abc import Iterator
 
-from barnabas.coordinators.groups.records import NO_EXPIRY, OffsetCommitValue, OffsetRecord
+from barnabas.coordinators.groups.records import (
+    NO_EXPIRY,
+    OffsetCommitValue,
+    OffsetRecord,
+    offset_value,
+)
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code
+from barnabas.wire.codec import by_position
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -25,6 +31,7 @@ from barnabas.wire.messages.offset_fetch import (
 NO_OFFSET = -1
 
 Partitions = dict[int, OffsetCommitValue]
+_answered = by_position(OffsetCommitResponsePartition)
 
 
 class Offsets:
@@ -34,18 +41,21 @@ class Offsets:
         self.by_group: dict[str, dict[str, Partitions]] = {}
 
     def replay(self, record: OffsetRecord) -> None:
-        group, topic, partition, value = record
+        value = record.value
         if value is not None:
-            topics = self.by_group.setdefault(group, {})
-            topics.setdefault(topic, {})[partition] = value
+            try:
+                self.by_group[record.group][record.topic][record.partition] = value
+            except KeyError:
+                topics = self.by_group.setdefault(record.group, {})
+                topics.setdefault(record.topic, {})[record.partition] = value
             return
-        topics = self.by_group.get(group, {})
-        partitions = topics.get(topic, {})
-        partitions.pop(partition, None)
+        topics = self.by_group.get(record.group, {})
+        partitions = topics.get(record.topic, {})
+        partitions.pop(record.partition, None)
         if not partitions:
-            topics.pop(topic, None)
+            topics.pop(record.topic, None)
         if not topics:
-            self.by_group.pop(group, None)
+            self.by_group.pop(record.group, None)
 
     def find(self, group: str, topic: str, partition: int) -> OffsetCommitValue | None:
         return self.by_group.get(group, {}).get(topic, {}).get(partition)
@@ -115,36 +125,25 @@ def commit(
     """Each partition on its own: metadata that is too long fails one, not all."""
     records = []
     topics = []
+    group, wall_ms = request.group_id, now.wall_ms
     expire = NO_EXPIRY
     if request.retention_time_ms != -1:
-        expire = now.wall_ms + request.retention_time_ms
+        expire = wall_ms + request.retention_time_ms
     for topic in request.topics:
+        name = topic.name
         partitions = []
-        for partition in topic.partitions:
-            metadata = partition.committed_metadata or ""
-            code = Code.NONE
+        for each in topic.partitions:
+            index = each.partition_index
+            metadata = each.committed_metadata or ""
             if len(metadata) > metadata_chars_max:
-                code = Code.OFFSET_METADATA_TOO_LARGE
-            else:
-                value = OffsetCommitValue(
-                    offset=partition.committed_offset,
-                    leader_epoch=partition.committed_leader_epoch,
-                    metadata=metadata,
-                    commit_timestamp=now.wall_ms,
-                    expire_timestamp=expire,
-                )
-                records.append(
-                    OffsetRecord(request.group_id, topic.name, partition.partition_index, value)
-                )
-            partitions.append(
-                OffsetCommitResponsePartition(
-                    partition_index=partition.partition_index, error_code=code
-                )
-            )
+                partitions.append(_answered(index, Code.OFFSET_METADATA_TOO_LARGE))
+                continue
+            offset, epoch = each.committed_offset, each.committed_leader_epoch
+            value = offset_value(offset, metadata, wall_ms, epoch, expire)
+            records.append(OffsetRecord(group, name, index, value))
+            partitions.append(_answered(index, 0))
         topics.append(
-            OffsetCommitResponseTopic(
-                name=topic.name, topic_id=topic.topic_id, partitions=partitions
-            )
+            OffsetCommitResponseTopic(name=name, topic_id=topic.topic_id, partitions=partitions)
         )
     return records, OffsetCommitResponse(topics=topics)
 

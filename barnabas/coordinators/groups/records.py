@@ -6,6 +6,7 @@ Not here: what the records change (shard.py).
 """
 
 from array import array
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import mul
 from struct import Struct as Layout
@@ -13,11 +14,13 @@ from sys import byteorder
 from typing import NamedTuple
 from uuid import UUID
 
+from msgspec import Struct as Plain
+
 from barnabas.coordinators.groups import consumer_records
 from barnabas.coordinators.groups.consumer_records import ConsumerRecord
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID
-from barnabas.wire.codec import Int32, Int64, Message, Struct, message, since, tagged
+from barnabas.wire.codec import Int32, Int64, Message, Struct, by_position, message, since, tagged
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
@@ -34,6 +37,8 @@ _POWERS = [1]  # of 31, as many as the longest name of a group has needed
 _VERSION = Layout(">h")
 _PARTITION = Layout(">i")
 _PLAIN = Layout(">hqihq")  # the value of an offset without metadata, its version in front
+_pack_partition = _PARTITION.pack
+_pack_plain = _PLAIN.pack
 _VERSION_BYTES = tuple(_VERSION.pack(version) for version in range(VALUE_VERSION_MAX + 1))
 
 
@@ -56,6 +61,9 @@ class OffsetCommitValue(Message):
     commit_timestamp: Int64
     expire_timestamp: Int64 = since(1, default=NO_EXPIRY, last=1, ignorable=True)
     topic_id: UUID = tagged(0, since=4, default=NO_TOPIC_ID, ignorable=True)
+
+
+offset_value = by_position(OffsetCommitValue)
 
 
 @message(versions="2")
@@ -90,7 +98,7 @@ class GroupMetadataValue(Message):
     members: list[GroupMember]
 
 
-class OffsetRecord(NamedTuple):
+class OffsetRecord(Plain, frozen=True, gc=False):
     """A committed offset; without a value, a forgotten one."""
 
     group: str
@@ -109,27 +117,42 @@ class GroupRecord(NamedTuple):
 Record = OffsetRecord | GroupRecord | ConsumerRecord
 
 
-def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """The key and the value as they stand in the log."""
+def encode(records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
+    """Keys and values as they stand in the log."""
+    encoded = []
+    group = topic = ""
+    prefix = _prefix_of(group, topic)
+    for record in records:
+        if not isinstance(record, OffsetRecord):
+            encoded.append(_encode_group(record))
+            continue
+        if record.topic is not topic or record.group is not group:  # they come in runs
+            group, topic = record.group, record.topic
+            prefix = _prefix_of(group, topic)
+        key = prefix + _pack_partition(record.partition)
+        value = record.value
+        encoded.append((key, None if value is None else _encode_offset(value)))
+    return encoded
+
+
+def _encode_offset(value: OffsetCommitValue) -> bytes:
+    if value.expire_timestamp != NO_EXPIRY:
+        return _with_version(value, OFFSET_VALUE_VERSION_WITH_EXPIRY)
+    if value.metadata:
+        return _with_version(value, OFFSET_VALUE_VERSION)
+    epoch, timestamp = value.leader_epoch, value.commit_timestamp
+    return _pack_plain(OFFSET_VALUE_VERSION, value.offset, epoch, 0, timestamp)
+
+
+def _encode_group(record: GroupRecord | ConsumerRecord) -> tuple[bytes, bytes | None]:
     if isinstance(record, ConsumerRecord):
         return consumer_records.encode(record)
+    key = GroupMetadataKey(group=record.group).encode(GROUP_KEY_VERSION)
     value = record.value
-    if isinstance(record, GroupRecord):
-        key = GroupMetadataKey(group=record.group).encode(GROUP_KEY_VERSION)
-        return (
-            _VERSION_BYTES[GROUP_KEY_VERSION] + key,
-            None if value is None else _with_version(value, GROUP_VALUE_VERSION),
-        )
-    key = _prefix_of(record.group, record.topic) + _PARTITION.pack(record.partition)
-    committed = record.value
-    if committed is None:
-        return key, None
-    if committed.expire_timestamp != NO_EXPIRY:
-        return key, _with_version(committed, OFFSET_VALUE_VERSION_WITH_EXPIRY)
-    if committed.metadata:
-        return key, _with_version(committed, OFFSET_VALUE_VERSION)
-    epoch, timestamp = committed.leader_epoch, committed.commit_timestamp
-    return key, _PLAIN.pack(OFFSET_VALUE_VERSION, committed.offset, epoch, 0, timestamp)
+    return (
+        _VERSION_BYTES[GROUP_KEY_VERSION] + key,
+        None if value is None else _with_version(value, GROUP_VALUE_VERSION),
+    )
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
@@ -151,10 +174,8 @@ def _decode_plain_offset(key: bytes, value: bytes | None) -> OffsetRecord | None
     names = _group_and_topic(key[:-4])
     if names is None:
         return None
-    committed = OffsetCommitValue(
-        offset=offset, leader_epoch=epoch, metadata="", commit_timestamp=timestamp
-    )
-    return OffsetRecord(*names, int.from_bytes(key[-4:], signed=True), committed)
+    (partition,) = _PARTITION.unpack_from(key, len(key) - _PARTITION.size)
+    return OffsetRecord(*names, partition, offset_value(offset, "", timestamp, epoch))
 
 
 @lru_cache(maxsize=8_192)

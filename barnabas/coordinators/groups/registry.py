@@ -52,12 +52,13 @@ class Registry:
         self._timers: Timers[TimerKey] = Timers()
 
     def replay(self, record: Record) -> None:
-        group = self._groups.get(record.group)
         if isinstance(record, OffsetRecord):
             self.offsets.replay(record)
-            if record.value is None and group is not None:
+            if record.value is None and (group := self._groups.get(record.group)) is not None:
                 self._drop_if_nothing(group)
-        elif isinstance(record, GroupRecord):
+            return
+        group = self._groups.get(record.group)
+        if isinstance(record, GroupRecord):
             self._replay_generation(record, group if isinstance(group, ClassicGroup) else None)
         else:
             self._replay_consumer(record, group if isinstance(group, MixedGroup) else None)

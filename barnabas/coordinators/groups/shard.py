@@ -7,7 +7,7 @@ Not here: the verbs of members (classic_verbs.py, consumer_verbs.py) and on offs
 request where they differ only in form (broker/handlers).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from barnabas.coordinators.groups import records as records_
 from barnabas.coordinators.groups.classic import ClassicGroup
@@ -27,8 +27,8 @@ from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGro
 class GroupShard(ClassicVerbs, OffsetVerbs):
     """What the runtime asks of a shard, and what administrators do."""
 
-    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
-        return records_.encode(record)
+    def encode(self, records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
+        return records_.encode(records)
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
         return records_.decode(key, value)
