@@ -101,16 +101,18 @@ def _heartbeats() -> Workload:
 # Commits
 
 
-def _commits(side: Side, scale: float) -> Samples:
-    count = int(50_000 * scale)
-    with side.topic() as topic:
-        cpu = side.cpu_s()
-        seconds = herd.commit_over_and_over(side.bootstrap_servers, topic, COMMITTERS, count)
-        sample = {
-            COMMITS_PER_S: count / seconds,
-            CPU_COMMIT: (side.cpu_s() - cpu) / count * 1e6,
-        }
-    return {"one partition, 50 groups": sample}
+def _commits(label: str, partitions: int, commits: int) -> Workload:
+    def run(side: Side, scale: float) -> Samples:
+        count = int(commits * scale)
+        servers = side.bootstrap_servers
+        with side.topic(partitions) as topic:
+            cpu = side.cpu_s()
+            seconds = herd.commit_over_and_over(servers, topic, partitions, COMMITTERS, count)
+            spent = side.cpu_s() - cpu
+        sample = {COMMITS_PER_S: count / seconds, CPU_COMMIT: spent / count * 1e6}
+        return {label: sample}
+
+    return Workload("commit" if partitions == 1 else f"commit-{partitions}", (label,), run)
 
 
 # A million offsets read back
@@ -234,7 +236,8 @@ def _load(settings: Settings) -> list[Table]:
 SHARES = (_share("classic"), _share("consumer"))
 LIVES = (
     _heartbeats(),
-    Workload("commit", ("one partition, 50 groups",), _commits),
+    _commits("one partition, 50 groups", 1, 50_000),
+    _commits("ten partitions, 50 groups", 10, 25_000),
 )
 GOALS: Ratios = {
     **{(share.measures[0], SECONDS): Goal(most=0.7) for share in SHARES},

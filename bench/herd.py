@@ -76,7 +76,7 @@ class Epoll:
         lines = []
         for fd, _ in self._epoll.poll(timeout_s):
             line = self._by_fd[fd]
-            # Replies are a few dozen bytes and come in one piece.
+            # Replies are some dozen bytes and come in one piece.
             data = line.socket.recv(65536)
             if data != line.expected:
                 raise RuntimeError(f"{data!r} instead of {line.expected!r}")
@@ -218,12 +218,14 @@ def commit(line: Line, request: OffsetCommitRequest) -> None:
     check_commit(answer)
 
 
-def commit_over_and_over(servers: str, topic: str, lines: int, count: int) -> float:
-    """Seconds for `count` commits of one partition, each line a group that awaits its reply."""
+def commit_over_and_over(
+    servers: str, topic: str, partitions: int, lines: int, count: int
+) -> float:
+    """Seconds for `count` commits of all partitions, each line a group that awaits its reply."""
     opened = [Line(servers) for _ in range(lines)]
     for number, line in enumerate(opened):
         open_coordinator(line, f"committer-{number}")
-        commit(line, commit_request(f"committer-{number}", topic, range(1)))
+        commit(line, commit_request(f"committer-{number}", topic, range(partitions)))
     epoll = Epoll(opened)
     started = time.perf_counter()
     for line in opened:
