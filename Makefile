@@ -7,6 +7,7 @@ PYTHON ?= python3
 SEED ?= 1
 SEEDS ?= 20
 LIVES ?= 100000
+HISTORIES ?= 100000
 REQUESTS ?= 20000
 RUNS ?= 20
 ROUNDS ?= 20
@@ -41,7 +42,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs lives fuzz kills faults pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -111,6 +112,9 @@ sim: $(COMPILED) ## whole clusters, and workers, on SEEDS seeds each
 
 sim-bugs: $(COMPILED) ## each planted bug must be found within 200 seeds
 	$(PY) -m tests.simulator --seeds 200 --bugs
+
+histories: $(COMPILED) ## HISTORIES random histories of consumer groups
+	HISTORIES=$(HISTORIES) $(PYTEST) -n auto tests/coordinators/test_histories.py
 
 lives: $(COMPILED) ## LIVES random lives of a log against a model
 	LIVES=$(LIVES) $(PYTEST) -n auto tests/simulator/test_log_life.py

@@ -1,7 +1,6 @@
 """Random histories of groups of both protocols. HISTORIES sets how many; a failure names its seed.
 
-`make test` lives twenty times as many as `make check`. All of them:
-HISTORIES=100000 pytest -n auto tests/coordinators/test_histories.py
+`make test` lives twenty times as many as `make check`; `make histories` a hundred thousand.
 """
 
 import os
