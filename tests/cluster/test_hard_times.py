@@ -6,6 +6,7 @@ record is there, once, in order, on every replica.
 
 import resource
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -21,10 +22,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     ResourceType,
 )
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewTopic
 
+from barnabas.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from tests.cli.command import barnabas
 from tests.cluster.members import Cluster, running_cluster
+from tests.raw import RawClient
 from tests.waiting import until
 
 WAIT_S = 60.0
@@ -234,15 +241,23 @@ def test_a_topic_of_the_same_name_made_anew_while_a_broker_is_down_has_nothing_o
 
 
 @pytest.mark.several
-def test_partitions_added_while_a_broker_is_down_come_to_it_when_it_is_back(
+def test_partitions_added_while_a_broker_does_not_answer_come_to_it_when_it_is_back(
     cluster: Cluster, admin: AdminClient
 ) -> None:
+    """It stands still, and dies before it has heard of them. Once found dead it is given none."""
     create(admin, "t", [1, 2, 3])
+    grown = CreatePartitionsTopic(name="t", count=5, assignments=None)
+    request = CreatePartitionsRequest(topics=[grown], timeout_ms=60_000, validate_only=False)
     with load(cluster, "t"):
-        cluster.members[2].kill()
-        admin.create_partitions([NewPartitions("t", 5)])["t"].result(WAIT_S)
+        controller = cluster.members[cluster.controller()]
+        victim = next(each for each in cluster.members.values() if each is not controller)
+        with RawClient(controller.host, controller.port) as client:
+            victim.signal(signal.SIGSTOP)
+            answer = client.call(request, 3, CreatePartitionsResponse)
+        assert not answer.results[0].error_code, answer
+        victim.kill()
         until(lambda: len([p for p in cluster.states() if p[0] == "t"]) == 5)
-        cluster.members[2].start()
+        victim.start()
         cluster.wait_whole()
     for number in range(1, 5):
         assert read(cluster, "t", number) == []
