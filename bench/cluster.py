@@ -63,7 +63,7 @@ def running_clusters(names: list[str], base: Path) -> Iterator[list[Side]]:
                 servers = ",".join(node.bootstrap_servers for node in nodes)
                 pids = tuple(node.pid for node in nodes)
             else:
-                ours = up.enter_context(running_ours(base / name, BROKERS))
+                ours = up.enter_context(running_ours(base / name, BROKERS, DELETE_SOON))
                 servers, pids = ours.bootstrap_servers, (ours.pid,)
             sides.append(ClusterSide(name, servers, pids[0], pids))
         yield sides

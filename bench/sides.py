@@ -18,7 +18,8 @@ from tests.process import running_broker
 BARNABAS = "barnabas"
 KAFKA = "kafka"
 
-# Kafka keeps deleted files for a minute; a long run would fill the memory disk with them.
+# Deleted files are kept for a minute otherwise: a long run would fill the memory disk with them, and
+# have the disk write what nobody will read.
 DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
 
 
@@ -83,9 +84,9 @@ def running_sides(
         sides = []
         for name in names:
             home = base / name
-            more = (options or {}).get(name, {})
+            more = {**DELETE_SOON, **(options or {}).get(name, {})}
             if name == KAFKA:
-                kafka = up.enter_context(running_kafka(home, {**DELETE_SOON, **more}))
+                kafka = up.enter_context(running_kafka(home, more))
                 sides.append(Side(name, kafka.bootstrap_servers, kafka.pid))
             else:
                 ours = up.enter_context(running_broker(home, more))
