@@ -18,8 +18,8 @@ from tests.process import running_broker
 BARNABAS = "barnabas"
 KAFKA = "kafka"
 
-# Deleted files are kept for a minute otherwise: a long run would fill the memory disk with them, and
-# have the disk write what nobody will read.
+# Otherwise deleted files are kept for a minute: a long run would fill the memory disk with them,
+# and have the disk write what nobody will read.
 DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
 
 
