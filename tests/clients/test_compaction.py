@@ -27,6 +27,7 @@ COMPACTED = {
     "file.delete.delay.ms": "0",
 }
 WAIT_S = 60
+IDLE_S = 240  # the worker has only the CPU that nobody wants: beside other tests it may be little
 
 
 def create(broker: BrokerProcess, topic: str) -> AdminClient:
@@ -114,7 +115,7 @@ def test_a_consumer_finds_the_last_value_of_each_key(start_broker: StartBroker, 
     for _ in range(4):
         writer.write(3000)
         writer.flush()
-    until(lambda: len(read(broker, topic)[1]) < 8000)
+    until(lambda: len(read(broker, topic)[1]) < 8000, wait_s=IDLE_S)
     found, offsets = read(broker, topic)
     assert live(found) == live(writer.last)
     assert offsets == sorted(set(offsets))
@@ -140,7 +141,7 @@ def test_nothing_is_lost_when_the_broker_is_killed_while_it_compacts(
             workers.update(children(broker.pid))
             return any(partition.glob(pattern)) or broker.log.count("log compacted") > passes
 
-        until(there)
+        until(there, wait_s=IDLE_S)
         broker.kill()
         broker.start()
     found, offsets = read(broker, topic)
