@@ -103,9 +103,12 @@ class Fetching:
         full: set[int] = set()
         room = self._progress.buffered < self._limits.bytes_max
         for one in self._progress:
+            if one.retry_at > now:
+                continue
+            one.retry_at = 0
             if not room or one.offset == UNKNOWN or one.paused or one.failed is not None:
                 continue
-            if one.fetch_offset >= one.stop or one.retry_at > now:
+            if one.fetch_offset >= one.stop:
                 continue
             try:
                 broker, epoch = self._whom(one, view, now)
@@ -222,7 +225,6 @@ class Fetching:
         return False
 
     def _took(self, one: Partition, answer: PartitionData, now: int) -> None:
-        one.retry_at = 0
         if answer.preferred_read_replica >= 0:
             one.replica = answer.preferred_read_replica
             one.replica_until = now + self._limits.replica_ms_max

@@ -66,7 +66,7 @@ class Reader:
         self._gone: dict[TopicPartition, None] = {}  # whose offset is not in the log any more
         self._stale = False
         self._picture_at = cluster.net.now_ms()
-        self._retry_at = 0
+        self._retry_at = 0  # when to try again what failed; 0: nothing did
         self._glanced_at = 0
         self._ended = False
         self._unknown_since = 0
@@ -162,10 +162,9 @@ class Reader:
         until = now + _WAIT_MS_MAX
         if deadline is not None:
             until = min(until, deadline)
-        if self._retry_at > now:
-            until = min(until, self._retry_at)
-        again = self._fetching.next_deadline()
-        if again is not None and again > now:
+        # Either may have passed while something else was waited for: then at once.
+        again = self._retry_at or self._fetching.next_deadline()
+        if again is not None:
             until = min(until, again)
         return max(1, until - now)
 
@@ -176,6 +175,7 @@ class Reader:
         """
         if now < self._retry_at:
             return
+        self._retry_at = 0
         if self.cluster.known is None and not await self._opening.done(
             lambda: self.cluster.retrying(self.cluster.view),  # says at once if nobody is there
             deadline,
@@ -195,7 +195,7 @@ class Reader:
             if not self._may_pass(problem, now):
                 raise
             self._stale = True
-            self._retry_at = now + self._limits.backoff_ms
+            self._retry_at = self.cluster.net.now_ms() + self._limits.backoff_ms
             self.cluster.drop_closed()
             if not self._silent:
                 self._silent = True
@@ -289,7 +289,7 @@ class Reader:
                 version_max=ask.version_max,
             )
         except BaseException as problem:
-            self._fetching.lost(ask.broker, now)
+            self._fetching.lost(ask.broker, self.cluster.net.now_ms())
             self._stale = True
             if not isinstance(problem, Retriable):
                 raise

@@ -127,6 +127,7 @@ def test_a_partition_that_moved_is_asked_for_after_a_new_picture_and_a_pause() -
     assert fetching.next_deadline() == LIMITS.backoff_ms
     [ask], _ = fetching.plan(view(2), now=LIMITS.backoff_ms)
     assert ask.broker == 2
+    assert fetching.next_deadline() is None
     assert progress[AT].failed is None
 
 
