@@ -95,6 +95,7 @@ class Sender:
         self._timeout_ms = cluster.config.request_timeout_ms
         self._sent: list[_Sent] = []
         self._down_until: dict[int, int] = {}
+        self._looked_at = 0  # when it was last asked what is due
         self._asleep = False
         self._rung = False  # while it was awake
         self.stopping = False  # set under the lock, and then it does not rest any more
@@ -110,7 +111,7 @@ class Sender:
         """Do what is due; False: nothing was."""
         with self._changed:
             self._asleep = self._rung = False
-            now = now_ms()
+            self._looked_at = now = now_ms()
             requests = self._outbox.poll(now, self._ready)
             self._changed.notify_all()
             wants_metadata = self._outbox.picture.wanted(now)
@@ -127,13 +128,12 @@ class Sender:
         return bool(requests or down or wants_metadata or wants_identity)
 
     def rest(self) -> Rest:
-        """Until something may be due."""
+        """Until something may be due: at once, if it came due since it was looked for."""
         with self._changed:
-            now = now_ms()
             deadlines = [sent.deadline for sent in self._sent]
-            if (next_one := self._outbox.next_deadline(now)) is not None:
+            if (next_one := self._outbox.next_deadline(self._looked_at)) is not None:
                 deadlines.append(next_one)
-            deadlines += [at for at in self._down_until.values() if at > now]
+            deadlines += [at for at in self._down_until.values() if at > self._looked_at]
             sockets = {
                 sent.connection.fileno(): None for sent in self._sent if not sent.connection.closed
             }
@@ -141,8 +141,9 @@ class Sender:
             self._asleep = not rung
         if rung:
             return Rest(list(sockets), 0)
-        wait_s = min([(deadline - now) / 1000 for deadline in deadlines], default=_SLEEP_S_MAX)
-        return Rest(list(sockets), max(wait_s, 0.001))
+        if not deadlines:
+            return Rest(list(sockets), _SLEEP_S_MAX)
+        return Rest(list(sockets), max(min(deadlines) - now_ms(), 1) / 1000)
 
     def take_in(self, ready: Sequence[int]) -> None:
         """Read these sockets; then answers that came, and requests that will have none."""
