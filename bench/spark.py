@@ -239,13 +239,12 @@ FORMATS = (
     Task("stream", "stream, all available, 100 B", {ROWS_PER_S: Goal(least=2.0), CPU: None},
          _stream),
     Task("batch", "a batch of one row", {BATCH_MS: Goal(most=1.2)}, _batches),
-    Task("write-100", "write, 100 B", {ROWS_PER_S: None, CPU: None}, _write(100)),
+    Task("write-100", "write, 100 B", {ROWS_PER_S: Goal(least=3.0), CPU: None}, _write(100)),
     Task("write-100-unlimited", "write, 100 B, no byte limit", {ROWS_PER_S: None, CPU: None},
          _write_unlimited),
-    Task("write-1k", "write, 1 KB", {ROWS_PER_S: None, CPU: None}, _write(1000)),
+    Task("write-1k", "write, 1 KB", {ROWS_PER_S: Goal(least=1.5), CPU: None}, _write(1000)),
 )  # fmt: skip
-# Where Spark's sink usually writes. On our broker it is more than twice as quick, so that less is
-# left to win there.
+# Where Spark's sink usually writes.
 ON_KAFKA = (
     Task("kafka-write-100", "write, 100 B", {ROWS_PER_S: Goal(least=3.0), CPU: None}, _write(100),
          (OURS, THEIRS)),
