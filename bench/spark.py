@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from bench.suite import Settings, Suite, say
 from tests.peers.cache import Missing
 from tests.peers.spark import check_spark, connector_jars
 from tests.process import running_broker
+from tests.waiting import until
 
 ROWS_PER_S = "rows/s"
 CPU = "Spark's CPU µs/row"
@@ -101,8 +102,7 @@ def _wait_for_leaders(side: Side, topic: str) -> None:
     """Kafka answers for a new topic before its leaders are up; the first batches of a producer are
     then refused and the next taken, and Java's client sends the rest one by one."""
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    while not side.has_topic(topic):
-        time.sleep(0.02)
+    until(lambda: side.has_topic(topic))
     with Admin({"bootstrap.servers": side.bootstrap_servers}) as admin:
         admin.offsets(dict.fromkeys(places, -1))
 
@@ -245,18 +245,16 @@ FORMATS = (
     Task("write-1k", "write, 1 KB", {ROWS_PER_S: Goal(least=1.5), CPU: None}, _write(1000)),
 )  # fmt: skip
 # Where Spark's sink usually writes.
-ON_KAFKA = (
-    Task("kafka-write-100", "write, 100 B", {ROWS_PER_S: Goal(least=3.0), CPU: None}, _write(100),
-         (OURS, THEIRS)),
-    Task("kafka-write-1k", "write, 1 KB", {ROWS_PER_S: Goal(least=1.5), CPU: None}, _write(1000),
-         (OURS, THEIRS)),
+ON_KAFKA = tuple(
+    replace(each, name=f"kafka-{each.name}", sides=(OURS, THEIRS))
+    for each in FORMATS if each.name in ("write-100", "write-1k")
 )  # fmt: skip
 BESIDE_FLOOR = "Beside a source in Python that reads nothing, and a sink that drops its rows"
 HOT = Task("hot", "one partition, two tasks beside one", {ROWS_PER_S: Goal(least=1.3), CPU: None},
            _hot, ("2", "1"))  # fmt: skip
 OWN = tuple(
-    Task(f"own-{each.name}", each.label, {ROWS_PER_S: Goal(least=1.0), CPU: None}, each.run,
-         (BARNABAS, KAFKA))
+    replace(each, name=f"own-{each.name}", goals={ROWS_PER_S: Goal(least=1.0), CPU: None},
+            sides=(BARNABAS, KAFKA))
     for each in FORMATS if each.name in ("read-100", "read-1k", "write-100", "write-1k")
 )  # fmt: skip
 

@@ -120,8 +120,9 @@ Record = OffsetRecord | GroupRecord | ConsumerRecord
 def encode(records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
     """Keys and values as they stand in the log."""
     encoded = []
-    group = topic = ""
-    prefix = _prefix_of(group, topic)
+    group: str | None = None
+    topic: str | None = None
+    prefix = b""
     for record in records:
         if not isinstance(record, OffsetRecord):
             encoded.append(_encode_group(record))
