@@ -10,7 +10,8 @@ Not here: which offsets may be asked for (log.py), who asks.
 
 from bisect import bisect_right
 from operator import attrgetter
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from barnabas.log.scan import headers
 from barnabas.log.segment import Segment
@@ -20,7 +21,7 @@ PLACES_MAX = 256  # readers whose next position is remembered
 _base_offset = attrgetter("base_offset")
 
 
-class Slice(NamedTuple):
+class Slice(Struct, frozen=True):
     """Whole batches, still in their file, and the offset to go on with."""
 
     file_slice: FileSlice | None

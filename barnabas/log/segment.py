@@ -38,7 +38,6 @@ class Segment:
     __slots__ = (
         "_bytes_since_entry",
         "_disk",
-        "_file",
         "_indexes_checked",
         "_indexes_ours",
         "_interval",
@@ -55,6 +54,7 @@ class Segment:
         "max_timestamp_offset",
         "next_offset",
         "offset_index",
+        "open_file",
         "size",
         "suffix",
         "time_index",
@@ -75,7 +75,7 @@ class Segment:
         self._warm = warm
         self._interval = interval  # for rebuilding; appends are told
         self._stem = f"{directory}/{base_offset:020d}"
-        self._file: File | None = None
+        self.open_file: File | None = None  # once somebody has needed it
         self._indexes_checked = size == 0
         self._indexes_ours = size == 0  # made by this process: no entry needs a look
         self._bytes_since_entry = 0
@@ -128,17 +128,12 @@ class Segment:
 
     # --- files ---------------------------------------------------------------------------------
 
-    @property
-    def open_file(self) -> File | None:
-        """None while nobody has needed it."""
-        return self._file
-
     def file(self) -> File:
         """The open log file."""
         self.used = True
-        file = self._file
+        file = self.open_file
         if file is None:
-            file = self._file = self._disk.open(self.path)
+            file = self.open_file = self._disk.open(self.path)
             self._warm.add(self)
         return file
 
@@ -153,7 +148,7 @@ class Segment:
 
     def cool(self) -> None:
         """Drop files and mappings; a reader that holds the file keeps it."""
-        self._file = None
+        self.open_file = None
         self.entries_left = 0
         self.offset_index.release()
         self.time_index.release()
@@ -173,7 +168,7 @@ class Segment:
         self, batch: memoryview, size: int, last_offset: int, max_timestamp: int, interval: int
     ) -> None:
         """Write one batch behind the last; nothing has changed if the write raises."""
-        file = self._file
+        file = self.open_file
         if file is None:
             file = self.file()
         file.write(self.size, batch)
@@ -291,9 +286,10 @@ class Segment:
 
     def floor_position(self, position: int) -> int:
         """The last indexed batch start at or before `position`; 0 when there is none."""
-        self.load_indexes()
+        if not self._indexes_checked:
+            self.load_indexes()
         entry = self.offset_index.floor_position(position)
-        if self._is_wrong(*entry):
+        if not self._indexes_ours and self._is_wrong(*entry):
             entry = self.offset_index.floor_position(position)
         return entry[1]
 

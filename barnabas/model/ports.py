@@ -5,8 +5,9 @@ or a client hands them in; nothing below `system/` opens a file, a socket or a c
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 Buffer = bytes | bytearray | memoryview
 
@@ -101,8 +102,7 @@ class Disk(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(Struct, frozen=True):
     """Bytes that stay in their file until the kernel sends them."""
 
     file: File

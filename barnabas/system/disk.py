@@ -3,6 +3,7 @@
 Always: a write is whole or an OSError; `replace_file` survives a crash as old or new.
 """
 
+import errno
 import fcntl
 import mmap
 import os
@@ -18,11 +19,12 @@ _ONE_BYTE = bytearray(1)  # read into, never looked at
 class SystemFile:
     """One open file descriptor, positional reads and writes only."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd", "_tells", "path")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
+        self._tells = True  # whether a read would wait; a memory disk does not
 
     def fileno(self) -> int:
         return self._fd
@@ -42,13 +44,15 @@ class SystemFile:
         return b"".join(parts)
 
     def cached(self, position: int, length: int) -> bool:
+        if not self._tells:
+            return True
         try:
             for at in (position, position + length - 1):
                 os.preadv(self._fd, (_ONE_BYTE,), at, os.RWF_NOWAIT)
         except BlockingIOError:
             return False
-        except OSError:  # a file system that cannot say
-            return True
+        except OSError as error:
+            self._tells = error.errno != errno.EOPNOTSUPP
         return True
 
     def write(self, position: int, data: Buffer) -> None:

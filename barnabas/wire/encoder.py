@@ -134,7 +134,8 @@ class _Writer:
     def value(self, kind: Kind, value: str) -> None:
         source = self.source
         if kind.shape == "fixed":
-            self.write(kind.format, f"{value}.bytes" if kind.format == "16s" else value)
+            is_uuid = kind.format == "16s"
+            self.write(kind.format, f"{value}.int.to_bytes(16, 'big')" if is_uuid else value)
         elif kind.shape == "struct":
             self.nested(kind, value)
         elif kind.shape == "array":

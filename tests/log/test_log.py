@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
+from barnabas.log.reading import Slice
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.records import decode_batch
@@ -54,7 +55,7 @@ def test_a_slice_keeps_to_the_bytes_asked_for_but_for_its_first_batch(disk: Simu
 
 def test_a_first_batch_too_large_stays_away_if_not_asked_for(log: Log) -> None:
     fill(log, 3)
-    assert log.read(0, 10, log.end_offset, min_one=False) == (None, 0)
+    assert log.read(0, 10, log.end_offset, min_one=False) == Slice(None, 0)
     whole = log.read(0, 1 << 20, log.end_offset, min_one=False)
     assert whole.file_slice is not None
     assert whole.next_offset == 9
@@ -77,8 +78,8 @@ def test_a_caught_up_reader_gets_nothing_and_touches_no_file(disk: SimulatedDisk
     fill(log, 5)
     disk.reads = 0
     disk.opened.clear()
-    assert log.read(15, 1000, 15) == (None, 15)
-    assert log.read(12, 1000, 10) == (None, 12)
+    assert log.read(15, 1000, 15) == Slice(None, 15)
+    assert log.read(12, 1000, 10) == Slice(None, 12)
     assert (disk.reads, disk.opened) == (0, [])
 
 
@@ -260,7 +261,7 @@ def test_few_files_stay_open_however_many_segments_there_are(disk: SimulatedDisk
             log.append(batch(time=NOW + number), 0, NOW)
     for log in logs:
         assert offsets(log) == list(range(30))
-        open_files = [segment for segment in log.segments if segment._file is not None]
+        open_files = [segment for segment in log.segments if segment.open_file is not None]
         assert len(open_files) <= 3
     directory.close()
     again = open_directory(disk, config)
@@ -270,11 +271,11 @@ def test_few_files_stay_open_however_many_segments_there_are(disk: SimulatedDisk
 
 def test_an_idle_log_holds_no_file_open(disk: SimulatedDisk) -> None:
     directory, log = new_log(disk)
-    assert log.segments[0]._file is None
+    assert log.segments[0].open_file is None
     fill(log, 1)
     directory.close()
     log = reopened(disk)
-    assert log.segments[0]._file is None
+    assert log.segments[0].open_file is None
     assert log.partition == PARTITION
     assert log.topic_id == TOPIC_ID
 

@@ -44,7 +44,8 @@ def handle(
         return broker.replicas.sessions.fetch(request)
     reading: Reading
     if request.session_epoch == FINAL_EPOCH:
-        broker.fetch_sessions.end(request.session_id)
+        if request.session_id != NO_SESSION:
+            broker.fetch_sessions.end(request.session_id)
         reading = Alone(broker, request, call.version)
     else:
         try:
