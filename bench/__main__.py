@@ -9,7 +9,7 @@ import argparse
 import datetime
 import sys
 
-from bench import proc, report, resources
+from bench import memory_disk, proc, report, resources
 from bench.figures import Table
 from bench.sides import BARNABAS, KAFKA
 from bench.suite import NAMES, Settings, Suite, say, suite
@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "BENCHMARKS.md"
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--suite", action="append", choices=NAMES, help="all unless told")
-    parser.add_argument("--rounds", type=int, help="interleaved rounds (5)")
+    parser.add_argument("--rounds", type=int, help="interleaved rounds (5, or 10)")
     parser.add_argument(
         "--dir", choices=("ram", "disk", "both"), help="where the data lives (both)"
     )
@@ -82,6 +82,10 @@ def main() -> None:
     if settings.only:
         suites = [one for one in suites if settings.only & set(one.parts)]
     resources.allow_open_files()
+    try:
+        memory_disk.have_large_pages()
+    except OSError as refused:
+        say(f"the memory disk stays as it is ({memory_disk.kind()}): {refused}")
     whole = not (settings.quick or settings.only or len(settings.sides) < 2)
     tables = [
         table for one in suites for table in run(one, settings, keep=whole and not options.no_file)

@@ -184,7 +184,8 @@ GOALS: Ratios = {
 
 # A JVM goes on getting quicker for about six passes: in the first it spends twice the CPU per
 # record that it does in the end, and a comparison with a cold one would flatter us.
-FULL = Pace(rounds=5, warm_up_passes=6, scale=1.0, places=("ram", "disk"))
+# An even number of rounds: each side is the first in half of them.
+FULL = Pace(rounds=10, warm_up_passes=6, scale=1.0, places=("ram", "disk"))
 QUICK = Pace(rounds=3, warm_up_passes=6, scale=0.3, places=("ram",))
 
 
@@ -199,7 +200,7 @@ SUITE = Suite(
     how=(
         f"{FULL.rounds} interleaved rounds after {FULL.warm_up_passes} to warm up, both brokers up "
         "at once, fresh topics of one partition, the same clients for both: librdkafka through "
-        "confluent-kafka, with `linger.ms=5` and `batch.size=1000000` for large batches, and "
+        "confluent-kafka, with `linger.ms=100` and `batch.size=1000000` for full batches, and "
         "Kafka's own tools. Flat out is librdkafka driven without Python: the ceiling of one "
         "connection. A ratio is the median of the rounds' ratios, Barnabas to Kafka; "
         "absolute figures are medians of their own. Broker CPU is user and system time from "

@@ -22,8 +22,10 @@ _OFFSET_BEGINNING = -2
 _CALL_RECORDS = 10_000
 _TIMEOUT_MS = 60_000
 
+# A batch leaves when it is full: after a shorter time it would be as large as the broker is slow,
+# and whoever consumes it would find other batches with one broker than with the other.
 PRODUCE_LARGE_BATCHES = {
-    "linger.ms": "5",
+    "linger.ms": "100",
     "batch.size": "1000000",
     "batch.num.messages": "100000",
     "queue.buffering.max.messages": "1000000",

@@ -6,6 +6,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from bench import memory_disk
+
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -101,6 +103,7 @@ def machine() -> dict[str, str]:
     return {
         "CPU": f"{_first_value('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores",
         "memory": f"{memory_kb / 1e6:.0f} GB",
+        "RAM-backed directory": memory_disk.kind(),
         "kernel": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version(),
         "Java": _java_version(),

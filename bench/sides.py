@@ -10,7 +10,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from bench import proc
+from bench import memory_disk, proc
 from tests.peers.cache import CACHE
 from tests.peers.kafka import running_kafka
 from tests.process import running_broker
@@ -64,7 +64,7 @@ class Side:
 def directory(where: str) -> Iterator[Path]:
     """An empty directory in memory ("ram") or on the disk the project is on ("disk")."""
     CACHE.mkdir(exist_ok=True)
-    base = Path("/dev/shm") if where == "ram" else CACHE
+    base = Path(memory_disk.PLACE) if where == "ram" else CACHE
     path = Path(tempfile.mkdtemp(prefix="barnabas-bench-", dir=base))
     try:
         yield path
