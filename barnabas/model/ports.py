@@ -5,9 +5,8 @@ or a client hands them in; nothing below `system/` opens a file, a socket or a c
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
-
-from msgspec import Struct
 
 Buffer = bytes | bytearray | memoryview
 
@@ -102,7 +101,8 @@ class Disk(Protocol):
         ...
 
 
-class FileSlice(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FileSlice:
     """Bytes that stay in their file until the kernel sends them."""
 
     file: File
