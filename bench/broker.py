@@ -185,7 +185,7 @@ GOALS: Ratios = {
 # A JVM goes on getting quicker for about six passes: in the first it spends twice the CPU per
 # record that it does in the end, and a comparison with a cold one would flatter us.
 # An even number of rounds: each side is the first in half of them.
-FULL = Pace(rounds=10, warm_up_passes=6, scale=1.0, places=("ram", "disk"))
+FULL = Pace(rounds=8, warm_up_passes=6, scale=1.0, places=("ram", "disk"))
 QUICK = Pace(rounds=3, warm_up_passes=6, scale=0.3, places=("ram",))
 
 
