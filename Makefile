@@ -72,7 +72,8 @@ demo: $(COMPILED) ## a broker and three pipelines on Spark, whose counts agree
 	@scripts/java.sh
 	@$(PY) -m barnabas demo
 
-check: lint fast ## lint, types, import contracts and the fast tests: under a minute
+check: ## lint, types, import contracts and the fast tests, side by side: under a minute
+	@$(MAKE) --no-print-directory -j2 lint fast
 
 lint: $(COMPILED)
 	$(PY) -m ruff check .
@@ -80,8 +81,8 @@ lint: $(COMPILED)
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-# A worker more than there are cores: some wait for the disk or for a time to pass.
-FAST = $(PYTEST) -n $$(($$(nproc) + 1)) $(SLOW:%=--ignore=%) --ignore=tests/spark
+# Two workers more than there are cores: some wait for the disk or for a time to pass.
+FAST = $(PYTEST) -n $$(($$(nproc) + 2)) $(SLOW:%=--ignore=%) --ignore=tests/spark
 
 fast: $(COMPILED)
 	$(FAST)
