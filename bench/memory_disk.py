@@ -40,5 +40,5 @@ def kind() -> str:
     options = [fields[3] for fields in mounts if fields[1] == PLACE]
     if not options:
         return "none"
-    large = LARGE_PAGES in options[-1].split(",")
-    return f"{PLACE}, {LARGE_PAGES if large else 'pages of 4 KB'}"
+    large = [one for one in options[-1].split(",") if one.startswith("huge=")]
+    return f"{PLACE}, {large[0] if large else 'pages of 4 KB'}"

@@ -286,10 +286,9 @@ class Segment:
 
     def floor_position(self, position: int) -> int:
         """The last indexed batch start at or before `position`; 0 when there is none."""
-        if not self._indexes_checked:
-            self.load_indexes()
+        self.load_indexes()
         entry = self.offset_index.floor_position(position)
-        if not self._indexes_ours and self._is_wrong(*entry):
+        if self._is_wrong(*entry):
             entry = self.offset_index.floor_position(position)
         return entry[1]
 

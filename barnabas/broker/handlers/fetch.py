@@ -44,8 +44,7 @@ def handle(
         return broker.replicas.sessions.fetch(request)
     reading: Reading
     if request.session_epoch == FINAL_EPOCH:
-        if request.session_id != NO_SESSION:
-            broker.fetch_sessions.end(request.session_id)
+        broker.fetch_sessions.end(request.session_id)
         reading = Alone(broker, request, call.version)
     else:
         try:
