@@ -199,12 +199,14 @@ SUITE = Suite(
     title="One broker: records in and out, start and memory",
     how=(
         f"{FULL.rounds} interleaved rounds after {FULL.warm_up_passes} to warm up, both brokers up "
-        "at once, fresh topics of one partition, the same clients for both: librdkafka through "
+        "at once, fresh topics of one partition, free memory touched before each measurement "
+        "(docs/adr/0037), the same clients for both: librdkafka through "
         "confluent-kafka, with `linger.ms=100` and `batch.size=1000000` for full batches, and "
         "Kafka's own tools. Flat out is librdkafka driven without Python: the ceiling of one "
         "connection. A ratio is the median of the rounds' ratios, Barnabas to Kafka; "
         "absolute figures are medians of their own. Broker CPU is user and system time from "
-        "`/proc`."
+        "`/proc`. Where the machine's congestion control is BBR, Kafka's connections are paced; "
+        "ours on loopback are not (docs/adr/0036)."
     ),
     parts=(*(workload.name for workload in WORKLOADS), "start", "memory"),
     run=_run,

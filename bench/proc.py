@@ -10,6 +10,7 @@ from bench import memory_disk
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 def family(pid: int) -> list[int]:
@@ -104,6 +105,7 @@ def machine() -> dict[str, str]:
         "CPU": f"{_first_value('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores",
         "memory": f"{memory_kb / 1e6:.0f} GB",
         "RAM-backed directory": memory_disk.kind(),
+        "TCP congestion control": _CONGESTION_CONTROL.read_text().strip(),
         "kernel": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version(),
         "Java": _java_version(),

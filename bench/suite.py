@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench import free_memory
 from bench.figures import Ratios, Row, Samples, Table
 from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
 
@@ -125,6 +126,7 @@ def drive(
 
 
 def _measure(workload: Workload, side: Side, scale: float) -> Samples:
+    free_memory.touch()
     samples = workload.run(side, scale)
     for what, sample in samples.items():
         figures = "  ".join(f"{value:,.4g} {figure}" for figure, value in sample.items())

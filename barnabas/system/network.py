@@ -8,6 +8,7 @@ tries first: brokers of one machine move records for half of what TCP costs (doc
 """
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import socket
@@ -284,17 +285,29 @@ def _bound(host: str, port: int) -> socket.socket:
     except OSError:
         bound.close()
         raise
+    if _is_near(bound.getsockname()[0]):
+        _send_unpaced(bound)
     return bound
 
 
 # On the same machine
 
 
+def _is_near(address: str) -> bool:
+    """On Linux; elsewhere what we know of loopback does not hold."""
+    return sys.platform == "linux" and (address == "::1" or address.startswith("127."))
+
+
+def _send_unpaced(bound: socket.socket) -> None:
+    """Where the system's way to share a network is BBR, it would time every packet even here, where
+    there is none to share (docs/adr/0036). What a listener accepts is as it is."""
+    with contextlib.suppress(OSError):  # then as the system has it
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+
+
 def _near_name(host: str, port: int) -> str | None:
-    """Not a file: it is gone with its process. A loopback address means this machine only."""
-    if sys.platform != "linux" or not (host == "::1" or host.startswith("127.")):
-        return None
-    return f"\0barnabas/{host}:{port}"
+    """Not a file: it is gone with its process."""
+    return f"\0barnabas/{host}:{port}" if _is_near(host) else None
 
 
 def _bound_near(host: str, port: int) -> socket.socket | None:

@@ -213,3 +213,22 @@ async def test_a_unix_socket_of_another_user_is_not_believed(
     accepted.close()
     stream.close()
     both.listening.close()
+
+
+@pytest.mark.parametrize(("host", "paced"), [("127.0.0.1", False), ("", True)])
+async def test_only_what_stays_on_this_machine_goes_unpaced(host: str, paced: bool) -> None:
+    with socket.socket() as untouched:
+        usual = _congestion_control(untouched)
+    network, accepted = SystemNetwork(Logger(io.StringIO())), list[Stream]()
+    listening = network.listen(host, 0, accepted.append)
+    with socket.create_connection(("127.0.0.1", listening.port)):
+        await eventually(lambda: accepted)
+        (stream,) = accepted
+        assert isinstance(stream, SocketStream)
+        assert _congestion_control(stream._socket) == (usual if paced else b"reno")
+        stream.close()
+    listening.close()
+
+
+def _congestion_control(one: socket.socket) -> bytes:
+    return one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")

@@ -1,0 +1,25 @@
+"""Free memory that this machine really has, before each measurement.
+
+A virtual machine may give free memory back to its host, some seconds after it was freed. To take
+it again costs ten times as much, in the CPU time of whoever writes there first: the broker that
+stores records, or the client that receives them (docs/adr/0037).
+"""
+
+import contextlib
+import mmap
+import os
+
+# More than a workload needs: the host goes on taking it back meanwhile.
+_MOST_MB = 3_000
+_MB = 1 << 20
+
+
+def touch() -> None:
+    """Write to as much as a workload will need, and free it."""
+    free_mb = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _MB
+    size = min(_MOST_MB, free_mb // 2)
+    with mmap.mmap(-1, size * _MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        with contextlib.suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)  # what the host takes are large pages
+        for start in range(0, size * _MB, _MB):
+            memory[start : start + _MB] = bytes(_MB)
