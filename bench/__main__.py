@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "BENCHMARKS.md"
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--suite", action="append", choices=NAMES, help="all unless told")
-    parser.add_argument("--rounds", type=int, help="interleaved rounds (5, or 8)")
+    parser.add_argument("--rounds", type=int, help="interleaved rounds (5, or 6)")
     parser.add_argument(
         "--dir", choices=("ram", "disk", "both"), help="where the data lives (both)"
     )

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench import free_memory
 from bench.figures import Ratios, Row, Samples, Table
 from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
 
@@ -48,12 +47,13 @@ class Suite:
 
 @dataclass(frozen=True)
 class Workload:
-    """`run(side, scale)` measures."""
+    """`run(side, scale)` measures, so many `times` in a round: what scatters more, more often."""
 
     name: str
     measures: tuple[str, ...]
     run: Callable[[Side, float], Samples]
     needs_java: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,15 @@ def compare(
             directory(place) as base,
             running_sides(list(settings.sides), base, options) as sides,
         ):
-            rounds = drive(sides, chosen, pace, settings.rounds or pace.rounds)
-        tables.append(Table(PLACES[place], rows_of(chosen, rounds, goals)))
+            compared = drive(sides, chosen, pace, settings.rounds or pace.rounds)
+        tables.append(Table(PLACES[place], rows_of(chosen, compared, goals)))
     return tables
 
 
 def drive(
     sides: list[Side], workloads: Sequence[Workload], pace: Pace, count: int
 ) -> list[dict[str, Samples]]:
-    """All rounds; the warm-up of both sides comes first and is thrown away."""
+    """All comparisons of all rounds; the warm-up of both sides comes first and is thrown away."""
     # Kafka's tools are JVMs of their own and would warm up little but themselves.
     warming = [workload for workload in workloads if not workload.needs_java] or workloads
     for number in range(pace.warm_up_passes):
@@ -113,20 +113,17 @@ def drive(
         for workload in warming:
             for side in sides:
                 workload.run(side, pace.scale)
-    rounds = []
+    compared = []
     for number in range(count):
         say(f"round {number + 1} of {count}")
-        order = sides if number % 2 == 0 else sides[::-1]
-        one: dict[str, Samples] = {side.name: {} for side in sides}
         for workload in workloads:
-            for side in order:
-                one[side.name].update(_measure(workload, side, pace.scale))
-        rounds.append(one)
-    return rounds
+            for again in range(workload.times):
+                order = sides if (number + again) % 2 == 0 else sides[::-1]
+                compared.append({s.name: _measure(workload, s, pace.scale) for s in order})
+    return compared
 
 
 def _measure(workload: Workload, side: Side, scale: float) -> Samples:
-    free_memory.touch()
     samples = workload.run(side, scale)
     for what, sample in samples.items():
         figures = "  ".join(f"{value:,.4g} {figure}" for figure, value in sample.items())
@@ -135,15 +132,15 @@ def _measure(workload: Workload, side: Side, scale: float) -> Samples:
 
 
 def rows_of(
-    workloads: Sequence[Workload], rounds: Sequence[Mapping[str, Samples]], goals: Ratios
+    workloads: Sequence[Workload], compared: Sequence[Mapping[str, Samples]], goals: Ratios
 ) -> list[Row]:
-    """A ratio is the median of the rounds' own ratios: both sides of a round met the same machine,
-    so a neighbour's burst falls on both. The two absolute figures are medians of their own."""
+    """A ratio is the median of the comparisons' own: both sides of one met the same machine, so a
+    neighbour's burst falls on both. The two absolute figures are medians of their own."""
     rows = []
     for what in (measure for workload in workloads for measure in workload.measures):
-        samples = [{side: found.get(what, {}) for side, found in one.items()} for one in rounds]
+        samples = [{side: found.get(what, {}) for side, found in one.items()} for one in compared]
         figures = dict.fromkeys(f for one in samples for sample in one.values() for f in sample)
-        if not figures and rounds:
+        if not figures and compared:
             rows.append(Row(what, "", None, None, None, note="not measured"))
         for figure in figures:
             values: dict[str, list[float]] = {BARNABAS: [], KAFKA: []}
