@@ -165,9 +165,9 @@ def _throughput(settings: Settings) -> list[Table]:
             directory(place) as base,
             running_clusters(list(settings.sides), base) as sides,
         ):
-            rounds = drive(sides, chosen, pace, settings.rounds or pace.rounds)
+            compared = drive(sides, chosen, pace, settings.rounds or pace.rounds)
         title = f"Three brokers, three replicas, acks=all. {PLACES[place]}"
-        tables.append(Table(title, rows_of(chosen, rounds, GOALS)))
+        tables.append(Table(title, rows_of(chosen, compared, GOALS)))
     return tables
 
 

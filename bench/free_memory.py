@@ -1,4 +1,4 @@
-"""Free memory that this machine really has, before each measurement.
+"""Free memory that this machine really has, before much of it is needed.
 
 A virtual machine may give free memory back to its host, some seconds after it was freed. To take
 it again costs ten times as much, in the CPU time of whoever writes there first: the broker that
