@@ -7,6 +7,7 @@ Always: a fresh topic per call, and no measurement shorter than the CPU clock ca
 import statistics
 import subprocess
 import time
+from collections.abc import Iterator
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -16,7 +17,7 @@ from bench.sides import Side
 from bench.suite import Pace, Settings, Suite, Workload, compare
 from tests.peers.java import kafka_tools
 
-CONSUME_PASSES = 3
+CONSUME_PASSES = 5
 CLIENT_TIMES = 2  # the client is the limit, and how it is scheduled chance
 TOOL_TIMEOUT_S = 180
 
@@ -31,7 +32,7 @@ def _large_batches(label: str, record_bytes: int, records: int, flat_out: bool) 
     suffix = ", flat out" if flat_out else ""
     produced, consumed = f"produce {label}{suffix}", f"consume {label}{suffix}"
 
-    def run(side: Side, scale: float) -> Samples:
+    def run(side: Side, scale: float) -> Iterator[Samples]:
         count = int(records * scale)
         servers = side.bootstrap_servers
         with side.topic() as topic:
@@ -40,36 +41,33 @@ def _large_batches(label: str, record_bytes: int, records: int, flat_out: bool) 
             seconds = driver.produce(
                 servers, topic, count, record_bytes, librdkafka.PRODUCE_LARGE_BATCHES
             )
-            produce = _sample(side, count, cpu, seconds)
+            yield {produced: _sample(side, count, cpu, seconds)}
             free_memory.touch()
-            cpu = side.cpu_s()
-            seconds = sum(
-                driver.consume(servers, topic, count, librdkafka.CONSUME)
-                for _ in range(CONSUME_PASSES)
-            )
-            consume = _sample(side, count * CONSUME_PASSES, cpu, seconds)
-        return {produced: produce, consumed: consume}
+            for _ in range(CONSUME_PASSES):
+                cpu = side.cpu_s()
+                seconds = driver.consume(servers, topic, count, librdkafka.CONSUME)
+                yield {consumed: _sample(side, count, cpu, seconds)}
 
     name = f"{'flat-out' if flat_out else 'librdkafka'}-{label.replace(' ', '')}"
     return Workload(name, (produced, consumed), run, times=1 if flat_out else CLIENT_TIMES)
 
 
-def _one_record_requests(side: Side, scale: float) -> Samples:
+def _one_record_requests(side: Side, scale: float) -> Iterator[Samples]:
     count = int(60_000 * scale)
     with side.topic() as topic:
         cpu = side.cpu_s()
         seconds = librdkafka.produce(
             side.bootstrap_servers, topic, count, 100, librdkafka.PRODUCE_ONE_BY_ONE
         )
-        return {"one-record requests": _sample(side, count, cpu, seconds)}
+        yield {"one-record requests": _sample(side, count, cpu, seconds)}
 
 
 def _synchronous(acks: str) -> Workload:
     label = f"synchronous produce, acks={acks}"
 
-    def run(side: Side, scale: float) -> Samples:
+    def run(side: Side, scale: float) -> Iterator[Samples]:
         with side.topic() as topic:
-            return {label: _wait_for_each(side, topic, acks, int(3_000 * scale))}
+            yield {label: _wait_for_each(side, topic, acks, int(3_000 * scale))}
 
     return Workload(f"sync-acks-{acks}", (label,), run)
 
@@ -140,13 +138,11 @@ def _consumer_performance(side: Side, topic: str, records: int) -> Sample:
 def _perf_tools(label: str, record_bytes: int, records: int) -> Workload:
     produced, consumed = f"ProducerPerformance {label}", f"ConsumerPerformance {label}"
 
-    def run(side: Side, scale: float) -> Samples:
+    def run(side: Side, scale: float) -> Iterator[Samples]:
         count = int(records * scale)
         with side.topic() as topic:
-            return {
-                produced: _producer_performance(side, topic, count, record_bytes),
-                consumed: _consumer_performance(side, topic, count),
-            }
+            yield {produced: _producer_performance(side, topic, count, record_bytes)}
+            yield {consumed: _consumer_performance(side, topic, count)}
 
     name = f"perf-tools-{label.replace(' ', '')}"
     return Workload(name, (produced, consumed), run, needs_java=True)
@@ -204,11 +200,12 @@ SUITE = Suite(
         f"{FULL.rounds} interleaved rounds after {FULL.warm_up_passes} to warm up, both brokers up "
         "at once, fresh topics of one partition, the same clients for both: librdkafka through "
         "confluent-kafka, with `linger.ms=100` and `batch.size=1000000` for full batches, and "
-        f"Kafka's own tools. What goes through confluent-kafka is compared {CLIENT_TIMES} times in "
-        "each round. Flat out is librdkafka driven without Python: the ceiling of one connection. "
-        "Before large batches free memory is touched (docs/adr/0037). A ratio is the median of the "
-        "comparisons' ratios, Barnabas to Kafka; absolute figures are medians of their own. "
-        "Broker CPU is user and system time from `/proc`. "
+        f"Kafka's own tools. What goes through confluent-kafka is produced {CLIENT_TIMES} times in "
+        f"each round, large batches are consumed {CONSUME_PASSES} times, and the sides take turns "
+        "after each pass. Flat out is librdkafka driven without Python: the ceiling of one "
+        "connection. Before large batches free memory is touched (docs/adr/0037). A ratio is the "
+        "median of the comparisons' ratios, Barnabas to Kafka; absolute figures are medians of "
+        "their own. Broker CPU is user and system time from `/proc`. "
         "Where the machine's congestion control is BBR, Kafka's connections are paced; "
         "ours on loopback are not (docs/adr/0036)."
     ),

@@ -91,19 +91,19 @@ def _sample(side: Side, records: int, cpu_before: float, seconds: float) -> Samp
 
 
 def _produce(label: str, records: int, record_bytes: int, options: Mapping[str, str]) -> Workload:
-    def run(side: Side, scale: float) -> Samples:
+    def run(side: Side, scale: float) -> Iterator[Samples]:
         count = max(100, int(records * scale))
         with side.topic() as topic:
             cpu = side.cpu_s()
             seconds = librdkafka.produce(
                 side.bootstrap_servers, topic, count, record_bytes, {"acks": "all", **options}
             )
-            return {label: _sample(side, count, cpu, seconds)}
+            yield {label: _sample(side, count, cpu, seconds)}
 
     return Workload(label.replace(" ", "-"), (label,), run)
 
 
-def _synchronous(side: Side, scale: float) -> Samples:
+def _synchronous(side: Side, scale: float) -> Iterator[Samples]:
     """One record after the other, each waited for."""
     count = max(100, int(1_500 * scale))
     producer = Producer(
@@ -127,12 +127,12 @@ def _synchronous(side: Side, scale: float) -> Samples:
             if number >= 0:
                 times_ms.append((time.perf_counter() - started) * 1e3)
     percentiles = statistics.quantiles(times_ms, n=100)
-    return {"synchronous produce": {P50: statistics.median(times_ms), P99: percentiles[98]}}
+    yield {"synchronous produce": {P50: statistics.median(times_ms), P99: percentiles[98]}}
 
 
-def _memory(side: Side, _scale: float) -> Samples:
+def _memory(side: Side, _scale: float) -> Iterator[Samples]:
     """As it is at the end of a round, after the other workloads."""
-    return {"memory after traffic": {MEMORY: side.rss_mb()}}
+    yield {"memory after traffic": {MEMORY: side.rss_mb()}}
 
 
 WORKLOADS = (

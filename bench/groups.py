@@ -7,7 +7,7 @@ wanted they are frames on the wire (herd.py).
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
@@ -55,7 +55,7 @@ _LOAD_TOPIC = "loaded"
 def _share(protocol: str) -> Workload:
     label = f"100 members, 1,000 partitions, {'classic' if protocol == 'classic' else 'new'}"
 
-    def run(side: Side, _scale: float) -> Samples:
+    def run(side: Side, _scale: float) -> Iterator[Samples]:
         if not side.has_topic(WIDE):
             side.create_topic(WIDE, PARTITIONS)
         cpu = side.cpu_s()
@@ -69,9 +69,10 @@ def _share(protocol: str) -> Workload:
         )  # fmt: skip
         if done.returncode:
             say(f"  {side.name}: {label}: {done.stderr.strip().splitlines()[-1]}")
-            return {}
+            yield {}
+            return
         sample = {SECONDS: float(done.stdout), CPU_S: side.cpu_s() - cpu}
-        return {label: sample}
+        yield {label: sample}
 
     name = "join-classic" if protocol == "classic" else "join-new"
     return Workload(name, (label,), run)
@@ -84,7 +85,7 @@ def _heartbeats() -> Workload:
     label = f"{HERD_GROUPS * HERD_MEMBERS:,} members heartbeat"
     herds: dict[str, herd.Herd] = {}
 
-    def run(side: Side, scale: float) -> Samples:
+    def run(side: Side, scale: float) -> Iterator[Samples]:
         if side.bootstrap_servers not in herds:
             herds[side.bootstrap_servers] = herd.Herd(
                 side.bootstrap_servers, HERD_GROUPS, HERD_MEMBERS
@@ -93,7 +94,7 @@ def _heartbeats() -> Workload:
         beats = herds[side.bootstrap_servers].heartbeat(HEARTBEAT_S, 10 * scale)
         spent = side.cpu_s() - cpu
         sample = {CPU_SHARE: spent / beats.seconds, P50: beats.p50_ms, P99: beats.p99_ms}
-        return {label: sample}
+        yield {label: sample}
 
     return Workload("heartbeat", (label,), run)
 
@@ -102,7 +103,7 @@ def _heartbeats() -> Workload:
 
 
 def _commits(label: str, partitions: int, commits: int) -> Workload:
-    def run(side: Side, scale: float) -> Samples:
+    def run(side: Side, scale: float) -> Iterator[Samples]:
         count = int(commits * scale)
         servers = side.bootstrap_servers
         with side.topic(partitions) as topic:
@@ -110,7 +111,7 @@ def _commits(label: str, partitions: int, commits: int) -> Workload:
             seconds = herd.commit_over_and_over(servers, topic, partitions, COMMITTERS, count)
             spent = side.cpu_s() - cpu
         sample = {COMMITS_PER_S: count / seconds, CPU_COMMIT: spent / count * 1e6}
-        return {label: sample}
+        yield {label: sample}
 
     return Workload("commit" if partitions == 1 else f"commit-{partitions}", (label,), run)
 
@@ -228,7 +229,7 @@ def _load(settings: Settings) -> list[Table]:
                 stop()
             rounds.append(one)
     goals: Ratios = {(label, SECONDS): Goal(most=1.0)}
-    workload = Workload("load", (label,), lambda _side, _scale: {})
+    workload = Workload("load", (label,), lambda _side, _scale: iter(()))
     rows = rows_of([workload], rounds, goals)
     return [Table("Loading after a restart: on a ram-backed directory", rows)]
 

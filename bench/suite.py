@@ -9,7 +9,7 @@ import importlib
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.figures import Ratios, Row, Samples, Table
@@ -47,11 +47,12 @@ class Suite:
 
 @dataclass(frozen=True)
 class Workload:
-    """`run(side, scale)` measures, so many `times` in a round: what scatters more, more often."""
+    """`run(side, scale)` yields what it has measured, part by part: after each part the other side
+    has its turn. So many `times` in a round: what scatters more, more often."""
 
     name: str
     measures: tuple[str, ...]
-    run: Callable[[Side, float], Samples]
+    run: Callable[[Side, float], Iterator[Samples]]
     needs_java: bool = False
     times: int = 1
 
@@ -111,24 +112,33 @@ def drive(
     for number in range(pace.warm_up_passes):
         say(f"warm-up {number + 1} of {pace.warm_up_passes}")
         for workload in warming:
-            for side in sides:
-                workload.run(side, pace.scale)
+            for _thrown_away in _in_turns(workload, sides, pace.scale):
+                pass
     compared = []
     for number in range(count):
         say(f"round {number + 1} of {count}")
         for workload in workloads:
             for again in range(workload.times):
                 order = sides if (number + again) % 2 == 0 else sides[::-1]
-                compared.append({s.name: _measure(workload, s, pace.scale) for s in order})
+                for comparison in _in_turns(workload, order, pace.scale):
+                    _tell(comparison)
+                    compared.append(comparison)
     return compared
 
 
-def _measure(workload: Workload, side: Side, scale: float) -> Samples:
-    samples = workload.run(side, scale)
-    for what, sample in samples.items():
-        figures = "  ".join(f"{value:,.4g} {figure}" for figure, value in sample.items())
-        say(f"  {side.name:9} {what:36} {figures}")
-    return samples
+def _in_turns(
+    workload: Workload, sides: Sequence[Side], scale: float
+) -> Iterator[dict[str, Samples]]:
+    """A comparison per part: the two halves of each meet the machine within the same seconds."""
+    for measured in zip(*(workload.run(side, scale) for side in sides), strict=True):
+        yield {side.name: samples for side, samples in zip(sides, measured, strict=True)}
+
+
+def _tell(comparison: Mapping[str, Samples]) -> None:
+    for side, samples in comparison.items():
+        for what, sample in samples.items():
+            figures = "  ".join(f"{value:,.4g} {figure}" for figure, value in sample.items())
+            say(f"  {side:9} {what:36} {figures}")
 
 
 def rows_of(
