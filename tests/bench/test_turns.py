@@ -26,8 +26,8 @@ def test_sides_take_turns_after_each_part_and_each_begins_half_of_the_rounds() -
     assert [set(one) for one in compared] == [{BARNABAS, KAFKA}] * 4
 
 
-def test_a_ratio_is_the_median_of_the_parts_own() -> None:
-    rates = {BARNABAS: iter([1.0, 4.0, 9.0]), KAFKA: iter([1.0, 2.0, 3.0])}
+def test_a_ratio_is_the_median_of_the_parts_own_not_that_of_the_medians() -> None:
+    rates = {BARNABAS: iter([1.0, 6.0, 4.0]), KAFKA: iter([1.0, 2.0, 4.0])}
 
     def run(side: Side, _scale: float) -> Iterator[Samples]:
         for rate in rates[side.name]:
@@ -35,4 +35,4 @@ def test_a_ratio_is_the_median_of_the_parts_own() -> None:
 
     workload = Workload("consume", ("consume",), run)
     (row,) = rows_of([workload], drive(SIDES, [workload], PACE, 1), {})
-    assert (row.ours, row.theirs, row.ratio) == (4.0, 2.0, 2.0)
+    assert (row.ours, row.theirs, row.ratio) == (4.0, 2.0, 1.0)
