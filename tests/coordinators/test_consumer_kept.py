@@ -242,3 +242,17 @@ def test_the_story_of_a_group() -> None:
         (2, "a", "b"),
         (3, "a", "b"),
     ]
+
+
+def test_members_that_say_again_what_they_subscribe_to_are_no_cause_of_an_epoch() -> None:
+    w = world()
+    two_members(w)
+    w.advance(1_000)
+    w.beat("b", -1)
+    w.beat("a", 2, topics=["t", "t"], owned={"t": [0, 1]}, rebalance=60_000)
+    w.enter("a")  # as after an error: it joins again
+    group = w.shard.group(GROUP)
+    assert group is not None
+    chapter = group.story.current
+    assert chapter is not None
+    assert [(cause.kind.name, cause.member) for cause in chapter.causes] == [("LEFT", "b")]

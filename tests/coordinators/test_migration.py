@@ -263,3 +263,14 @@ def test_a_change_that_the_log_does_not_take_has_not_happened() -> None:
     w.journal.error = None
     assert isinstance(group(w), MixedGroup)
     assert w.beat("n", 2).code is Code.NONE
+
+
+def test_a_classic_member_that_rejoins_in_a_new_group_has_not_changed_its_subscription() -> None:
+    w = world()
+    member, epoch = mixed(w)
+    w.enter("m")
+    assert w.heartbeat(member, epoch) is Code.REBALANCE_IN_PROGRESS
+    rejoin(w, member, {"t": []})
+    chapter = group(w).story.current
+    assert chapter is not None
+    assert [(cause.kind.name, cause.member) for cause in chapter.causes] == [("JOINED", "m")]

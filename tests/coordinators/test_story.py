@@ -19,7 +19,7 @@ from barnabas.coordinators.groups.story import (
 from barnabas.coordinators.groups.words import in_words, why
 from barnabas.coordinators.runtime import Now
 from barnabas.model.ids import TopicPartition
-from tests.coordinators.world import World, assignment
+from tests.coordinators.world import World, assignment, subscription
 
 PLACE = "10.0.0.1:4711"
 
@@ -79,6 +79,65 @@ def test_a_changed_subscription_says_which_topics_came_and_went() -> None:
     (cause,) = last(world).causes
     assert (cause.kind, cause.member) == (Kind.RESUBSCRIBED, two)
     assert (cause.topics_added, cause.topics_dropped) == (("c",), ("a",))
+
+
+def test_members_that_own_other_partitions_when_they_rejoin_are_no_cause() -> None:
+    """Sticky members say what they own, so their metadata is another after every rebalance."""
+    world = World()
+    (one, two, three), generation = world.stable(3, protocols=["range", "cooperative-sticky"])
+    world.leave(three)
+    for index, member in enumerate((one, two)):
+        metadata = subscription(["t"], {"t": [index]})
+        call = world.join(member, protocols=["range", "cooperative-sticky"], metadata=metadata)
+    assert call.response.generation_id == generation + 1
+    assert causes(world) == [(Kind.LEFT, three)]
+
+
+def test_a_member_that_rejoins_after_a_restart_has_not_changed_its_protocols() -> None:
+    """The log has one protocol of each member only."""
+    world = World()
+    protocols = ["range", "cooperative-sticky"]
+    (one, two), _ = world.stable(2, protocols=protocols)
+    world.start()
+    world.leave(two)
+    world.join(one, protocols=protocols)
+    assert causes(world) == [(Kind.LEFT, two)]
+
+
+def test_a_member_that_rejoins_after_a_restart_with_other_topics_has_changed_them() -> None:
+    world = World()
+    (one, two), _ = world.stable(2)
+    world.start()
+    world.leave(two)
+    world.join(one, topics=["u"])
+    assert causes(world) == [(Kind.LEFT, two), (Kind.RESUBSCRIBED, one)]
+
+
+def test_a_member_that_adds_a_protocol_during_a_rebalance_is_a_cause() -> None:
+    world = World()
+    (one, two, three), _ = world.stable(3)
+    world.leave(three)
+    world.join(one)
+    world.join(two, protocols=["range", "roundrobin"])
+    assert causes(world) == [(Kind.LEFT, three), (Kind.RESUBSCRIBED, two)]
+
+
+def test_a_member_that_gives_up_partitions_asks_for_a_new_assignment() -> None:
+    """The second rebalance of the cooperative assignor."""
+    world = World()
+    (_, two), _ = world.stable(2)
+    world.join(two, metadata=subscription(["t"], {"t": []}), reason="need to revoke [t-1]")
+    (cause,) = last(world).causes
+    assert (cause.kind, cause.member) == (Kind.METADATA_CHANGED, two)
+    assert in_words(cause).endswith("other metadata than before: need to revoke [t-1]")
+
+
+def test_metadata_of_other_programs_that_changes_is_no_new_subscription() -> None:
+    world = World()
+    (one, two), _ = world.stable(2, kind="connect")
+    world.leave(two)
+    world.join(one, kind="connect", metadata=b"\0\x01 other bytes")
+    assert causes(world) == [(Kind.LEFT, two)]
 
 
 def test_what_moved_from_whom_to_whom() -> None:

@@ -132,13 +132,7 @@ class ClassicGroup(Rebalance):
             # It may have missed our first answer: the generation is still the same.
             self._answer(caller, self._joined(member, with_members=leads))
             return
-        if self.state is not State.PREPARING or not same:
-            before = topics_of(member.protocols.get(self.protocol or "", b""))
-            after = topics_of(_metadata(request, self.protocol))
-            added, dropped = difference(before, after)
-            kind = Kind.LEADER_REJOINED if same else Kind.RESUBSCRIBED
-            cause = self._cause(kind, member, request.reason, added, dropped)
-            self._happened(cause, now)
+        self._tell_rejoin(member, request, now)
         if member.joining is not None:
             self._answer(member.joining, join_refused(Code.REBALANCE_IN_PROGRESS, member.id))
         member.heard_ms = now.ms
@@ -147,6 +141,21 @@ class ClassicGroup(Rebalance):
         self.roster.wait(member, caller)
         self.story.arrived(member.id, member.client_id, member.client_host, now)
         self.rebalance(now)
+
+    def _tell_rejoin(self, member: Member, request: JoinGroupRequest, now: Now) -> None:
+        """A member that rejoins because it was told to is no cause, whatever it owns by now."""
+        if member.resubscribes(request, self.protocol_type):
+            before = topics_of(member.protocols.get(self.protocol or "", b""))
+            after = topics_of(_metadata(request, self.protocol))
+            added, dropped = difference(before, after)
+            cause = self._cause(Kind.RESUBSCRIBED, member, request.reason, added, dropped)
+        elif self.state is State.PREPARING:
+            return
+        else:
+            leads = self.roster.leader == member.id
+            kind = Kind.LEADER_REJOINED if leads else Kind.METADATA_CHANGED
+            cause = self._cause(kind, member, request.reason)
+        self._happened(cause, now)
 
     def _has_room(self, member_id: str) -> bool:
         limit = self.limits.members_max

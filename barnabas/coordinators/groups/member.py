@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from barnabas.coordinators.groups.records import GroupMember
 from barnabas.coordinators.groups.room import names_weight
+from barnabas.coordinators.groups.subscription import CONSUMER, topics_of
 from barnabas.coordinators.timers import Timer
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
@@ -37,6 +38,7 @@ class Member:
         "client_host",
         "client_id",
         "connection",
+        "from_log",
         "heard_ms",
         "id",
         "instance_id",
@@ -61,6 +63,7 @@ class Member:
         self.session_timeout_ms = 0
         self.rebalance_timeout_ms = 0
         self.assignment = b""
+        self.from_log = False  # its other protocols are not known
         self.is_new = False
         self.heard_ms = 0
         self.joining: Caller | None = None
@@ -83,6 +86,7 @@ class Member:
             kept.member_id, kept.group_instance_id, kept.client_id, kept.client_host, group
         )
         member.protocols = {protocol or "": kept.subscription}
+        member.from_log = True
         member.session_timeout_ms = kept.session_timeout
         member.rebalance_timeout_ms = kept.rebalance_timeout
         if kept.rebalance_timeout < 0:
@@ -92,6 +96,7 @@ class Member:
 
     def update(self, request: JoinGroupRequest) -> None:
         self.protocols = protocols_of(request.protocols)
+        self.from_log = False
         self.session_timeout_ms = request.session_timeout_ms
         # Version 0 knew one timeout for both.
         self.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -107,6 +112,19 @@ class Member:
     def says_the_same(self, request: JoinGroupRequest) -> bool:
         """Nothing that an assignment could depend on has changed, the order included."""
         return list(self.protocols.items()) == list(protocols_of(request.protocols).items())
+
+    def resubscribes(self, request: JoinGroupRequest, protocol_type: str) -> bool:
+        """With other protocols, or other topics. The rest of the metadata (partitions that the
+        member owns, data of its assignor) differs after each rebalance."""
+        protocols = protocols_of(request.protocols)
+        if self.from_log:  # which has only the protocol that was chosen
+            protocols = {name: protocols[name] for name in self.protocols if name in protocols}
+        if list(protocols) != list(self.protocols):
+            return True
+        return protocol_type == CONSUMER and any(
+            frozenset(topics_of(metadata) or ()) != frozenset(topics_of(protocols[name]) or ())
+            for name, metadata in self.protocols.items()
+        )
 
     def vote(self, candidates: set[str]) -> str | None:
         """Its first choice among what all members know."""

@@ -46,6 +46,7 @@ class Kind(Enum):
     LATE_SYNC = "did not ask for its assignment within its rebalance timeout"
     LATE_REVOKE = "did not give up partitions within its rebalance timeout"
     RESUBSCRIBED = "changed its subscription or protocols"
+    METADATA_CHANGED = "asked for a new assignment, with other metadata than before"
     LEADER_REJOINED = "leads, and asked for a new assignment"
     REPLACED = "came back under its instance id"
     FENCED = "spoke under an instance id that another has taken over"
