@@ -16,7 +16,7 @@ from msgspec import Struct
 from barnabas.broker.connection import Connection, Parts
 from barnabas.broker.lanes import Lane
 from barnabas.broker.later import Later
-from barnabas.broker.peers import PEER
+from barnabas.broker.member import PEER
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.apis import API_VERSIONS, APIS
 from barnabas.wire.codec import Message

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.dispatch import Call
-from barnabas.broker.peers import PEER
+from barnabas.broker.member import PEER
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import Message, Struct
 

@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 from barnabas.model.ids import BrokerId
 
+PEER = "broker://"
+"""How the client id of a broker begins: what it forwards is not forwarded again."""
+
 
 class Member(NamedTuple):
     """One that lives."""

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from barnabas.broker.buffers import Pages
+from barnabas.broker.member import PEER
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
@@ -29,8 +30,6 @@ from barnabas.wire.session import Exchange
 Lane = Literal["control", "data", "forward"]
 """A connection each: what waits on one (a long poll, a topic being made) holds up no other."""
 
-PEER = "broker://"
-"""How the client id of a broker begins: what it forwards is not forwarded again."""
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 1_000
 _READS_MAX = 4  # in one turn of the loop

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.supervisor import READY_LINE
+from barnabas.cli.ready import READY_LINE
 from barnabas.client.batches import RecordMetadata
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin

@@ -57,3 +57,30 @@ def refuse_half_grown(directory: str) -> None:
         raise click.UsageError(
             f"{directory} was becoming that of several brokers when it was cut off: use --brokers"
         )
+
+
+def refuse_several(directory: str) -> None:
+    """A lone broker would find their topics in the keeper, and none of the records."""
+    refuse_half_grown(directory)
+    numbers = broker_numbers(directory)
+    if numbers:
+        raise click.UsageError(
+            f"{directory} holds the data of {len(numbers)} brokers: "
+            f"use --brokers {max(numbers)}, or give another --data"
+        )
+
+
+def broker_numbers(directory: str) -> list[int]:
+    """Of the brokers that have had their data below it."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    return sorted(
+        int(number)
+        for name, _, number in (entry.rpartition("-") for entry in names)
+        if name == "broker"
+        and number.isascii()
+        and number.isdigit()
+        and os.path.exists(os.path.join(directory, f"broker-{number}", META_PROPERTIES))
+    )

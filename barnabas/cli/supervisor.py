@@ -20,15 +20,13 @@ from dataclasses import dataclass, field
 import click
 
 from barnabas.cli.forked import Forked
+from barnabas.cli.ready import FAILED_LINE, READY_LINE
 
 PAUSE_S_MIN = 0.1
 PAUSE_S_MAX = 10.0
 LIVED_S_MIN = 30.0  # then the next death is the first again
 STOP_S_MAX = 30.0
 ASKED_TWICE_S = 1.0  # sooner it is one wish that came by two ways, as of a process group
-READY_LINE = "barnabas ready on "
-FAILED_LINE = "barnabas failed: "
-SUPERVISED = "BARNABAS_SUPERVISED"  # in the environment of a broker that watches its standard input
 _LINE_LENGTH_MAX = 65_536
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 

@@ -8,10 +8,8 @@ from contextlib import contextmanager
 
 import click
 
-from barnabas.cli import up_cluster
 from barnabas.cli.options import list_options, pairs, read_properties
-from barnabas.cli.supervisor import READY_LINE, SUPERVISED
-from barnabas.cli.up_cluster import BROKERS_MAX
+from barnabas.cli.ready import READY_LINE, SUPERVISED
 from barnabas.config import broker
 from barnabas.config.alter import check_static
 from barnabas.config.kinds import Address, parse_address
@@ -20,6 +18,7 @@ from barnabas.model.errors import KafkaError
 DEFAULT_DATA = "barnabas-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 ID_MAX = 2**31 - 1
+BROKERS_MAX = 64
 _MEMORY = "/dev/shm"
 _START_TICKS = 21  # of the fields of /proc/self/stat, counted from 0
 
@@ -114,8 +113,10 @@ def command(
     kept_in = data or broker.BrokerConfig(static).directories
     if brokers is not None:
         where = listen or parse_address(DEFAULT_LISTEN)
+        from barnabas.cli.up_cluster import run as run_several
+
         with _directories(data or (DEFAULT_DATA,), ephemeral) as directories:
-            return up_cluster.run(
+            return run_several(
                 brokers, 1 if id_ is None else id_, directories, where, metrics, static, _say_ready
             )
     if id_ is not None:
@@ -126,8 +127,10 @@ def command(
     if metrics is not None:
         static["metrics.listen"] = str(metrics)
     with _directories(kept_in, ephemeral) as directories:
-        up_cluster.refuse_several(directories[0])
         from barnabas.broker.main import run
+        from barnabas.cli.growing import refuse_several
+
+        refuse_several(directories[0])
 
         lifeline = sys.stdin.fileno() if SUPERVISED in os.environ else None
         return run(

@@ -13,13 +13,12 @@ from functools import partial
 import click
 
 from barnabas.cli.forked import STDIN, Forked
-from barnabas.cli.growing import KEEPER_FILE, grow, is_of_one, refuse_half_grown
-from barnabas.cli.supervisor import FAILED_LINE, Supervisor
+from barnabas.cli.growing import KEEPER_FILE, broker_numbers, grow, is_of_one
+from barnabas.cli.ready import FAILED_LINE
+from barnabas.cli.supervisor import Supervisor
 from barnabas.config.kinds import Address
-from barnabas.log.checkpoints import META_PROPERTIES
 from barnabas.system.disk import DirectoryLock
 
-BROKERS_MAX = 64
 _PORT_MAX = 65_535
 # What each broker has of its own, and what sets it.
 _OWN = {
@@ -92,41 +91,16 @@ def _may_grow(directory: str, settings: Mapping[str, str]) -> None:
             f"{directory} holds the data of a broker that stood alone, which ZooKeeper does not "
             "know of: give another --data"
         )
-    if _numbers(directory):
+    if broker_numbers(directory):
         raise click.UsageError(
             f"{directory} holds the data of one broker and of several: give another --data"
         )
 
 
-def refuse_several(directory: str) -> None:
-    """A lone broker would find their topics in the keeper, and none of the records."""
-    refuse_half_grown(directory)
-    numbers = _numbers(directory)
-    if numbers:
-        raise click.UsageError(
-            f"{directory} holds the data of {len(numbers)} brokers: "
-            f"use --brokers {max(numbers)}, or give another --data"
-        )
-
-
-def _numbers(directory: str) -> list[int]:
-    """Of the brokers that have had their data below it."""
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return []
-    return sorted(
-        int(number)
-        for name, _, number in (entry.rpartition("-") for entry in names)
-        if name == "broker"
-        and number.isascii()
-        and number.isdigit()
-        and os.path.exists(os.path.join(directory, f"broker-{number}", META_PROPERTIES))
-    )
-
-
 def _tell_of_more(directories: Sequence[str], count: int) -> None:
-    left = sorted({number for path in directories for number in _numbers(path) if number > count})
+    left = sorted(
+        {number for path in directories for number in broker_numbers(path) if number > count}
+    )
     if left:
         names = ", ".join(f"broker-{number}" for number in left)
         click.echo(f"barnabas: {names} stay down: --brokers is {count}", err=True)

@@ -10,6 +10,7 @@ A call may block on the disk, so not from an event loop; from any thread.
 import threading
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.keeper.keeper import (
     ANY_VERSION,
@@ -23,8 +24,10 @@ from barnabas.keeper.keeper import (
     check_operations,
 )
 from barnabas.keeper.sqlite_file import Clock, SqliteFile
-from barnabas.keeper.sqlite_session import SqliteSession
 from barnabas.model.errors import Failed
+
+if TYPE_CHECKING:
+    from barnabas.keeper.sqlite_session import SqliteSession
 
 SESSION_TIMEOUT_MS_MIN = 100
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -64,6 +67,8 @@ class SqliteKeeper:
                 raise
 
     def _open_session(self, timeout_ms: int, listener: Listener | None, *, threaded: bool) -> None:
+        from barnabas.keeper.sqlite_session import SqliteSession  # a lone broker has none
+
         file = self._file
         beside = SqliteFile(file.path, file.clock, file.boot)
         try:
@@ -161,7 +166,7 @@ class SqliteKeeper:
             if not self._file.is_open(self._session.id):
                 raise self._session.over()
 
-    def _watching(self, path: str) -> SqliteSession:
+    def _watching(self, path: str) -> "SqliteSession":
         if self._session is None:
             raise ValueError(f"keeper node {path}: only a session can watch")
         return self._session

@@ -7,8 +7,6 @@ Not here: refusals in words (checks.py), the files of a segment (segment.py).
 
 from struct import Struct
 
-from crc32c import crc32c
-
 from barnabas.log.checks import check_keys, refusal
 from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.segment import Segment
@@ -24,6 +22,7 @@ from barnabas.wire.batch import (
     MAGIC,
     NO_TIMESTAMP,
 )
+from barnabas.wire.checksum import crc32c
 
 _MAX_TIMESTAMP_POSITION = 35
 _PLACE = Struct(">qii")  # base offset, length, leader epoch: the fields the checksum leaves out

@@ -11,11 +11,10 @@ the whole window back.
 from struct import Struct
 from struct import error as StructError
 
-from crc32c import crc32c
-
 from barnabas.log.findings import Finding
 from barnabas.log.producers import ProducerState, ProducerStates, Remembered
 from barnabas.model.ports import Disk
+from barnabas.wire.checksum import crc32c
 
 SUFFIX = ".snapshot"
 VERSION = 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.later import Later
-from barnabas.broker.peers import PEER
+from barnabas.broker.member import PEER
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.offset_fetch import (

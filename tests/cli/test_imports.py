@@ -1,0 +1,154 @@
+"""Sentences about imports in pages and docstrings, checked on fresh processes.
+
+CLAIMS has each sentence about when a module is imported, and what a process must not load.
+OTHER_SENTENCES has the files that speak of other imports.
+"""
+
+import ast
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.command import TIMEOUT_S
+
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTER = (
+    "barnabas.broker.cluster", "barnabas.broker.cluster_catalog", "barnabas.broker.cluster_session",
+    "barnabas.broker.cluster_settings", "barnabas.broker.cluster_view",
+    "barnabas.broker.controller_office", "barnabas.broker.controller_store",
+    "barnabas.broker.controlling", "barnabas.broker.couriers", "barnabas.broker.fetcher",
+    "barnabas.broker.fetchers", "barnabas.broker.followed", "barnabas.broker.forwarding",
+    "barnabas.broker.leading", "barnabas.broker.peers", "barnabas.broker.proposals",
+    "barnabas.broker.registering", "barnabas.broker.replicas", "barnabas.cli.forked",
+    "barnabas.cli.supervisor", "barnabas.cli.up_cluster", "barnabas.controller",
+    "barnabas.keeper.controller_paths", "barnabas.keeper.sqlite_session",
+    "barnabas.keeper.zookeeper", "barnabas.replication.follower", "barnabas.replication.leader",
+    "barnabas.replication.state",
+)  # fmt: skip
+GROUPS = ("barnabas.broker.coordination", "barnabas.broker.group_ports", "barnabas.coordinators")
+OTHER_COMMANDS = tuple(f"barnabas.cli.{name}" for name in ("demo", "produce", "topic", "group"))
+UP, HELP, PACKAGE, PIPELINE = "up", "help", "import barnabas", "import barnabas.pipeline"
+
+
+class Claim(NamedTuple):
+    """A sentence, and the modules that the process it speaks of must not load."""
+
+    file: str
+    words: str
+    process: str
+    without: tuple[str, ...]
+
+
+CLAIMS = [
+    Claim("docs/adr/0022-alone-or-in-a-cluster.md", "None of it is imported", UP, CLUSTER),
+    Claim("docs/ARCHITECTURE.md", "imports none of this", UP, CLUSTER),
+    Claim("docs/ARCHITECTURE.md", "A broker without groups never imports any of it", UP, GROUPS),
+    Claim("barnabas/broker/coordination.py", "without groups never imports any of it", UP, GROUPS),
+    Claim(
+        "barnabas/wire/checksum.py",
+        "Its extension module is all that is needed",
+        UP,
+        ("crc32c", "email", "importlib.metadata"),
+    ),
+    Claim("docs/adr/0004-own-log-lines.md", "100 ms of imports", UP, ("structlog",)),
+    Claim(
+        "barnabas/broker/metrics.py",
+        "counting is free of imports",
+        UP,
+        ("prometheus_client", "barnabas.broker.metrics_http"),
+    ),
+    Claim(
+        "barnabas/wire/apis.py",
+        "imported when first asked for",
+        UP,
+        ("barnabas.wire.messages", "barnabas.wire.decoder"),
+    ),
+    Claim("barnabas/config/option.py", "only ever needed to word an error", UP, ("difflib",)),
+    Claim("barnabas/cli/__init__.py", "imported only when it is used", UP, OTHER_COMMANDS),
+    Claim(
+        "barnabas/cli/app.py",
+        "imported when the command is used",
+        HELP,
+        (*OTHER_COMMANDS, "barnabas.cli.up"),
+    ),
+    Claim("barnabas/__init__.py", "imported when it is first used", PACKAGE, ("barnabas.client",)),
+    Claim(
+        "barnabas/pipeline/__init__.py",
+        "Nothing here is imported before Spark or a user asks for it",
+        UP,
+        ("barnabas.pipeline", "pyspark"),
+    ),
+    Claim("barnabas/pipeline/__init__.py", "pyspark is half a gigabyte", PIPELINE, ("pyspark",)),
+]
+
+# Not about when a part of Barnabas is loaded.
+OTHER_SENTENCES = {
+    "docs/adr/0014-compaction-in-a-process-of-its-own.md",  # what another design would import
+    "docs/adr/0028-brokers-are-forked.md",  # what forking saves; tests/cli/test_forked.py
+    "docs/adr/0033-what-a-small-request-costs.md",  # how long a compiled module takes
+    "barnabas/cli/forked.py",
+    "barnabas/pipeline/protobuf_values.py",  # imports of .proto files
+    "barnabas/pipeline/registry.py",
+}
+
+
+@cache
+def loaded(process: str) -> frozenset[str]:
+    """The modules that it imports from its first instruction to its last."""
+    command = [sys.executable, "-X", "importtime"]
+    if process == UP:
+        command += ["-m", "barnabas", "up", "--ephemeral", "--listen", "127.0.0.1:0"]
+    elif process == HELP:
+        command += ["-m", "barnabas", "--help"]
+    else:
+        command += ["-c", process]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        if process == UP:
+            assert b"ready" in running.stdout.readline()
+            running.send_signal(signal.SIGTERM)
+        _, told = running.communicate(timeout=TIMEOUT_S)
+        assert running.returncode == 0
+    return frozenset(
+        line.rpartition("|")[2].strip()
+        for line in told.decode().splitlines()
+        if line.startswith("import time:")
+    )
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.file}: {claim.words}")
+def test_a_process_loads_no_more_than_its_page_says(claim: Claim) -> None:
+    text = " ".join((ROOT / claim.file).read_text().split())
+    assert claim.words in text, "the sentence has changed: change what is checked here"
+    modules = loaded(claim.process)
+    assert "barnabas.model.version" in modules
+    too_much = [
+        module
+        for module in sorted(modules)
+        if any(module == each or module.startswith(f"{each}.") for each in claim.without)
+    ]
+    assert not too_much
+
+
+def test_every_sentence_about_imports_is_checked() -> None:
+    """Of pages, without the code in them, and of docstrings."""
+    said = {file for file, text in _prose() if re.search(r"\bimport(s|ed|ing)\b", text)}
+    checked = {claim.file for claim in CLAIMS if "import" in claim.words}
+    assert said == checked | OTHER_SENTENCES
+
+
+def _prose() -> Iterator[tuple[str, str]]:
+    for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"):
+        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
+        yield str(page.relative_to(ROOT)), text
+    for module in (ROOT / "barnabas").rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield str(module.relative_to(ROOT)), ast.get_docstring(node) or ""
