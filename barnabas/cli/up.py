@@ -161,7 +161,7 @@ def _static(settings: tuple[str, ...], file: str | None) -> dict[str, str]:
         click.echo(f"barnabas: ignoring {name}: it tunes a part that is not here", err=True)
     for name, text in static.items():
         option = broker.OPTIONS[name]
-        if not option.honoured and option.parse(text) != option.default:
+        if not option.has_effect and option.parse(text) != option.default:
             click.echo(f"barnabas: {name} has no effect yet", err=True)
     return static
 

@@ -43,7 +43,7 @@ def _table(options: Iterable[Option[Any]], synonyms: str) -> Iterator[str]:
         default = option.format(option.default)
         restart = option.needs_restart and option.scope is not Scope.CLIENT
         notes = " *Needs a restart.*" if restart else ""
-        if not option.honoured:
+        if not option.has_effect:
             notes += " *Not yet.*"
         names = ", ".join(f"`{name}`" for name in option.synonyms)
         shown = "unset" if default is None else f"`{default}`"

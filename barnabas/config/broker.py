@@ -142,7 +142,6 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="The kernel's receive buffer of a connection; -1: the kernel's choice.",
-        honoured=False,
     )
     socket_send_buffer_bytes = Option[int](
         name="socket.send.buffer.bytes",
@@ -151,7 +150,6 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="The kernel's send buffer of a connection; -1: the kernel's choice.",
-        honoured=False,
     )
     socket_listen_backlog_size = Option[int](
         name="socket.listen.backlog.size",
@@ -160,7 +158,6 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Connections that may wait to be accepted.",
-        honoured=False,
     )
     queued_max_requests = Option[int](
         name="queued.max.requests",
@@ -169,7 +166,6 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Requests held at a time; above it, connections are not read.",
-        honoured=False,
     )
     queued_max_request_bytes = Option[int](
         name="queued.max.request.bytes",
@@ -235,7 +231,6 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="How long a request to another broker may take.",
-        honoured=False,
     )
     producer_id_expiration_ms = Option[int](
         name="producer.id.expiration.ms",

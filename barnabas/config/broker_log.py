@@ -137,7 +137,6 @@ class LogOptions(Config):
         needs_restart=True,
         doc="How often the offset up to which each log is on disk is written down; "
         "after a crash, a log is checked from there.",
-        honoured=False,
     )
     log_retention_check_interval_ms = Option[int](
         name="log.retention.check.interval.ms",

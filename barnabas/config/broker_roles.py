@@ -26,8 +26,6 @@ def _role(
     kind: Int | Long | Bytes | Milliseconds,
     default: int,
     doc: str,
-    *,
-    honoured: bool = False,
 ) -> Option[int]:
     return Option(
         name=name,
@@ -36,7 +34,6 @@ def _role(
         scope=Scope.BROKER,
         needs_restart=True,
         doc=doc,
-        honoured=honoured,
     )
 
 
@@ -67,35 +64,30 @@ class RoleOptions(Config):
         Long(min=1),
         300,
         "How often the controller looks whether leadership should go back.",
-        honoured=True,
     )
     leader_imbalance_per_broker_percentage = _role(
         "leader.imbalance.per.broker.percentage",
         Int(min=0),
         10,
         "It goes back when more than this share of what a broker should lead is led by others.",
-        honoured=True,
     )
     replica_lag_time_max_ms = _role(
         "replica.lag.time.max.ms",
         Milliseconds(min=1),
         30_000,
         "A follower not level with the leader for this long leaves the ISR.",
-        honoured=True,
     )
     replica_fetch_max_bytes = _role(
         "replica.fetch.max.bytes",
         Bytes(min=0),
         1_048_576,
         "What a follower asks for of one partition in one fetch.",
-        honoured=True,
     )
     replica_fetch_wait_max_ms = _role(
         "replica.fetch.wait.max.ms",
         Milliseconds(bits=32),
         500,
         "How long a leader may wait for data before it answers a follower.",
-        honoured=True,
     )
     leader_replication_throttled_rate = _rate(
         "leader.replication.throttled.rate",
@@ -132,35 +124,30 @@ class RoleOptions(Config):
         3_000,
         "How long the first rebalance of an empty group waits for more members: at least for a "
         "lull of 100 ms.",
-        honoured=True,
     )
     group_min_session_timeout_ms = _role(
         "group.min.session.timeout.ms",
         Milliseconds(min=0, bits=32),
         6_000,
         "The shortest session timeout a member may ask for.",
-        honoured=True,
     )
     group_max_session_timeout_ms = _role(
         "group.max.session.timeout.ms",
         Milliseconds(min=0, bits=32),
         1_800_000,
         "The longest session timeout a member may ask for.",
-        honoured=True,
     )
     group_max_size = _role(
         "group.max.size",
         Int(min=1),
         INT_MAX,
         "Members of one group at most.",
-        honoured=True,
     )
     group_consumer_session_timeout_ms = _role(
         "group.consumer.session.timeout.ms",
         Milliseconds(min=1, bits=32),
         45_000,
         "A member of the new protocol that is silent for this long leaves its group.",
-        honoured=True,
     )
     group_consumer_heartbeat_interval_ms = _role(
         "group.consumer.heartbeat.interval.ms",
@@ -168,14 +155,12 @@ class RoleOptions(Config):
         5_000,
         "How often members of the new protocol are told to send a heartbeat. One that waits for"
         " others to give up partitions is told to come back sooner.",
-        honoured=True,
     )
     group_consumer_max_size = _role(
         "group.consumer.max.size",
         Int(min=1),
         INT_MAX,
         "Members of one group of the new protocol at most.",
-        honoured=True,
     )
     group_consumer_assignment_interval_ms = _role(
         "group.consumer.assignment.interval.ms",
@@ -183,7 +168,6 @@ class RoleOptions(Config):
         1_000,
         "Partitions of a group of the new protocol are shared out anew at most this often: members"
         " that come together are given their shares together.",
-        honoured=True,
     )
     group_consumer_assignors = Option[tuple[str, ...]](
         name="group.consumer.assignors",
@@ -208,35 +192,30 @@ class RoleOptions(Config):
         Bytes(min=0),
         4096,
         "The longest metadata of a committed offset.",
-        honoured=True,
     )
     offsets_retention_minutes = _role(
         "offsets.retention.minutes",
         Int(min=1),
         10_080,
         "How long the offsets of an empty group are kept.",
-        honoured=True,
     )
     offsets_topic_num_partitions = _role(
         "offsets.topic.num.partitions",
         Int(min=1),
         50,
         "Partitions of __consumer_offsets.",
-        honoured=True,
     )
     offsets_topic_replication_factor = _role(
         "offsets.topic.replication.factor",
         Int(min=1),
         3,
         "Replicas of __consumer_offsets. Unless it is set, fewer where there are fewer brokers.",
-        honoured=True,
     )
     offsets_topic_segment_bytes = _role(
         "offsets.topic.segment.bytes",
         Bytes(min=1),
         104_857_600,
         "Its segment.bytes.",
-        honoured=True,
     )
     transaction_max_timeout_ms = _role(
         "transaction.max.timeout.ms",

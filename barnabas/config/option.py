@@ -30,11 +30,10 @@ class Option(Generic[T]):
 
     `synonyms`: names of broker options that give a topic option its default, or older
     names of a broker option; the earlier ones win.
-    `honoured`: False while the option is accepted, kept and described, but has no effect.
     """
 
     __slots__ = (
-        "default", "doc", "honoured", "kind", "name", "needs_restart", "scope", "synonyms",
+        "default", "doc", "kind", "name", "needs_restart", "scope", "synonyms",
     )  # fmt: skip
 
     def __init__(
@@ -46,7 +45,6 @@ class Option(Generic[T]):
         needs_restart: bool,
         doc: str,
         synonyms: tuple[str, ...] = (),
-        honoured: bool = True,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -55,7 +53,6 @@ class Option(Generic[T]):
         self.needs_restart = needs_restart
         self.doc = doc
         self.synonyms = synonyms
-        self.honoured = honoured
 
     @overload
     def __get__(self, config: None, owner: type) -> Self: ...
@@ -68,6 +65,13 @@ class Option(Generic[T]):
     @property
     def attribute(self) -> str:
         return self.name.replace(".", "_").replace("-", "_")
+
+    @property
+    def has_effect(self) -> bool:
+        """False: it is accepted, kept and described, and nothing reads it."""
+        from barnabas.config.no_effect import NO_EFFECT  # for people, so not at start
+
+        return self.name not in NO_EFFECT[self.scope.value]
 
     def parse(self, text: str) -> T:
         try:
@@ -89,7 +93,6 @@ class Option(Generic[T]):
             scope=Scope.BROKER,
             needs_restart=False,
             doc=f"Default of the topic option {self.name}. {self.doc}",
-            honoured=self.honoured,
         )
 
 

@@ -247,7 +247,6 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="May a replica that is not in sync lead when no other is left? It loses records.",
         synonyms=("unclean.leader.election.enable",),
-        honoured=False,
     )
 
     def __init__(self, overrides: Mapping[str, str] | None = None, layers: Layers = NO_LAYERS):
@@ -268,7 +267,6 @@ def _unsupported(name: str, default: str, type: ConfigType, doc: str) -> Option[
         scope=Scope.TOPIC,
         needs_restart=False,
         doc=doc,
-        honoured=False,
     )
 
 

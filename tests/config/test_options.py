@@ -1,7 +1,5 @@
 """Declarations: names, defaults, kinds, and the page generated from them."""
 
-import inspect
-import re
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import barnabas
 from barnabas.config import broker, topic
 from barnabas.config.__main__ import markdown
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import Bytes, ConfigType, Float, List, Listener, Milliseconds
 from barnabas.config.kinds import parse_address as address
-from barnabas.config.option import Option
+from barnabas.config.no_effect import NO_EFFECT
+from barnabas.config.option import Option, Scope
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.model.errors import Code, InvalidRequest
+from tests.config.reads import no_effect, options_read
 
 OPTIONS = [*topic.ALL.values(), *broker.OPTIONS.values()]
 
@@ -53,16 +52,18 @@ def test_the_page_of_options_is_up_to_date() -> None:
     assert page.read_text() == markdown(), "run: python -m barnabas.config > docs/config.md"
 
 
-def test_an_option_said_to_have_an_effect_is_used() -> None:
-    """Or gives its value to one that is. Otherwise the page of options tells a lie."""
-    package = Path(barnabas.__file__).parent
-    source = "\n".join(
-        path.read_text() for path in package.rglob("*.py") if path.parent.name != "config"
-    ) + inspect.getsource(BrokerConfig)
-    honoured = [option for option in OPTIONS if option.honoured]
-    used = {o.name for o in honoured if re.search(rf"\.{o.attribute}\b", source)}
-    used |= {name for option in honoured if option.name in used for name in option.synonyms}
-    assert sorted({option.name for option in honoured} - used) == []
+def test_the_options_without_effect_are_those_that_no_code_reads() -> None:
+    """Else the page of options, DescribeConfigs and the warnings at start tell lies."""
+    found = {scope: sorted(names) for scope, names in NO_EFFECT.items()}
+    command = "python -m tests.config.reads > barnabas/config/no_effect.py"
+    assert found == no_effect(), f"run: {command}"
+
+
+def test_an_option_that_works_is_not_marked() -> None:
+    read = options_read()
+    assert "unclean.leader.election.enable" in read[Scope.TOPIC] & read[Scope.BROKER]
+    assert TopicConfig.unclean_leader_election_enable.has_effect
+    assert not BrokerConfig.queued_max_requests.has_effect
 
 
 @given(st.integers(-(2**70), 2**70))
