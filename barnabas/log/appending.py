@@ -7,7 +7,7 @@ Not here: refusals in words (checks.py), the files of a segment (segment.py).
 
 from struct import Struct
 
-from barnabas.log.checks import check_keys, refusal
+from barnabas.log.checks import check_records, refusal
 from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.segment import Segment
 from barnabas.log.state import Appended, LogState
@@ -95,7 +95,7 @@ class Appending(LogState):
         else:
             append_time = max_timestamp = wall_ms
         if config.compacted and not ours:
-            check_keys(batch)
+            check_records(batch, config, wall_ms)
         if producer_id >= 0:
             repeat = self.producers.check(producer_id, producer_epoch, base_sequence, record_count)
             if repeat is not None:

@@ -5,8 +5,8 @@ In: a batch that failed one of the append checks. Out: the error, always.
 Not here: producer sequences (producers.py).
 """
 
-from barnabas.log.config import LogConfig
-from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError
+from barnabas.log.config import INT64_MAX, LogConfig
+from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, RecordsRefused
 from barnabas.wire.batch import (
     CODEC_MASK,
     CONTROL,
@@ -19,6 +19,11 @@ from barnabas.wire.batch import (
 )
 
 CODEC_MAX = 4  # none, gzip, snappy, lz4, zstd
+RECORD_ERRORS_MAX = 10_000  # of one batch; a small compressed batch may hold millions of records
+NO_KEY = (
+    "it has no key, and the topic is compacted; give the record a key, or remove compact from "
+    "the topic's cleanup.policy"
+)
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 
 
@@ -33,7 +38,7 @@ def refusal(batch: memoryview, config: LogConfig, wall_ms: int) -> KafkaError:
         or _size(header, config)
         or _checksum(batch, header)
         or _contents(header)
-        or _timestamps(header, config, wall_ms)
+        or _timestamps(batch, header, config, wall_ms)
         or Corrupt(f"batch refused: {header}")
     )
 
@@ -108,7 +113,9 @@ def _contents(header: BatchHeader) -> KafkaError | None:
     return None
 
 
-def _timestamps(header: BatchHeader, config: LogConfig, wall_ms: int) -> KafkaError | None:
+def _timestamps(
+    batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: int
+) -> KafkaError | None:
     base, largest = header.base_timestamp, header.max_timestamp
     before, after = config.timestamp_before_max_ms, config.timestamp_after_max_ms
     detail = ""
@@ -120,20 +127,58 @@ def _timestamps(header: BatchHeader, config: LogConfig, wall_ms: int) -> KafkaEr
         detail = f"base timestamp {base} is below {wall_ms - before}, {before} ms ago"
     elif base < -1:
         detail = f"base timestamp {base} is negative"
-    return InvalidRequest(Code.INVALID_TIMESTAMP, detail) if detail else None
+    if not detail:
+        return None
+    try:
+        by_record = _records(batch, header, config, wall_ms)
+    except Corrupt as error:
+        return error
+    return by_record or InvalidRequest(Code.INVALID_TIMESTAMP, detail)
 
 
-def check_keys(batch: memoryview) -> None:
-    """INVALID_RECORD unless every record has a key: without one, it would be compacted away."""
-    from barnabas.log.key_loops import first_keyless
+def check_records(batch: memoryview, config: LogConfig, wall_ms: int) -> None:
+    """For a compacted log: a record without a key would be compacted away."""
+    error = _records(batch, read_header(batch), config, wall_ms)
+    if error is not None:
+        raise error
+
+
+def _records(
+    batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: int
+) -> RecordsRefused | None:
+    """The records that break a rule, as Kafka finds them: the key comes before the timestamp, and
+    one wrong timestamp makes it INVALID_TIMESTAMP for all."""
+    from barnabas.log.key_loops import invalid_records
     from barnabas.wire.records import records_of
 
-    header = read_header(batch)
+    time_min, time_max = -INT64_MAX, INT64_MAX
+    if config.timestamp_type == "create":
+        time_min = wall_ms - config.timestamp_before_max_ms
+        time_max = min(wall_ms + config.timestamp_after_max_ms, INT64_MAX)
     body = records_of(batch, header)
-    found = first_keyless(body, 0, len(body), header.record_count)
-    if found >= 0:
-        raise InvalidRequest(
-            Code.INVALID_RECORD,
-            f"record {found} has no key, but the topic is compacted: give it one, or take "
-            "compact out of cleanup.policy",
-        )
+    invalid = invalid_records(
+        body,
+        0,
+        len(body),
+        header.record_count,
+        config.compacted,
+        header.base_timestamp,
+        time_min,
+        time_max,
+        RECORD_ERRORS_MAX,
+    )
+    if not invalid:
+        return None
+    records = [
+        (number, f"timestamp {time} is not between {time_min} and {time_max}" if keyed else NO_KEY)
+        for number, keyed, time in invalid
+    ]
+    of_time = next((place for place, (_, keyed, _) in enumerate(invalid) if keyed), None)
+    number, why = records[of_time or 0]
+    others = len(records) - 1
+    detail = f"record {number} of the batch: {why}"
+    if others:
+        more = f"{others} or more" if len(records) == RECORD_ERRORS_MAX else f"{others}"
+        detail += f" ({more} other invalid record{'s' if others > 1 else ''})"
+    code = Code.INVALID_RECORD if of_time is None else Code.INVALID_TIMESTAMP
+    return RecordsRefused(code, detail, records)

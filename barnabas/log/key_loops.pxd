@@ -75,11 +75,12 @@ cdef unsigned long long _word(octet_pointer octets, Py_ssize_t at, Py_ssize_t le
 
 @cython.locals(
     octets=octet_pointer, number=Py_ssize_t, end=Py_ssize_t, length=cython.longlong,
-    _=cython.longlong,
+    delta=cython.longlong, time=cython.longlong, found=list, _=cython.longlong,
 )
-cpdef Py_ssize_t first_keyless(
-    bytes data, Py_ssize_t at, Py_ssize_t size, Py_ssize_t count
-) except -2
+cpdef list invalid_records(
+    bytes data, Py_ssize_t at, Py_ssize_t size, Py_ssize_t count, bint keyed,
+    long long base_timestamp, long long time_min, long long time_max, Py_ssize_t found_max
+)
 
 @cython.locals(
     octets=octet_pointer, out=bytearray, number=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t,

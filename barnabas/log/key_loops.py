@@ -28,6 +28,7 @@ _START_1 = 0x646F72616E646F6D ^ 0xEE
 _START_2 = 0x6C7967656E657261
 _START_3 = 0x7465646279746573
 _RECORD_SIZE_MIN = RECORD_SIZE_MIN
+_NO_TIMESTAMP = -1
 
 
 class OffsetMap:
@@ -250,18 +251,35 @@ def _word(octets: bytes, at: int, length: int) -> int:
     return word
 
 
-def first_keyless(data: bytes, at: int, size: int, count: int) -> int:
-    """Which of the records has no key, counted from 0; -1 if all have one."""
+def invalid_records(
+    data: bytes,
+    at: int,
+    size: int,
+    count: int,
+    keyed: bool,
+    base_timestamp: int,
+    time_min: int,
+    time_max: int,
+    found_max: int,
+) -> list[tuple[int, bool, int]]:
+    """The first records that have no key though they must (`keyed`), or whose timestamp is out of
+    range: their number in the batch, whether they have an allowed key, and their timestamp."""
     octets = data
+    found: list[tuple[int, bool, int]] = []
     for number in range(count):
         end, at = _record_end(octets, at, size)
-        _, at = _varint(octets, at, end)
+        delta, at = _varint(octets, at, end)
         _, at = _varint(octets, at, end)
         length, at = _varint(octets, at, end)
-        if length < 0:
-            return number
+        time = base_timestamp + delta
+        if keyed and length < 0:
+            found.append((number, False, time))
+        elif (time < time_min and time != _NO_TIMESTAMP) or time > time_max:
+            found.append((number, True, time))
+        if len(found) >= found_max:
+            break
         at = end
-    return -1
+    return found
 
 
 def rebased(data: bytes, runs: list[int], shift: int) -> bytearray:

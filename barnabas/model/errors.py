@@ -188,6 +188,14 @@ class InvalidRequest(KafkaError):
     """The same request will fail again: fix it."""
 
 
+class RecordsRefused(InvalidRequest):
+    """A batch is refused for some of its records: which they are in the batch, and why."""
+
+    def __init__(self, code: Code, detail: str, records: list[tuple[int, str]]) -> None:
+        super().__init__(code, detail)
+        self.records = records
+
+
 class Corrupt(KafkaError):
     """Bytes are not what they claim to be."""
 

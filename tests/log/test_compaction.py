@@ -270,7 +270,7 @@ def test_a_record_without_a_key_is_refused_by_a_compacted_log() -> None:
     for codec in Codec:
         records = [Record(0, NOW, b"k", b"v"), Record(1, NOW, None, b"v")]
         data = memoryview(encode_batch(records, codec=codec))
-        with pytest.raises(InvalidRequest, match="record 1 has no key") as refused:
+        with pytest.raises(InvalidRequest, match="record 1 of the batch: it has no key") as refused:
             log.append(data, 0, NOW)
         assert refused.value.code is Code.INVALID_RECORD
     log.config = LogConfig()

@@ -119,8 +119,25 @@ def test_moving_the_base_moves_no_timestamp(loops: Any) -> None:
 @pytest.mark.parametrize("loops", FLAVOURS)
 def test_a_record_without_a_key_is_found(loops: Any) -> None:
     body = body_of([Record(0, 0, b"", b"v"), Record(1, 0, b"k", None), Record(2, 0, None, b"v")])
-    assert loops.first_keyless(body, 0, len(body), 3) == 2
-    assert loops.first_keyless(body, 0, len(body), 2) == -1
+    assert loops.invalid_records(body, 0, len(body), 3, True, 0, 0, 9, 9) == [(2, False, 0)]
+    assert loops.invalid_records(body, 0, len(body), 2, True, 0, 0, 9, 9) == []
+    assert loops.invalid_records(body, 0, len(body), 3, False, 0, 0, 9, 9) == []
+
+
+@pytest.mark.parametrize("loops", FLAVOURS)
+def test_records_out_of_the_range_of_time_are_found(loops: Any) -> None:
+    times = (1000, 999, 2001, -1, 2000, 3000)
+    body = body_of([Record(n, time, None, b"v") for n, time in enumerate(times)])
+
+    def found(found_max: int) -> list[int]:
+        invalid = loops.invalid_records(
+            body, 0, len(body), len(times), False, 1000, 1000, 2000, found_max
+        )
+        assert all(time == times[number] for number, _, time in invalid)
+        return [number for number, _, _ in invalid]
+
+    assert found(9) == [1, 2, 5]
+    assert found(2) == [1, 2]
 
 
 @pytest.mark.parametrize("loops", FLAVOURS)
@@ -137,7 +154,7 @@ def test_rubbish_is_refused_and_never_read_past(loops: Any) -> None:
         for call in (
             partial(known.add, d, 0, len(d), 12, 0, 0),
             partial(known.survey, d, 0, len(d), 12, 0, 0, 100, False),
-            partial(loops.first_keyless, d, 0, len(d), 12),
+            partial(loops.invalid_records, d, 0, len(d), 12, True, 0, 0, 9, 9),
             partial(loops.rebased, d, [0, len(d)], 5),
         ):
             with suppress(Corrupt):

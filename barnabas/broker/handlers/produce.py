@@ -12,8 +12,9 @@ from barnabas.broker.dispatch import Call
 from barnabas.broker.later import Later
 from barnabas.broker.partition import ACKS_ALL
 from barnabas.broker.uncommitted import Outcome
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, RecordsRefused
 from barnabas.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -199,6 +200,8 @@ def _append(
     except KafkaError as error:
         error.__traceback__ = None  # it holds the request's bytes, and this list
         refused.append((topic.name if topic else None, data.index, error))
+        if isinstance(error, RecordsRefused):
+            return _records_refused(data.index, error, partition.log.start_offset)
         return _refusal(data.index, error)
     broker.counts.produced(len(records))
     log = partition.log
@@ -227,6 +230,23 @@ def _refusal(
         log_start_offset=-1,
         error_message=error.detail,
         current_leader=leader,
+    )
+
+
+def _records_refused(
+    index: int, error: RecordsRefused, log_start_offset: int
+) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=log_start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=why)
+            for number, why in error.records
+        ],
+        error_message=error.detail,
     )
 
 

@@ -5,8 +5,10 @@ from uuid import uuid4
 
 import pytest
 
+from barnabas.log.checks import RECORD_ERRORS_MAX
 from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId
+from barnabas.wire.compression import Codec
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -205,3 +207,47 @@ async def test_nobody_writes_to_the_brokers_own_topics(running: Running) -> None
     request = produce(batch(), topic="__consumer_offsets")
     answer = only(await running.ask(request, ProduceResponse, 9))
     assert answer.error_code == Code.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("version", [7, 8, 13])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+async def test_every_record_without_a_key_is_named(
+    running: Running, version: int, codec: Codec
+) -> None:
+    created = await running.create("t", configs={"cleanup.policy": "compact"})
+    keyless = list(range(5, 100, 10))
+    records = [Record(n, TIME, None if n in keyless else b"k", b"v", ()) for n in range(100)]
+    request = produce(
+        encode_batch(records, codec=codec), topic_id=created.topic_id if version >= 13 else None
+    )
+    answer = only(await running.ask(request, ProduceResponse, version))
+    assert (answer.error_code, answer.base_offset) == (Code.INVALID_RECORD, -1)
+    named = {each.batch_index: each.batch_index_error_message for each in answer.record_errors}
+    assert list(named) == (keyless if version >= 8 else [])
+    if version >= 8:
+        assert "no key" in (named[5] or "")
+        assert "record 5 of the batch" in (answer.error_message or "")
+        assert "9 other invalid records" in (answer.error_message or "")
+
+
+async def test_every_record_whose_timestamp_is_out_of_range_is_named(running: Running) -> None:
+    bounds = {f"message.timestamp.{side}.max.ms": "60000" for side in ("before", "after")}
+    await running.create("t", configs=bounds)
+    now = running.broker.clock.wall_ms()
+    times = [now - 120_000, now, now + 120_000, now, now + 130_000]
+    records = [Record(n, time, None, b"v", ()) for n, time in enumerate(times)]
+    answer = only(await running.ask(produce(encode_batch(records)), ProduceResponse, 9))
+    assert answer.error_code == Code.INVALID_TIMESTAMP
+    assert [each.batch_index for each in answer.record_errors] == [0, 2, 4]
+    assert str(now + 130_000) in (answer.record_errors[2].batch_index_error_message or "")
+    assert running.broker.topics.existing("t").partition(0).log.end_offset == 0
+
+
+async def test_the_named_records_of_one_batch_are_bounded(running: Running) -> None:
+    """A small compressed batch may hold more of them than a reply should."""
+    await running.create("t", configs={"cleanup.policy": "compact"})
+    records = [Record(n, TIME, None, None, ()) for n in range(RECORD_ERRORS_MAX + 1)]
+    request = produce(encode_batch(records, codec=Codec.ZSTD))
+    answer = only(await running.ask(request, ProduceResponse, 9))
+    assert len(answer.record_errors) == RECORD_ERRORS_MAX
+    assert f"{RECORD_ERRORS_MAX - 1} or more other" in (answer.error_message or "")
