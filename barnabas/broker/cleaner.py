@@ -83,12 +83,17 @@ class Cleaner:
     def _looked_at(self) -> Iterator[Cleanable]:
         wall_ms = self._broker.clock.wall_ms()
         for log in tuple(self._broker.logs.logs.values()):
-            if not may_be_due(log) or log in self.unfit:
+            if not may_be_due(log) or log in self.unfit or self._is_moving(log):
                 continue
             try:
                 yield look(log, wall_ms)
             except (OSError, KafkaError) as error:
                 self._failed(log, str(error), for_good=True)
+
+    def _is_moving(self, log: Log) -> bool:
+        """A copy that is half made would keep a record, and miss the tombstone that was removed
+        with it."""
+        return self._broker.moves.of(log.partition) is not None
 
     def _forget_gone(self) -> None:
         logs = self._broker.logs.logs
@@ -191,7 +196,7 @@ class Cleaner:
     async def _swap(self, log: Log, cleaned: Cleaned) -> bool:
         """False if the segments it was made from are not there any more."""
         logs = self._broker.logs
-        if logs.logs.get(log.partition) is not log:
+        if logs.logs.get(log.partition) is not log or self._is_moving(log):
             return False
         volume = logs.home(log.partition)
         async with volume.renaming:

@@ -5,7 +5,6 @@ enough that the next append may come.
 Not here: fetching (fetcher.py), where to cut (replication/follower.py).
 """
 
-import asyncio
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -52,11 +51,7 @@ async def flush(followed: Followed) -> None:
     """Where records count once they are synced, the leader hears of them then."""
     partition = followed.partition
     assert partition.volume is not None
-    synced: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    partition.volume.flush(partition.log).then(
-        lambda reason: None if synced.done() else synced.set_result(reason)
-    )
-    reason = await synced
+    reason = await partition.volume.synced(partition.log)
     if reason:
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, reason)
 

@@ -2,7 +2,8 @@
 
 In: a partition and the volume it should be on. Out: the same records there, and none left behind.
 Always: the copy is read by nobody until it is whole; the switch happens between two requests.
-Always: at any moment of a crash one of the two directories has the whole log.
+Always: at any moment of a crash one of the two directories has the whole log; the source goes once
+the copy is synced, with its indexes, its directory and the checkpoint that names its offsets.
 Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/directory.py).
 """
 
@@ -33,6 +34,7 @@ class Move:
         self.to = to
         self.copy: Log | None = None
         self.task: asyncio.Task[None] | None = None
+        self.switched = False  # the copy is the partition's log; only the source is left to delete
 
 
 class Moves:
@@ -51,8 +53,8 @@ class Moves:
     def begin(self, partition: Partition, to: Volume) -> None:
         """A move that was begun to elsewhere ends; one to where the log is, is no move."""
         before = self._moves.pop(partition.name, None)
-        if before is not None and before.task is not None:
-            before.task.cancel()
+        if before is not None and before.task is not None and not before.switched:
+            before.task.cancel()  # else it ends first: moves wait for each other
         if partition.volume is not to:
             move = self._moves[partition.name] = Move(partition, to)
             move.task = self._broker.loop.create_task(self._run(move))
@@ -104,6 +106,13 @@ class Moves:
             left = await self._copy_some(source, copy, to)
             if left <= SWITCH_BYTES_MAX:
                 await to.in_thread(copy.flush)
+                if not _holes_are_durable(copy, source):
+                    continue
+                to.logs.announce(copy)
+                if not await to.checkpoint():
+                    raise KafkaError(
+                        Code.KAFKA_STORAGE_ERROR, f"{to.path}: no checkpoint written; make room"
+                    )
                 if await self._switch(move, source, copy, cuts):
                     return True
 
@@ -144,7 +153,7 @@ class Moves:
         async with to.renaming, home.renaming:
             if partition.log is not source or not (to.online and home.online):
                 return False
-            if source.cuts != cuts:
+            if source.cuts != cuts or copy.end_offset < source.start_offset:
                 return False
             while copy.end_offset < source.end_offset:
                 piece = source.read(copy.end_offset, COPY_BYTES, source.end_offset)
@@ -154,12 +163,45 @@ class Moves:
                     piece.file_slice.position, piece.file_slice.length
                 )
                 copy.append_copied(data, wall_ms)
-            moved = to.logs.adopt(copy, source)
-            move.copy = None
-            partition.moved(moved, to)
-            storage.moved(partition.name, moved, to)
-            await to.sync_directory(to.path)
-            home.logs.delete(partition.name)
-        await to.checkpoint()
-        await home.checkpoint()
+            to.logs.adopt(copy, source)
+            move.copy, move.switched = None, True
+            home.logs.retire(source)
+            partition.moved(copy, to)
+            storage.moved(partition.name, copy, to)
+        if await self._made_durable(copy, to):
+            await self._delete_source(home, source)
         return True
+
+    async def _made_durable(self, log: Log, volume: Volume) -> bool:
+        """Sync all of a log that has just moved; on a full disk, as soon as there is room.
+
+        False if the directory failed or the log was deleted.
+        """
+        while True:
+            if not await volume.synced(log):
+                return True
+            if not volume.online or volume.logs.logs.get(log.partition) is not log:
+                return False
+            await asyncio.sleep(WAIT_MS_MAX / 1000)
+
+    async def _delete_source(self, home: Volume, source: Log) -> None:
+        async with home.renaming:
+            if not home.online or home.logs.moving.get(source.partition) is not source:
+                return  # the partition was deleted meanwhile, and the source with it
+            try:
+                home.logs.end_move(source.partition)
+                await home.sync_directory(home.path)
+            except OSError as error:
+                home.fail(error)
+                raise
+        await home.checkpoint()
+
+
+def _holes_are_durable(copy: Log, source: Log) -> bool:
+    """Has the copy all that may have been compacted, below its recovery point?
+
+    A start after a crash takes missing offsets above the recovery point for damage.
+    """
+    if not source.config.compacted and not source.cleaned_to:
+        return True
+    return copy.recovery_point >= source.segments[-1].base_offset

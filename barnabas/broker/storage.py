@@ -73,9 +73,9 @@ class Storage:
         for partition, log in tuple(volume.logs.logs.items()):
             other = self.logs.get(partition)
             if other is not None:
-                # A move that a crash cut off after its end: the newer copy has all the records.
+                # A move that a crash cut off before the source was deleted.
                 home = self._homes[partition]
-                older = volume if log.end_offset <= other.end_offset else home
+                older = home if _has_more(log, other) else volume
                 path = older.logs.set_aside(partition)
                 self._log.warning("log found twice, the shorter set aside", path=path)
                 if older is volume:
@@ -143,6 +143,7 @@ class Storage:
 
     def delete(self, partition: TopicPartition) -> None:
         """Out of the way; its volume removes it later. An offline one keeps it for ever."""
+        self._end_moves(partition)
         volume = self._homes.pop(partition, None)
         if volume is None:
             return
@@ -158,16 +159,33 @@ class Storage:
         """Their offsets go from the checkpoints before a log of the same name can be made."""
         names = list(partitions)
         for volume in self.online():
-            here = [name for name in names if name in volume.logs.logs]
-            if here:
+            logs = volume.logs
+            moving = [name for name in names if name in logs.moving]
+            here = [name for name in names if name in logs.logs]
+            if here or moving:
                 async with volume.renaming:
+                    for name in moving:
+                        self._end_move(name, volume)
                     for name in here:
                         self.delete(name)
                 await volume.checkpoint()
         for name in names:
             self.delete(name)  # what is on no volume that answers
 
+    def _end_moves(self, partition: TopicPartition) -> None:
+        for volume in self.online():
+            if partition in volume.logs.moving:
+                self._end_move(partition, volume)
+
+    def _end_move(self, partition: TopicPartition, volume: Volume) -> None:
+        try:
+            volume.logs.end_move(partition)
+        except OSError as error:
+            volume.fail(error)
+            raise
+
     def set_aside(self, partition: TopicPartition) -> str:
+        self._end_moves(partition)
         volume = self._homes.pop(partition)
         self.logs.pop(partition, None)
         return volume.logs.set_aside(partition)
@@ -189,3 +207,12 @@ class Storage:
             reason=reason,
         )
         self._failed(volume)
+
+
+def _has_more(log: Log, other: Log) -> bool:
+    """Is `log` the one of the two that a move has made, and whole?
+
+    Only the copy is written to after the switch. It has a newer epoch only once all before that is
+    in it, and it may be the shorter one then, if it was truncated.
+    """
+    return (log.epochs.latest, log.end_offset) > (other.epochs.latest, other.end_offset)

@@ -99,6 +99,12 @@ class Volume:
             self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
         return later
 
+    async def synced(self, log: Log) -> str:
+        """The same, for whoever can wait."""
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.flush(log).then(lambda reason: None if answer.done() else answer.set_result(reason))
+        return await answer
+
     async def _flush_all(self) -> None:
         while self._to_flush:
             log = next(iter(self._to_flush))

@@ -127,6 +127,22 @@ class Copying(Swapping):
             segment = self._segment_for(size, last_offset, max_timestamp, wall_ms)
         return segment
 
+    def take_place_of(self, source: "Copying", path: str) -> None:
+        """This copy has all records of `source`, and its directory is called `path` now."""
+        self.path = path
+        self._durability.renamed(path)
+        self._snapshots.renamed(path)
+        for segment in self.segments:
+            segment.renamed(path)
+        self.config = source.config
+        self.start_offset = max(source.start_offset, self.segments[0].base_offset)
+        self.high_watermark = source.high_watermark
+        for epoch, start in source.epochs.entries:
+            if epoch > self.epochs.latest:
+                self.epochs.begin(epoch, start)
+        self.producers = source.producers  # those whose records are gone are known there only
+        self._reader.sparse = self._reader.sparse or source._reader.sparse
+
     def restart_at(self, offset: int) -> None:
         """Let everything go and begin there: the other log no longer has what would follow."""
         for segment in self.segments:

@@ -102,6 +102,9 @@ class LogDirectory:
         self._removals: list[Doomed] = []  # files under their last name, not timed yet
         self._timed: list[tuple[int, str]] = []  # when each of those is removed
         self._named: set[TopicPartition] = set()  # in the checkpoints as they were found
+        # Copies about to become logs, and the sources of moved logs until these are durable: a
+        # start after a crash may open them, and needs their offsets.
+        self.moving: dict[TopicPartition, Log] = {}
 
     @classmethod
     def open(
@@ -114,7 +117,7 @@ class LogDirectory:
         warm_segments_max: int = WARM_SEGMENTS_MAX,
     ) -> "LogDirectory":
         """Every log in `path`; the directory is made and marked as ours if it is new."""
-        disk.make_directory(path)
+        _make_durable_directory(disk, path)
         names = disk.list(path)
         findings: list[Finding] = []
         meta = claim(disk, path, meta)
@@ -193,44 +196,48 @@ class LogDirectory:
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig, start_offset: int
     ) -> Log:
         """An empty log to fill, which is not the partition's yet: `adopt` makes it so."""
-        suffix = f".{topic_id.int:032x}-future"
-        stem = str(partition)[: _NAME_LENGTH_MAX - len(suffix)]
-        path = f"{self.path}/{stem}{suffix}"
-        if self._disk.exists(path):
-            self._disk.remove_tree(path)
+        path = self._unused_path(partition, topic_id, "future")
         copy = create_log(self._disk, path, partition, topic_id, config, self._warm)
         if start_offset:
             copy.start_at(start_offset)
         return copy
 
     def drop_copy(self, copy: Log) -> None:
+        if self.moving.get(copy.partition) is copy:
+            del self.moving[copy.partition]
         copy.release()
         self.deleted.append(copy.path)
 
-    def adopt(self, copy: Log, source: Log) -> Log:
-        """The copy becomes the partition's log, in the source's place; it has all its records."""
-        partition = source.partition
+    def announce(self, copy: Log) -> None:
+        """The checkpoints name the copy from now on; write them before `adopt`."""
+        self.moving[copy.partition] = copy
+
+    def adopt(self, copy: Log, source: Log) -> None:
+        """The copy becomes the partition's log; it has all records of the source.
+
+        What of it is not synced yet stays so: flush it before the source is removed.
+        """
         copy.skip_to(source.end_offset)
-        durable = copy.recovery_point
-        copy.settle()
-        path = f"{self.path}/{partition}"
+        path = f"{self.path}/{source.partition}"
         self._disk.rename(copy.path, path)
-        log = open_log(
-            self._disk,
-            path,
-            partition,
-            source.config,
-            self._warm,
-            clean=True,
-            checkpoints=Checkpoints(durable, source.start_offset, source.high_watermark),
-        )
-        for epoch, start in source.epochs.entries:
-            if epoch > log.epochs.latest:
-                log.epochs.begin(epoch, start)
-        log.producers = source.producers  # those whose records are gone are known there only
-        log.on_roll = partial(self._rolled.append, log)
-        self.logs[partition] = log
-        return log
+        copy.take_place_of(source, path)
+        copy.on_roll = partial(self._rolled.append, copy)
+        self._rolled.append(copy)  # the copy may have sealed segments that are not synced
+        self.moving.pop(source.partition, None)
+        self.logs[source.partition] = copy
+
+    def retire(self, source: Log) -> None:
+        """The partition has another log now; this one stays on disk until `end_move`."""
+        del self.logs[source.partition]
+        self._rolled[:] = [other for other in self._rolled if other is not source]
+        self.moving[source.partition] = source
+
+    def end_move(self, partition: TopicPartition) -> None:
+        """Forget a copy that was announced, or delete the source of a log that has moved away."""
+        log = self.moving.pop(partition, None)
+        if log is not None and log.path == f"{self.path}/{partition}":
+            self.logs[partition] = log
+            self.delete(partition)
 
     def delete(self, partition: TopicPartition) -> str:
         """Rename the log out of the way, for whoever takes `deleted` to remove."""
@@ -250,16 +257,20 @@ class LogDirectory:
         self._doomed = [each for each in self._doomed if not each.path.startswith(inside)]
         self._removals = [each for each in self._removals if not each.path.startswith(inside)]
         self._timed = [each for each in self._timed if not each[1].startswith(inside)]
-        number = log.topic_id.int
+        path = self._unused_path(partition, log.topic_id, state)
+        self._disk.rename(log.path, path)
+        return path
+
+    def _unused_path(self, partition: TopicPartition, topic_id: UUID, state: str) -> str:
+        """One that no directory has, not even one whose removal is due."""
+        number = topic_id.int
         while True:
             suffix = f".{number:032x}-{state}"
             stem = str(partition)[: _NAME_LENGTH_MAX - len(suffix)]
             path = f"{self.path}/{stem}{suffix}"
             if not self._disk.exists(path):
-                break
+                return path
             number = (number + 1) % (1 << 128)
-        self._disk.rename(log.path, path)
-        return path
 
     def take_rolled(self) -> list[Log]:
         """Logs that rolled since the last call: each has sealed segments to flush."""
@@ -271,7 +282,7 @@ class LogDirectory:
 
     def pending_checkpoint(self) -> CheckpointWork | None:
         """The checkpoint files that changed; None if none did."""
-        logs = self.logs.items()
+        logs = ({**self.moving, **self.logs} if self.moving else self.logs).items()
         contents = {
             RECOVERY_POINT: encode_offsets((tp, log.recovery_point) for tp, log in logs),
             LOG_START: encode_offsets(
@@ -368,6 +379,18 @@ class LogDirectory:
             return {}
         self._written[name] = data
         return offsets
+
+
+def _make_durable_directory(disk: Disk, path: str) -> None:
+    """With its parents, all of which survive a power loss."""
+    parents: list[str] = []
+    at = path
+    while at.strip("/") and not disk.exists(at):
+        at = at.rpartition("/")[0]
+        parents.append(at or "/")
+    disk.make_directory(path)
+    for parent in parents:
+        disk.sync_directory(parent)
 
 
 def _parse_name(name: str) -> TopicPartition | None:

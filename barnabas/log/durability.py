@@ -56,6 +56,11 @@ class Durability:
         self._directory_version += 1
         self._new = self._new or new
 
+    def renamed(self, path: str) -> None:
+        """The directory has another name, which is not synced yet."""
+        self._path = path
+        self.directory_changed(new=True)
+
     def save_epochs(self) -> None:
         """Now, and synced."""
         epochs = self._epochs

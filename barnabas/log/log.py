@@ -124,13 +124,6 @@ class Log(Copying):
             self.flushed(work)
         self.release()
 
-    def settle(self) -> None:
-        """Leave files that open without a look at the data, for now: nothing is synced."""
-        if self.size and self.end_offset not in self._snapshots.offsets:
-            self._snapshots.write(self.producers, self.end_offset)
-        self._active.seal()
-        self.release()
-
     def release(self) -> None:
         """Give every file back without writing anything."""
         self._reader.forget()

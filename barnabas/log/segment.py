@@ -121,6 +121,11 @@ class Segment:
         self.offset_index.path = self._stem + INDEX_SUFFIX + suffix
         self.time_index.path = self._stem + TIME_INDEX_SUFFIX + suffix
 
+    def renamed(self, directory: str) -> None:
+        """Its directory has another name now; open files and mappings stay as they are."""
+        self._stem = f"{directory}/{self.base_offset:020d}"
+        self.set_suffix(self.suffix)
+
     @property
     def paths(self) -> tuple[str, str, str]:
         """Indexes first: a log file without them is sound, they without it are not."""

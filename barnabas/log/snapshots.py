@@ -95,6 +95,9 @@ class Snapshots:
     def path(self, offset: int) -> str:
         return f"{self._path}/{offset:020d}{SUFFIX}"
 
+    def renamed(self, path: str) -> None:
+        self._path = path
+
     def write(self, states: ProducerStates, offset: int) -> None:
         """Not synced here: a torn snapshot is seen by its checksum, and a flush syncs it."""
         data = encode(states)

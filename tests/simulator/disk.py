@@ -232,6 +232,8 @@ class SimulatedDisk:
 
     def remove_tree(self, path: str) -> None:
         directory, name = self._split(path)
+        if name not in directory:
+            raise FileNotFoundError(path)
         self._changed(path, name, directory.pop(name), gone=True)
         for table in (self._directories, self._synced):
             for each in [each for each in table if each == path or each.startswith(path + "/")]:

@@ -18,6 +18,7 @@ from tests.simulator.keeper import HOST, KeeperSession, State
 from tests.simulator.truth import Excused
 
 if TYPE_CHECKING:
+    from barnabas.broker.partition import Partition
     from tests.simulator.machine import Machine
     from tests.simulator.world import World
 
@@ -53,6 +54,7 @@ class Fate:
             (self._mute_client, 4),
             (self._bring_twin, 10 if world.plan.static else 0),
             (self._new_reader, 2),
+            (self._move, 8 if world.plan.moves else 0),
         ]
         self._kinds = [kind for kind in kinds if kind[1] and rng.random() < 0.6] or kinds
         self._mean_ms = rng.choice((300, 800, 2000))
@@ -114,8 +116,10 @@ class Fate:
 
     def _lose_power(self) -> None:
         machine = self._some_machine()
-        if machine is None:
-            return
+        if machine is not None:
+            self._lose_power_of(machine)
+
+    def _lose_power_of(self, machine: "Machine") -> None:
         if not self._world.plan.flush:
             if not self._may_impoverish(machine):
                 return
@@ -200,6 +204,32 @@ class Fate:
         if machine is not None:
             self._count("pauses")
             machine.pause(int(self._rng.choice((200, 2000, 8000)) * self._rng.random()) + 50)
+
+    def _move(self) -> None:
+        """An operator has a log moved to another directory; perhaps the power fails just then."""
+        machine = self._some_machine()
+        broker = None if machine is None else machine.broker
+        if machine is None or broker is None or len(broker.logs.online()) < 2:
+            return
+        partitions = [
+            each for topic in broker.topics for each in topic.partitions if each.volume is not None
+        ]
+        if partitions:
+            partition = self._rng.choice(partitions)
+            others = [each for each in broker.logs.online() if each is not partition.volume]
+            self._count("moves")
+            broker.moves.begin(partition, others[0])
+            if self._rng.random() < 0.5:
+                self._lose_power_after_move(machine, machine.lives, partition)
+
+    def _lose_power_after_move(self, machine: "Machine", life: int, partition: "Partition") -> None:
+        broker = machine.broker
+        if self._over or broker is None or machine.lives != life:
+            return
+        if broker.moves.of(partition.name) is not None:
+            self._after(0.2, lambda: self._lose_power_after_move(machine, life, partition))
+        else:
+            self._lose_power_of(machine)
 
     def _jump(self) -> None:
         machine = self._rng.choice(self._world.machines)

@@ -21,6 +21,7 @@ from tests.simulator.outside import WALL_US
 from tests.simulator.story import Story, StoryLogger
 
 DATA = "/data"
+DIRECTORIES = f"{DATA}/one,{DATA}/two"  # where logs move from one to the other
 PORT = 9092
 
 

@@ -126,3 +126,23 @@ async def test_after_a_clean_stop_a_loss_of_power_takes_nothing(seed: int) -> No
         await running.create("t")
         await acknowledged(running, "t")
     assert await survivors(disk.crash(Random(seed)), keeper) == RECORDS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_synced_record_survives_a_loss_of_power_after_its_log_has_moved(seed: int) -> None:
+    disk, keeper = SimulatedDisk(), MemoryKeeper()
+    settings = {"log.dirs": "/data/one,/data/two"}
+    async with running_broker(DATA, settings, keeper, disk) as running:
+        await running.create("t", configs={"flush.messages": "1"})
+        await acknowledged(running, "t")
+        partition = running.broker.topics.existing("t").partition(0)
+        before = partition.log
+        (other,) = [each for each in running.broker.logs.volumes if each is not partition.volume]
+        before.delete_before(3)
+        running.broker.moves.begin(partition, other)
+        await eventually(lambda: running.broker.moves.of(partition.name) is None)
+        assert partition.log is not before
+        after = disk.kill().crash(Random(seed))
+    async with running_broker(DATA, settings, keeper, after) as running:
+        log = running.broker.topics.existing("t").partition(0).log
+        assert (log.start_offset, log.end_offset) == (3, RECORDS)

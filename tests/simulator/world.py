@@ -17,7 +17,7 @@ from tests.simulator.groups import Groups
 from tests.simulator.guards import OFFSETS_TOPIC, Guards
 from tests.simulator.keeper import Ensemble, State
 from tests.simulator.loop import Schedule
-from tests.simulator.machine import PORT, Machine
+from tests.simulator.machine import DIRECTORIES, PORT, Machine
 from tests.simulator.network import Cables
 from tests.simulator.outside import outside
 from tests.simulator.story import Story
@@ -60,6 +60,7 @@ class Plan:
     static: bool
     compacts: bool
     fetch_bytes: int
+    moves: bool
 
     @classmethod
     def of(cls, rng: Random, brokers: int | None) -> "Plan":
@@ -85,6 +86,7 @@ class Plan:
             static=rng.random() < 0.4,
             compacts=rng.random() < 0.3,
             fetch_bytes=rng.choice((1, 1_000_000)),  # 1: a batch at a time
+            moves=rng.random() < 0.4,
         )
 
 
@@ -131,6 +133,8 @@ class World:
         }
         if plan.compacts:
             settings["offsets.topic.segment.bytes"] = "1500"
+        if plan.moves:
+            settings["log.dirs"] = DIRECTORIES
         if plan.flush:
             settings["log.flush.interval.messages"] = "1"
         machine = Machine(
@@ -273,6 +277,10 @@ class World:
         for machine in self.machines:
             machine.disk.heal()
             machine.clock.skew_ms = 0
+            if machine.broker is not None and any(
+                not volume.online for volume in machine.broker.logs.volumes
+            ):
+                machine.stop()  # a directory that went offline is opened again by a start
             self.fate.bring_back(machine)
 
     # --- what must hold at the end ---

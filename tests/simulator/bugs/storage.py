@@ -35,3 +35,21 @@ def followers_do_not_sync() -> list[Change]:
 def forgets_epochs_of_followers() -> list[Change]:
     """Hazard 2: the epochs of fetched batches are not kept, so logs cannot be compared."""
     return [(LeaderEpochs, "begin", lambda self, epoch, offset: None)]
+
+
+@bug(brokers=1)
+def moves_logs_without_a_sync() -> list[Change]:
+    """The last piece of a log that moves between directories is not synced, and the source goes."""
+    from barnabas.broker.moves import Moves
+    from barnabas.log.directory import LogDirectory
+
+    real = LogDirectory.adopt
+
+    def adopt(self: LogDirectory, copy: Any, source: Any) -> None:
+        real(self, copy, source)
+        copy._durability.durable_offset = copy._durability.recovery_point = copy.end_offset
+
+    async def made_durable(self: Moves, log: Any, volume: Volume) -> bool:
+        return True
+
+    return [(LogDirectory, "adopt", adopt), (Moves, "_made_durable", made_durable)]
