@@ -28,7 +28,7 @@ TYPED := $(shell find barnabas -name '*.pxd')
 # (ZooKeeper's server comes with Spark's wheel.)
 SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill tests/fuzz tests/zookeeper \
 	$(addprefix tests/cli/test_,groups.py log.py logs_told.py pipeline.py topics.py up.py usage.py) \
-	$(addprefix tests/broker/test_,hostile.py hostile_groups.py log_life.py) \
+	$(addprefix tests/broker/test_,descriptors.py hostile.py hostile_groups.py log_life.py) \
 	$(addprefix tests/pipeline/test_,mirror.py stream_reader.py writing.py) tests/client/test_driver.py \
 	tests/simulator/test_bugs.py
 SLOW_HERE = $(wildcard $(SLOW))

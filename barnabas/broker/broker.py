@@ -17,6 +17,7 @@ from barnabas.broker.buffers import Buffers
 from barnabas.broker.catalog import Catalog
 from barnabas.broker.cleaner import Cleaner
 from barnabas.broker.connection import Connection, Door
+from barnabas.broker.descriptors import Descriptors
 from barnabas.broker.dispatch import Call, Dispatcher
 from barnabas.broker.fetch_sessions import FetchSessions
 from barnabas.broker.housekeeping import Housekeeping
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas import Replicas
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
-OWN_FILES = 24  # listeners, the keeper, checkpoints, whatever a library opens for itself
 
 
 class Broker:
@@ -71,9 +71,7 @@ class Broker:
         self.log = log
         self.loop = asyncio.get_running_loop()
         self.static = settings
-        # Connections must leave files to the logs: a broker that cannot open its own must stop.
-        self._warm_segments_max = max(4, open_files_max // 8)  # each may hold three
-        self._streams_max = max(4, open_files_max - 3 * self._warm_segments_max - OWN_FILES)
+        self.descriptors = Descriptors(open_files_max, disk.open_files)
         self._network = network
         self._host_name = host_name  # asked only if needed: the answer may take a while
         self._listening: list[Listening] = []
@@ -157,7 +155,7 @@ class Broker:
             directories,
             lambda: MetaProperties(self.cluster_id, self.id, new_id()),
             self.catalog.log_config_of,
-            self._warm_segments_max // len(directories),
+            self.descriptors.segments_max // len(directories),
         )
         # In a cluster, records that a crash took away come back from others.
         clean = all(volume.logs.clean for volume in self.logs.volumes)
@@ -290,8 +288,9 @@ class Broker:
         host = stream.peer.rpartition(":")[0]
         from_host = self._by_host.get(host, 0)
         limit, option = self.config.max_connections, "max.connections"
-        if self._streams_max < limit:
-            limit, option = self._streams_max, "the room that the limit of open files leaves"
+        if self.descriptors.connections_max < limit:
+            limit = self.descriptors.connections_max
+            option = "the room that the limit of open files leaves"
         if from_host >= self.config.max_connections_per_ip:
             limit, option = self.config.max_connections_per_ip, "max.connections.per.ip"
         elif len(self.connections) < limit:

@@ -38,6 +38,7 @@ from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
+from barnabas.model.system_errors import NO_DESCRIPTORS
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -349,6 +350,8 @@ class Catalog:
         try:
             partition.log.flush()
         except OSError as error:
+            if error.errno in NO_DESCRIPTORS:
+                raise
             reason = f"sync failed: {error}"
             partition.fail(reason)
             self._broker.logs.home(partition.name).lose(reason)

@@ -16,6 +16,7 @@ from barnabas.log.jobs import Cleaned
 from barnabas.log.log import Log
 from barnabas.log.swapping import Swap
 from barnabas.model.errors import KafkaError
+from barnabas.model.system_errors import OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -88,7 +89,8 @@ class Cleaner:
             try:
                 yield look(log, wall_ms)
             except (OSError, KafkaError) as error:
-                self._failed(log, str(error), for_good=True)
+                scarce = isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES
+                self._failed(log, str(error), for_good=not scarce)
 
     def _is_moving(self, log: Log) -> bool:
         """A copy that is half made would keep a record, and miss the tombstone that was removed

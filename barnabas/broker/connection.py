@@ -35,6 +35,7 @@ FRAME_SIZE_MIN = 8  # api key, version, correlation id
 SLOW_FRAME_MS = 30_000
 SLOW_FRAME_CROWDED_MS = 2_000  # while others wait for the memory that slow frames hold
 SLOW_FRAME_BYTES_PER_MS = 64
+UNTAKEN_CROWDED_MS = 2_000  # while others wait for the files that unsent replies hold
 
 Parts = list[Buffer | FileSlice]
 _SIZE = Struct(">i")
@@ -397,6 +398,13 @@ class Connection:
         Not when the peer does not take the replies it has: then it is the peer that is idle.
         """
         return bool(self._slots) and not self._out
+
+    def holds_files(self, now_ms: int) -> bool:
+        """Do replies that the peer has not taken for a while keep files open?"""
+        if now_ms - self.active_ms <= UNTAKEN_CROWDED_MS:
+            return False
+        waiting = [slot.parts for slot in self._slots if slot.parts is not None]
+        return any(type(part) is FileSlice for parts in (self._out, *waiting) for part in parts)
 
     def too_slow(self, now_ms: int, crowded: bool = False) -> bool:
         """Has the frame in progress been dripping in for longer than any honest link takes?

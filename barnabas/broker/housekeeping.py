@@ -68,8 +68,11 @@ class Housekeeping:
     def _close_idle(self, now_ms: int) -> None:
         idle_ms_max = self._broker.config.connections_max_idle_ms
         crowded = self._door.buffers.crowded  # asked once: each that goes makes room
+        scarce = self._broker.descriptors.crowded(now_ms)
         for connection in tuple(self._broker.connections):
-            if connection.too_slow(now_ms, crowded):
+            if scarce and connection.holds_files(now_ms):
+                connection.close("its unread replies hold file descriptors that others wait for")
+            elif connection.too_slow(now_ms, crowded):
                 connection.close("a request came in too slowly")
             elif 0 <= idle_ms_max < now_ms - connection.active_ms and not connection.waiting:
                 connection.close("")

@@ -21,6 +21,8 @@ from barnabas.system.disk import DirectoryLock, SystemDisk
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
 
+OPEN_FILES_MAX = 1 << 20  # where the hard limit is none; the usual fs.nr_open
+
 
 def run(
     settings: Mapping[str, str],
@@ -64,6 +66,7 @@ async def _serve(
     log: Logger,
 ) -> None:
     open_files_max = _raise_file_limit()
+    log.info("limit of open files", open_files_max=open_files_max)
     config = BrokerConfig(settings)
     if config.clustered and "node.id" in settings:
         log.node = config.node_id
@@ -145,9 +148,15 @@ def host_name() -> str:
 
 def _raise_file_limit() -> int:
     """Each connection and each segment is an open file; the default limit is often 1,024."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard if hard != resource.RLIM_INFINITY else 1 << 20
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else OPEN_FILES_MAX
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # a limit of the system (fs.nr_open), or of a container
+        return soft
+    return wanted
 
 
 def _calm_garbage_collection() -> None:

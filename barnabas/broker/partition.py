@@ -23,6 +23,7 @@ from barnabas.log.log import Appended, Log
 from barnabas.log.reading import Slice
 from barnabas.model.errors import Code, Failed, KafkaError, Retriable
 from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.model.system_errors import OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
     from barnabas.broker.leading import Leading
@@ -258,10 +259,12 @@ class Partition:
         except OSError as error:
             raise self.unreadable(error) from error
 
-    def unreadable(self, error: OSError) -> Failed:
+    def unreadable(self, error: OSError) -> KafkaError:
+        """Kafka's clients repeat a request that is answered so."""
         if self.volume is not None:
             self.volume.fail(error)
-        return Failed(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {error}")
+        kind = Retriable if error.errno in OUT_OF_RESOURCES else Failed
+        return kind(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {error}")
 
     def check_leader_epoch(self, claimed: int) -> None:
         """A client that knows an older or a newer leader must refresh before it goes on."""

@@ -58,6 +58,7 @@ class ReplicaSession:
         self._fresh: dict[Place, None] = {}  # those with records, or an answer
         self._marked: dict[Place, None] = {}  # those whose marks have moved since they were told
         self._given: list[Place] = []  # in the last reply
+        self._slices_left = 0  # of the reply in the making
         self._bytes_max = 0
         self._waiting: Later[FetchResponse] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -183,6 +184,7 @@ class ReplicaSession:
         """What there is to say; None if there is nothing yet."""
         found: dict[UUID, list[PartitionData]] = {}
         left = self._bytes_max
+        self._slices_left = self._broker.descriptors.slices_max(self._broker.clock.monotonic_ms())
         behind = []
         for place in list(self._fresh):
             partition = place.partition
@@ -261,7 +263,7 @@ class ReplicaSession:
             # It cuts its log: records from where it was would leave a gap. Until it asks again.
             place.leave()
             return data
-        if left <= 0:
+        if left <= 0 or self._slices_left <= 0:
             return None
         try:
             found = log.read(place.offset, min(place.bytes_max, left), log.end_offset).file_slice
@@ -278,6 +280,7 @@ class ReplicaSession:
             self._warm(place, partition, found)
             return None
         assert place.leading is not None
+        self._slices_left -= 1
         place.leading.given(self.follower)
         self._given.append(place)
         self._broker.counts.replicated_out += found.length

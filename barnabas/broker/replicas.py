@@ -34,6 +34,7 @@ from barnabas.broker.volume import storage_error
 from barnabas.log.config import LogConfig
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.model.system_errors import OUT_OF_RESOURCES
 from barnabas.replication.follower import Follower
 from barnabas.replication.leader import Proposal
 from barnabas.replication.state import PartitionState
@@ -202,7 +203,14 @@ class Replicas:
     def _admit(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
         self._cluster.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
 
-    def _become(self, topic: Topic, config: LogConfig, told: LeaderAndIsrPartitionState) -> Code:
+    def _become(
+        self,
+        topic: Topic,
+        config: LogConfig,
+        told: LeaderAndIsrPartitionState,
+        *,
+        again: bool = False,
+    ) -> Code:
         partition = topic.place(told.partition_index)
         state = _state_of(told)
         try:
@@ -217,8 +225,16 @@ class Replicas:
             )
             return error.code
         except OSError as error:
+            if not again and error.errno in OUT_OF_RESOURCES:
+                self._give_back(error)
+                return self._become(topic, config, told, again=True)
             return self._disk_failed(partition, error)
         return Code.NONE
+
+    def _give_back(self, error: OSError) -> None:
+        """The controller would take a refused role for a lost replica: make one more attempt."""
+        for volume in self._broker.logs.online():
+            volume.out_of_resources(error)
 
     def _check(self, partition: Partition, state: PartitionState) -> None:
         if partition.failure:

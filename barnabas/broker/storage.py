@@ -19,6 +19,7 @@ from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk
+from barnabas.model.system_errors import OUT_OF_RESOURCES
 from barnabas.system.logs import Logger
 
 
@@ -55,6 +56,8 @@ class Storage:
                     warm_segments_max=max(4, warm_segments_max),
                 )
             except OSError as error:
+                if error.errno in OUT_OF_RESOURCES:
+                    raise  # the directory may be sound: a start with more of them finds out
                 problem = error
                 self.unopened[path] = str(error)
                 continue

@@ -8,7 +8,6 @@ Not here: which volume a log is on (storage.py), when to tidy (housekeeping.py).
 """
 
 import asyncio
-import errno
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -18,10 +17,13 @@ from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Disk, FileSlice
+from barnabas.model.system_errors import NO_DESCRIPTORS, NO_ROOM, OUT_OF_RESOURCES
 from barnabas.system.logs import Logger
 
 WARM_BYTES = 1 << 20
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+DESCRIPTORS_WAIT_S = 0.1
+DESCRIPTORS_TRIES_MAX = 100
+SHORTAGE_SAID_EVERY_S = 10.0
 
 T = TypeVar("T")
 
@@ -44,6 +46,7 @@ class Volume:
         self._tell = failed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
         self._full = False  # found when a checkpoint was last written
+        self._shortage_said_s = -SHORTAGE_SAID_EVERY_S
         self._flushing: asyncio.Task[None] | None = None
         self._to_flush: dict[Log, list[Later[str]]] = {}
         # Held while logs are synced by their paths, and while logs are renamed.
@@ -59,9 +62,24 @@ class Volume:
         return self._full
 
     def fail(self, error: OSError) -> None:
-        """Take the directory offline, unless the disk is merely full."""
-        if self.online and error.errno not in NO_ROOM:
+        """Take the directory offline, unless the disk is full or the error is not the disk's."""
+        if error.errno in OUT_OF_RESOURCES:
+            self.out_of_resources(error)
+        elif self.online and error.errno not in NO_ROOM:
             self.lose(str(error))
+
+    def out_of_resources(self, error: OSError) -> None:
+        """The process has no descriptor or memory left: give some back, and say so."""
+        self.logs.close_cooled_files()
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._shortage_said_s >= SHORTAGE_SAID_EVERY_S:
+            self._shortage_said_s = now_s
+            self._log.error(
+                "request refused: the process is out of file descriptors or memory",
+                path=self.path,
+                reason=str(error),
+                remedy="raise the limit of open files (ulimit -n), or give the broker more memory",
+            )
 
     def lose(self, reason: str) -> None:
         if self.online:
@@ -75,6 +93,18 @@ class Volume:
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    async def _once_opened(self, call: Callable[[], None]) -> None:
+        """Where there was no descriptor to open a file, that file was not touched: try again."""
+        for left in reversed(range(DESCRIPTORS_TRIES_MAX)):
+            try:
+                await self.in_thread(call)
+                return
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTORS or not left:
+                    raise
+                self.out_of_resources(error)
+            await asyncio.sleep(DESCRIPTORS_WAIT_S)
 
     async def warm(self, slices: Iterable[FileSlice]) -> None:
         """Have them read once, so that whoever reads them next need not wait for the disk."""
@@ -117,12 +147,14 @@ class Volume:
     async def _flush(self, log: Log) -> str:
         if self.logs.logs.get(log.partition) is not log:
             return f"{log.partition} was deleted"
-        work = log.pending_flush()
-        if work is None:
-            return ""
         try:
-            await self.in_thread(work.run)
+            work = log.pending_flush()  # may open files
+            if work is None:
+                return ""
+            await self._once_opened(work.run)
         except Exception as error:  # whatever it is: who waits must hear of it
+            if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
+                return f"not synced: {error}"  # nothing is lost: the next sync includes it
             self.lose(f"sync failed: {error}")
             return self.failure
         log.flushed(work)
@@ -133,16 +165,24 @@ class Volume:
     async def sync_sealed(self) -> None:
         """Segments that were rolled since the last call."""
         for log in self.logs.take_rolled():
-            async with self.renaming:
-                if self.logs.logs.get(log.partition) is not log:
-                    continue  # deleted: its paths are gone, or another log's by now
-                flush = log.pending_flush(sealed_only=True)
-                if flush is not None:
-                    await self.in_thread(flush.run)
-                    log.flushed(flush)
+            try:
+                await self._sync_sealed(log)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTORS:
+                    raise
+                self.logs.rolled(log)  # with the next call
+
+    async def _sync_sealed(self, log: Log) -> None:
+        async with self.renaming:
+            if self.logs.logs.get(log.partition) is not log:
+                return  # deleted: its paths are gone, or another log's by now
+            flush = log.pending_flush(sealed_only=True)
+            if flush is not None:
+                await self._once_opened(flush.run)
+                log.flushed(flush)
 
     async def sync_directory(self, path: str) -> None:
-        await self.in_thread(lambda: self._disk.sync_directory(path))
+        await self._once_opened(lambda: self._disk.sync_directory(path))
 
     async def checkpoint(self) -> bool:
         """For what must not happen before it is on disk; False if it is not."""
@@ -163,6 +203,9 @@ class Volume:
             await self.in_thread(checkpoint.run)
         except OSError as error:
             self.logs.not_written(checkpoint)
+            if error.errno in OUT_OF_RESOURCES:
+                self.out_of_resources(error)
+                return False
             if error.errno not in NO_ROOM:
                 raise
             # The files of before are whole, only older: a recovery would read a little more.

@@ -272,6 +272,10 @@ class LogDirectory:
                 return path
             number = (number + 1) % (1 << 128)
 
+    def rolled(self, log: Log) -> None:
+        """It has sealed segments to flush; `take_rolled` names it."""
+        self._rolled.append(log)
+
     def take_rolled(self) -> list[Log]:
         """Logs that rolled since the last call: each has sealed segments to flush."""
         if not self._rolled:
@@ -279,6 +283,10 @@ class LogDirectory:
         rolled = list(dict.fromkeys(self._rolled))
         self._rolled.clear()
         return rolled
+
+    def close_cooled_files(self) -> None:
+        """The process is out of descriptors: close the files of segments opened first."""
+        self._warm.cool_half()
 
     def pending_checkpoint(self) -> CheckpointWork | None:
         """The checkpoint files that changed; None if none did."""

@@ -53,8 +53,8 @@ class Log(Copying):
         limit = min(limit, end)
         if offset < self.start_offset or offset > end:
             raise self._out_of_range(offset)
-        if offset >= limit:
-            return Slice(None, offset)
+        if offset >= limit or (bytes_max <= 0 and not min_one):
+            return Slice(None, offset)  # without a look at its files
         return self._reader.read(offset, bytes_max, limit, min_one)
 
     def is_cold(self, found: FileSlice) -> bool:

@@ -215,6 +215,7 @@ class Segment:
         self._interval = config.index_interval_bytes
         self.load_indexes()
         self._warm.add(self)
+        self.file()  # or an append could fail to open it, with nothing written to undo
         if not self.created_ms:
             self.created_ms = wall_ms
         self.first_time()

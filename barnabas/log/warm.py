@@ -39,5 +39,11 @@ class WarmSegments:
             else:
                 candidate.cool()
 
+    def cool_half(self) -> None:
+        """Descriptors are needed elsewhere: close those opened first; who needs one reopens it."""
+        for candidate in list(self._warm)[: len(self._warm) // 2 + 1]:
+            del self._warm[candidate]
+            candidate.cool()
+
     def discard(self, segment: Coolable) -> None:
         self._warm.pop(segment, None)

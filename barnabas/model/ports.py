@@ -62,6 +62,10 @@ class Disk(Protocol):
         """For reading and writing; FileNotFoundError unless `create`."""
         ...
 
+    def open_files(self) -> int:
+        """How many files that `open` returned are not closed yet."""
+        ...
+
     def read_file(self, path: str) -> bytes: ...
 
     def replace_file(self, path: str, data: bytes) -> None:

@@ -14,6 +14,7 @@ from barnabas.model.ports import Buffer
 
 LOCK_FILE = ".lock"
 _ONE_BYTE = bytearray(1)  # read into, never looked at
+_OPEN: set[int] = set()  # descriptors of SystemFiles; a set, as several threads open and close
 
 
 class SystemFile:
@@ -24,6 +25,7 @@ class SystemFile:
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
+        _OPEN.add(fd)
         self._tells = True  # whether a read would wait; a memory disk does not
 
     def fileno(self) -> int:
@@ -72,8 +74,9 @@ class SystemFile:
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            _OPEN.discard(self._fd)  # first: another thread may get the same number
+            fd, self._fd = self._fd, -1
+            os.close(fd)
 
     def __del__(self) -> None:
         # A segment gives up its file by dropping it; whoever still sends from it keeps it.
@@ -86,6 +89,9 @@ class SystemDisk:
     def open(self, path: str, *, create: bool = False) -> SystemFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return SystemFile(path, os.open(path, flags, 0o644))
+
+    def open_files(self) -> int:
+        return len(_OPEN)
 
     def read_file(self, path: str) -> bytes:
         with open(path, "rb") as file:

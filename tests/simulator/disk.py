@@ -160,6 +160,9 @@ class SimulatedDisk:
         self.opened.append(path)
         return SimulatedFile(self, path, node)
 
+    def open_files(self) -> int:
+        return 0  # they cost nothing here
+
     def read_file(self, path: str) -> bytes:
         return bytes(self._node(path).data)
 

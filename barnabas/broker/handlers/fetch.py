@@ -70,7 +70,7 @@ class Plan:
 
     __slots__ = (
         "_broker", "_find", "_names_leaders", "_rack", "aborted", "cold", "failed", "found", "left",
-        "partitions", "responses", "size",
+        "partitions", "responses", "size", "slices_left",
     )  # fmt: skip
 
     def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
@@ -84,6 +84,7 @@ class Plan:
             [] if request.isolation_level == READ_COMMITTED else None
         )
         self.size = 0
+        self.slices_left = broker.descriptors.slices_max(broker.clock.monotonic_ms())
         self.failed = False
         self.cold: dict[Volume, list[FileSlice]] = {}  # what would wait for a disk
         self.partitions: list[Partition] = []
@@ -106,7 +107,10 @@ class Plan:
                 )
             partition = self._find(topic, index)
             partition.check_leader_epoch(epoch)
-            found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
+            if self.slices_left:
+                found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
+            else:  # as if its bytes did not fit: the next fetch has it
+                found = partition.read(offset, 0, False)
         except KafkaError as error:
             self.failed = True
             return failed(index, error.code, topic if self._names_leaders else None)
@@ -118,6 +122,7 @@ class Plan:
         else:
             self.partitions.append(partition)
         if records is not None:
+            self.slices_left -= 1
             self.size += records.length
             self.left = max(0, self.left - records.length)
             if partition.volume is not None and partition.log.is_cold(records):
@@ -149,6 +154,8 @@ class Alone:
         plan = Plan(self._broker, self.request, self._version)
         by_id = self._version >= TOPIC_IDS_SINCE
         topics = self._broker.topics
+        if sum(len(asked.partitions) for asked in self.request.topics) > plan.slices_left:
+            return self._plan_from(plan, self._broker.descriptors.next_turn(), by_id)
         for asked in self.request.topics:
             topic = topics.by_id(asked.topic_id) if by_id else topics.get(asked.topic)
             partitions = [
@@ -167,6 +174,32 @@ class Alone:
                     topic=asked.topic, topic_id=asked.topic_id, partitions=partitions
                 )
             )
+        return plan
+
+    def _plan_from(self, plan: Plan, turn: int, by_id: bool) -> Plan:
+        """More partitions than slices: begin at another partition each time, or the last would
+        never have their turn. Within a session `Session.served` sees to that."""
+        topics = self._broker.topics
+        pairs = [(asked, one) for asked in self.request.topics for one in asked.partitions]
+        start = turn * max(plan.slices_left, 1) % len(pairs)
+        found: dict[int, list[PartitionData]] = {id(asked): [] for asked in self.request.topics}
+        for asked, one in pairs[start:] + pairs[:start]:
+            topic = topics.by_id(asked.topic_id) if by_id else topics.get(asked.topic)
+            data = plan.read(
+                topic,
+                by_id,
+                one.partition,
+                one.fetch_offset,
+                one.partition_max_bytes,
+                one.current_leader_epoch,
+            )
+            found[id(asked)].append(data)
+        plan.responses = [
+            FetchableTopicResponse(
+                topic=asked.topic, topic_id=asked.topic_id, partitions=found[id(asked)]
+            )
+            for asked in self.request.topics
+        ]
         return plan
 
     def respond(self, plan: Plan) -> FetchResponse:
