@@ -101,6 +101,7 @@ class Consumer(Messages[K, V]):
                 "with group.protocol=consumer a pattern cannot be changed: open another consumer"
             )
         self._member.subscribe(self._wanted)
+        self._group_changed()
 
     def subscription(self) -> Subscription:
         return self._wanted
@@ -167,7 +168,7 @@ class Consumer(Messages[K, V]):
             self._machine(pattern),
             Subscription() if pattern is not None else self._wanted,
             self._told,
-            self._reader.bell,
+            self._group_changed,
         )
 
     _pattern_served = False
@@ -211,7 +212,7 @@ class Consumer(Messages[K, V]):
                 on_lost = self._on_lost or self._on_revoked
                 await called(on_lost, self._owner, partitions, step.cause)
         finally:
-            self._reader.remove(partitions)
+            self._remove(partitions)
 
     async def _leave(self) -> None:
         if self._member is None:

@@ -29,7 +29,7 @@ from barnabas.client.membership import (
     Wait,
 )
 from barnabas.client.metadata import View
-from barnabas.client.net import Answer, Bell
+from barnabas.client.net import Answer
 from barnabas.client.subscription import Subscription
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.apis import APIS
@@ -61,14 +61,14 @@ class GroupMember:
         machine: Membership,
         wanted: Subscription,
         told: Told,
-        bell: Bell,
+        changed: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._group_id = group_id
         self._machine = machine
         self._wanted = wanted
         self._told = told
-        self._bell = bell
+        self._changed = changed  # a poll has something to do
         self._guard = threading.Lock()
         self._pending: tuple[Ask, Answer[Message]] | None = None
         self._held: Step | None = None  # a step that its brokers are late with
@@ -254,7 +254,7 @@ class GroupMember:
                 self._answered(ask.request, response)
             if before is not None and self._machine.standing is None:
                 _log.warning("group %s: this member is out of its group", self._group_id)
-            self._bell.ring()
+            self._changed()
         with self._guard:
             self._beat_due = self._machine.next_beat()
         return self._beat_due
@@ -273,7 +273,7 @@ class GroupMember:
             try:
                 await self._look(now)
             finally:
-                self._bell.ring()
+                self._changed()
 
         try:
             return await self._looking.done(look, deadline if first else now) or not first

@@ -3,12 +3,15 @@
 Written once over `Net`. Consumer and PartitionConsumer say which partitions are read.
 Always: a message counts as used when the next one is asked for, or at a close without an
 exception; only what was used is committed by itself. Callbacks are called between messages.
+For a group member each message of an iteration is a poll: commits and rebalances happen within a
+batch, and what is left of a batch goes with the partitions that are revoked.
 Not here: reading (reader.py), where to read on (seeking.py), groups (member.py).
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Protocol, Self, cast
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.commits import Commits, as_offsets
@@ -22,6 +25,13 @@ from barnabas.client.seeking import At, Numbers, Seeking
 from barnabas.model.errors import Code, Corrupt, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
+
+R = TypeVar("R")
+
+# How often a member that is handed a batch piece by piece looks at its group. Reading the clock is
+# all that a message costs in between.
+_GROUP_LOOK_S = 0.01
+NEVER_S = float("inf")
 
 Offsets = Numbers | Mapping[TopicPartition, Committed] | Mapping[At, Committed]
 
@@ -74,6 +84,7 @@ class Messages(Seeking, Generic[K, V]):
         self._batch: list[RawMessage] = []  # of the iteration
         self._next = 0
         self._taken = 1  # how many of it are in the reader's hands
+        self._group_look_at = NEVER_S  # when the group has its turn within a batch
         self._in_hand: dict[TopicPartition, Place] = {}  # positions before the last batch
         self._auto_commit = config.enable_auto_commit and bool(self._group_id)
         self._commits = Commits(cluster, self._commits_as, self._told_commit)
@@ -100,20 +111,17 @@ class Messages(Seeking, Generic[K, V]):
 
     async def __anext__(self) -> Message[K, V]:
         number = self._next
-        if number < len(self._batch):
+        if number < len(self._batch) and monotonic() < self._group_look_at:
             self._next = number + 1
             return cast("Message[K, V]", self._batch[number])
-        return await self._first_of_next()
+        return await self._next_polled()
 
-    async def _first_of_next(self) -> Message[K, V]:
-        self._batch = []
-        self._next = 0
-        batch = await self._poll(self._count_max, None)
-        if not batch:
+    async def _next_polled(self) -> Message[K, V]:
+        if not await self._fill(None):
             raise StopAsyncIteration  # nothing is left to read, ever
-        self._batch = batch
-        self._next = self._taken = 1
-        return cast("Message[K, V]", batch[0])
+        self._next += 1
+        self._taken = 1
+        return cast("Message[K, V]", self._batch[self._next - 1])
 
     # --- messages ---
 
@@ -127,7 +135,7 @@ class Messages(Seeking, Generic[K, V]):
         Waits for the first of them: for ever, or `timeout` seconds, then the list is empty.
         """
         count = self._count_max if max_records is None else max(1, max_records)
-        if self._next < len(self._batch):  # of an iteration that was left
+        if await self._has_rest():  # of an iteration that was left
             batch = self._batch[self._next : self._next + count]
             self._next += len(batch)
             self._taken = len(batch)
@@ -146,46 +154,92 @@ class Messages(Seeking, Generic[K, V]):
 
     async def getone(self, timeout: float | None = None) -> Message[K, V]:  # noqa: ASYNC109
         """The next message; TimeoutError if none comes in `timeout` seconds."""
-        if self._next >= len(self._batch):
+        if self._next >= len(self._batch) or monotonic() >= self._group_look_at:
             deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
-            self._batch, self._next = [], 0
-            batch = await self._poll(self._count_max, deadline)
-            if not batch:
+            if not await self._fill(deadline):
                 raise TimeoutError(
                     "no message is left: every partition has come to its stop"
                     if self._reader.progress.finished
                     else f"no message came in {timeout} seconds"
                 )
-            self._batch = batch
         self._next += 1
+        self._taken = 1
         return cast("Message[K, V]", self._batch[self._next - 1])
 
+    async def _fill(self, deadline: int | None) -> bool:
+        """Whether the iteration has a message to hand out, of this batch or the next one."""
+        if not await self._has_rest():
+            self._batch, self._next = [], 0
+            self._batch = await self._poll(self._count_max, deadline)
+        return bool(self._batch)
+
+    async def _has_rest(self) -> bool:
+        """Whether messages of a batch are left, after the group had its turn if it is due."""
+        if self._next < len(self._batch) and monotonic() >= self._group_look_at:
+            await self._alone(self._look_at_group())
+        return self._next < len(self._batch)
+
+    async def _look_at_group(self) -> None:
+        """Within a batch: what comes before every poll, without waiting for anybody.
+
+        The loop turns once, or the sockets are read: heartbeats go on beside a reader that never
+        waits itself.
+        """
+        self._taken = 0  # the next message is asked for: those before it have been used
+        self._in_hand = {}
+        others = self._others()
+        await self._reader.glance(others() if others is not None else ())
+        await self._before_poll(self._positions, self._cluster.net.now_ms())
+        self._group_look_at = self._next_group_look()
+
+    def _next_group_look(self) -> float:
+        return monotonic() + _GROUP_LOOK_S if self._shares else NEVER_S
+
+    def _group_changed(self) -> None:
+        """On any thread: the next message that is asked for looks at the group first."""
+        self._group_look_at = 0.0
+        self._reader.bell.ring()
+
+    def _remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not read any more; what a batch still has of them is not handed out."""
+        gone = set(partitions)
+        self._reader.remove(gone)
+        rest = self._batch[self._next :]
+        self._batch = [one for one in rest if (one.topic, one.partition) not in gone]
+        self._next = 0
+
     async def _poll(self, count_max: int, deadline: int | None) -> list[RawMessage]:
-        if self._closed:
-            raise closed()
-        if self._polling:
-            raise InvalidRequest(
-                Code.INVALID_REQUEST,
-                "this consumer is being asked for messages already: one task or thread at a time",
-            )
+        return await self._alone(self._poll_alone(count_max, deadline))
+
+    async def _alone(self, flow: Coroutine[Any, Any, R]) -> R:
+        """One flow at a time asks for messages."""
+        try:
+            if self._closed:
+                raise closed()
+            if self._polling:
+                raise InvalidRequest(
+                    Code.INVALID_REQUEST,
+                    "this consumer is being asked for messages already: one task or thread at a"
+                    " time",
+                )
+        except BaseException:
+            flow.close()
+            raise
         self._polling = True
         try:
-            return await self._poll_alone(count_max, deadline)
+            return await flow
         finally:
             self._polling = False
 
     async def _poll_alone(self, count_max: int, deadline: int | None) -> list[RawMessage]:
         while True:
             self._in_hand = {}
-            await self._commits.gather()
-            if self._auto_commit and self._may_commit():
-                # Its user has come back for more: all that was handed out has been used.
-                await self._commits.now_and_then(self._reader.positions, deadline)
-            await self._between_polls(deadline)
+            await self._before_poll(self._reader.positions, deadline)
             before = self._reader.positions() if self._auto_commit else {}
             taken = await self._reader.poll(count_max, self._until(deadline), self._others())
             if taken:
                 self._in_hand = before
+                self._group_look_at = self._next_group_look()
                 if self._plain:
                     return taken
                 if messages := self._opened(taken):
@@ -194,6 +248,16 @@ class Messages(Seeking, Generic[K, V]):
                 return []
             if self._reader.progress.finished:
                 return []
+
+    async def _before_poll(
+        self, used: Callable[[], dict[TopicPartition, Place]], deadline: int | None
+    ) -> None:
+        """Commit what is due, and let the group have its turn."""
+        await self._commits.gather()
+        if self._auto_commit and self._may_commit():
+            # Its user has come back for more: all that was handed out has been used.
+            await self._commits.now_and_then(used, deadline)
+        await self._between_polls(deadline)
 
     async def _between_polls(self, deadline: int | None) -> None:
         """What a group does between two polls."""
@@ -334,6 +398,7 @@ class Messages(Seeking, Generic[K, V]):
         if self._batch or not failed:
             self._in_hand = {}
         self._closed = True
+        self._group_look_at = 0.0  # an iteration hears of it with the next message
         self._reader.end()
         try:
             try:

@@ -152,6 +152,11 @@ class Reader:
         await self._gather(now)
         await self._prepare(now, deadline)
 
+    async def glance(self, others: Sequence[Answer[Message]]) -> None:
+        """Take in what has come, and let others have a turn, without waiting."""
+        self._glanced_at = self.cluster.net.now_ms()
+        await self.bell.wait([*others, *self._answers.values()], 0)
+
     async def _wait(
         self, now: int, deadline: int | None, others: Sequence[Answer[Message]]
     ) -> None:

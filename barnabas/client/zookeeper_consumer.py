@@ -145,7 +145,7 @@ class ZookeeperFlows(Messages[Raw, Raw]):
     def _hear(self, news: Event | SessionState) -> None:
         """On any thread."""
         self._news.append(news)
-        self._reader.bell.ring()
+        self._group_changed()
 
     # --- between polls ---
 
@@ -213,7 +213,7 @@ class ZookeeperFlows(Messages[Raw, Raw]):
                 await self._commit_last(partitions)
             await called(self._on_revoked, self._owner, partitions, cause)
         finally:
-            self._reader.remove(partitions)
+            self._remove(partitions)
 
     def _until(self, deadline: int | None) -> int | None:
         again = self._attempts.next_deadline()

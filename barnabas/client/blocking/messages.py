@@ -1,6 +1,7 @@
 """Messages that block: the same flows, run by the calling thread."""
 
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any, Generic, Self, cast
 
 from barnabas.client.blocking.net import mirrored, run
@@ -27,11 +28,11 @@ class Messages(Generic[K, V]):
     def __next__(self) -> Message[K, V]:
         body = self._body
         number = body._next
-        if number < len(body._batch):
+        if number < len(body._batch) and monotonic() < body._group_look_at:
             body._next = number + 1
             return cast("Message[K, V]", body._batch[number])
         try:
-            return run(body._first_of_next())
+            return run(body._next_polled())
         except StopAsyncIteration:
             raise StopIteration from None
 
