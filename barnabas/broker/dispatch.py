@@ -50,6 +50,9 @@ HANDLERS = {
     21: "delete_records",
     22: "init_producer_id",
     23: "offset_for_leader_epoch",
+    29: "describe_acls",
+    30: "create_acls",
+    31: "delete_acls",
     32: "describe_configs",
     33: "alter_configs",
     34: "alter_replica_log_dirs",
@@ -76,8 +79,6 @@ HANDLERS = {
 }
 # What brokers say to each other: never advertised, and unknown to a broker that stands alone.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003)
-# What only a cluster has an answer to.
-OF_CLUSTERS = (*BETWEEN_BROKERS, 43, 45, 46, 64)
 # What any broker of a cluster takes and the controller answers (forwarding.py).
 FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 64)
 # What a broker that has just joined cannot answer before it knows its cluster.
@@ -170,7 +171,7 @@ class Dispatcher:
     def _find_route(self, key: int, version: int) -> Route:
         name = HANDLERS.get(key)
         cluster = self._broker.cluster
-        if name is None or (cluster is None and key in OF_CLUSTERS):
+        if name is None or (cluster is None and key in BETWEEN_BROKERS):
             raise InvalidRequest(
                 Code.UNSUPPORTED_VERSION, f"API key {key} is not one this broker answers"
             )

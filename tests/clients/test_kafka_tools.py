@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -202,7 +203,55 @@ def test_kafkas_own_test_of_compatibility_passes(tool: Tool, clients: Clients, t
         *("ClientCompatibilityTest", "--topic", topic, "--num-cluster-nodes", str(BROKERS)),
         *("--offsets-for-times-supported", "true", "--cluster-id-supported", "true"),
         *("--expect-record-too-large-exception", "false", "--create-topics-supported", "true"),
-        *("--describe-acls-supported", "false", "--describe-configs-supported", "true"),
+        *("--describe-acls-supported", "true", "--describe-configs-supported", "true"),
         *("--idempotent-producer-supported", "true"),
     )
     assert "SUCCESS." in shown
+
+
+@pytest.mark.alone
+def test_kafka_reassign_partitions_on_one_broker_has_nothing_to_move(
+    tool: Tool, clients: Clients, topic: str, tmp_path: Path
+) -> None:
+    clients["confluent"].create_topic(topic)
+    node = clients["confluent"].partitions(topic)[0].leader
+    command = "reassign.ReassignPartitionsCommand"
+    topics, plan = tmp_path / "topics.json", tmp_path / "plan.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
+    wanted = {"topic": topic, "partition": 0, "replicas": [node]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
+    file = ("--reassignment-json-file", str(plan))
+    shown = tool(
+        *(command, "--generate", "--topics-to-move-json-file", str(topics)),
+        *("--broker-list", str(node)),
+    )
+    assert f'"replicas":[{node}]' in shown
+    shown = tool(command, "--execute", *file, "--throttle", "50000000")
+    assert f"Successfully started partition reassignment for {topic}-0" in shown
+    assert f"Reassignment of partition {topic}-0 is completed." in tool(command, "--verify", *file)
+    assert "No partition reassignments found." in tool(command, "--list")
+    assert "None of the specified partition reassignments are active." in tool(
+        command, "--cancel", *file
+    )
+
+
+@pytest.mark.alone
+def test_kafka_leader_election_on_one_broker_has_nobody_else_to_elect(
+    tool: Tool, clients: Clients, topic: str
+) -> None:
+    clients["confluent"].create_topic(topic)
+    for kind in ("preferred", "unclean"):
+        election = ("LeaderElectionCommand", "--election-type", kind)
+        shown = tool(*election, "--topic", topic, "--partition", "0")
+        assert f"Valid replica already elected for partitions {topic}-0" in shown
+        tool(*election, "--all-topic-partitions")
+
+
+def test_kafka_acls_hears_that_there_is_no_authorizer(
+    java_tools: Java, broker: Address, topic: str
+) -> None:
+    server = ("--bootstrap-server", broker.bootstrap_servers)
+    rule = ("--allow-principal", "User:a", "--operation", "Read", "--topic", topic)
+    for arguments in (("--list",), ("--add", *rule), ("--remove", "--force", *rule)):
+        done = java_tools.run(f"{TOOLS}.AclCommand", *server, *arguments)
+        assert "SecurityDisabledException" in done.stdout + done.stderr, arguments

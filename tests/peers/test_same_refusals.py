@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 
 from barnabas.wire.compression import Codec
+from barnabas.wire.messages import alter_partition_reassignments as reassignments
+from barnabas.wire.messages import create_acls, delete_acls, describe_acls, elect_leaders
+from barnabas.wire.messages import list_partition_reassignments as reassigning
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
+from barnabas.wire.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.wire.records import Record, encode_batch
-from tests.peers.caller import Caller
+from tests.peers.caller import Caller, named
 from tests.peers.kafka import KafkaBroker
 from tests.process import BrokerProcess
 
@@ -65,6 +69,95 @@ def records_refused(caller: Caller, topic: str) -> Any:
                 )
                 answers.append(without_words(caller.answer(request, version)))
     return answers
+
+
+@case
+def acls_refused(caller: Caller, topic: str) -> Any:
+    rule = create_acls.AclCreation(
+        resource_type=2,
+        resource_name=topic,
+        principal="User:a",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    matching = {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": 1,
+        "permission_type": 1,
+    }
+    rules: Any = delete_acls.DeleteAclsFilter(**matching)  # type: ignore[arg-type]
+    every: Any = describe_acls.DescribeAclsRequest(**matching)  # type: ignore[arg-type]
+    return [
+        caller.answer(request, version)
+        for version in (1, 2, 3)
+        for request in (
+            every,
+            create_acls.CreateAclsRequest(creations=[rule, rule]),
+            create_acls.CreateAclsRequest(creations=[]),
+            delete_acls.DeleteAclsRequest(filters=[rules, rules]),
+        )
+    ]
+
+
+@case
+def leaders_elected(caller: Caller, topic: str) -> Any:
+    caller.create(topic, 2)
+    some = [
+        elect_leaders.TopicPartitions(topic=topic, partitions=[0, 1, 9, -1]),
+        elect_leaders.TopicPartitions(topic=f"{topic}-missing", partitions=[0]),
+    ]
+    answers = []
+    for version, kind in ((0, 0), (1, 0), (1, 1), (1, 7), (2, 0), (2, 1), (2, 7)):
+        for asked in (some, [], None):
+            request = elect_leaders.ElectLeadersRequest(
+                election_type=kind, topic_partitions=asked, timeout_ms=5000
+            )
+            answer = caller.answer(request, version)
+            if asked is None:  # other topics are not the same on both
+                results = answer["replica_election_results"]
+                answer["replica_election_results"] = [r for r in results if r["topic"] == topic]
+            answers.append(answer)
+    return answers
+
+
+@case
+def replicas_reassigned(caller: Caller, topic: str) -> Any:
+    caller.create(topic, 2)
+    metadata: Any = caller.ask(named(topic), 12)
+    (node,) = [broker.node_id for broker in metadata.brokers]
+    tries: list[tuple[str, int, list[int] | None]] = [
+        (name, index, replicas)
+        for name in (topic, f"{topic}-missing")
+        for index in (0, 9)
+        for replicas in ([node], None, [], [node, node], [node + 98], [node, node + 98], [-1])
+    ]
+    answers = []
+    for version, allow in ((0, True), (1, True), (1, False)):
+        for name, index, replicas in tries:
+            partition = reassignments.ReassignablePartition(
+                partition_index=index, replicas=replicas
+            )
+            request = reassignments.AlterPartitionReassignmentsRequest(
+                timeout_ms=5000,
+                allow_replication_factor_change=allow,
+                topics=[reassignments.ReassignableTopic(name=name, partitions=[partition] * 2)],
+            )
+            answers.append(caller.answer(request, version))
+    asked = reassigning.ListPartitionReassignmentsTopics(name=topic, partition_indexes=[0, 9])
+    for topics in (None, [], [asked]):
+        listing = reassigning.ListPartitionReassignmentsRequest(topics=topics)
+        answers.append(caller.answer(listing, 0))
+    return answers
+
+
+@case
+def brokers_unregistered(caller: Caller, topic: str) -> Any:
+    return [caller.answer(UnregisterBrokerRequest(broker_id=id_), 0) for id_ in (99, -1)]
 
 
 @pytest.fixture

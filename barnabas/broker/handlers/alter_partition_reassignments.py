@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
-from barnabas.controller.moves import Wish
+from barnabas.broker.lone_replicas import reassign
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.alter_partition_reassignments import (
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", request: AlterPartitionReassignmentsRequest, call: Call
 ) -> AlterPartitionReassignmentsResponse:
-    assert broker.cluster is not None
-    wishes = [
-        Wish(
+    wanted = [
+        (
             TopicPartition(topic.name, each.partition_index),
             None if each.replicas is None else [BrokerId(id_) for id_ in each.replicas],
         )
@@ -30,17 +29,24 @@ async def handle(
         for each in topic.partitions
     ]
     may_change = request.allow_replication_factor_change
-    try:
-        answers = await broker.cluster.controlling.ask(
-            lambda machine, now: machine.reassign(wishes, may_change, now),
-            told_within_ms=request.timeout_ms,
-        )
-    except KafkaError as error:
-        return AlterPartitionReassignmentsResponse(
-            error_code=error.code, error_message=error.detail, responses=[]
-        )
+    if broker.cluster is None:
+        results = reassign(broker, wanted)
+    else:
+        from barnabas.controller.moves import Wish
+
+        wishes = [Wish(name, replicas) for name, replicas in wanted]
+        try:
+            answers = await broker.cluster.controlling.ask(
+                lambda machine, now: machine.reassign(wishes, may_change, now),
+                told_within_ms=request.timeout_ms,
+            )
+        except KafkaError as error:
+            return AlterPartitionReassignmentsResponse(
+                error_code=error.code, error_message=error.detail, responses=[]
+            )
+        results = list(answers.items())
     topics: dict[str, list[ReassignablePartitionResponse]] = {}
-    for name, answer in answers.items():
+    for name, answer in results:
         topics.setdefault(name.topic, []).append(
             ReassignablePartitionResponse(
                 partition_index=name.partition,
@@ -52,7 +58,7 @@ async def handle(
         allow_replication_factor_change=may_change,
         error_code=0,
         responses=[
-            ReassignableTopicResponse(name=topic, partitions=results)
-            for topic, results in topics.items()
+            ReassignableTopicResponse(name=topic, partitions=partitions)
+            for topic, partitions in topics.items()
         ],
     )

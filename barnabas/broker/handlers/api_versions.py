@@ -1,16 +1,15 @@
 """ApiVersions: what this broker speaks.
 
-Always: what dispatch.py has a handler for, save what brokers say to each other; what only a
-cluster has only in one, our own APIs only to our own client; answered
-before anything else is known of the client, so every version of the question gets an answer it
-can read.
+Always: what dispatch.py has a handler for, except what brokers say to each other; our own APIs
+only to our own client; answered before anything else is known of the client, so every version of
+the question gets an answer it can read.
 """
 
 import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import BETWEEN_BROKERS, HANDLERS, OF_CLUSTERS, Call
+from barnabas.broker.dispatch import BETWEEN_BROKERS, HANDLERS, Call
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.wire.apis import API_VERSIONS, APIS, PRIVATE_FROM
 from barnabas.wire.messages.api_versions import (
@@ -54,7 +53,7 @@ def handle(broker: "Broker", request: ApiVersionsRequest, call: Call) -> ApiVers
         own, from_zero = name == OWN_NAME, call.version >= FROM_ZERO_SINCE
     else:
         own = from_zero = False
-    return _spoken(own, from_zero, broker.cluster is not None)
+    return _spoken(own, from_zero)
 
 
 def unsupported() -> ApiVersionsResponse:
@@ -65,14 +64,13 @@ def unsupported() -> ApiVersionsResponse:
 
 
 @cache
-def _spoken(own: bool, from_zero: bool, in_cluster: bool) -> ApiVersionsResponse:
-    hidden = BETWEEN_BROKERS if in_cluster else OF_CLUSTERS
+def _spoken(own: bool, from_zero: bool) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=0,
         api_keys=[
             _advertised(key)
             for key in sorted(HANDLERS)
-            if key not in hidden and (own or key < PRIVATE_FROM)
+            if key not in BETWEEN_BROKERS and (own or key < PRIVATE_FROM)
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)

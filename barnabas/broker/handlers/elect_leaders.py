@@ -1,9 +1,9 @@
-"""ElectLeaders: the controller elects anew, on request."""
+"""ElectLeaders: the controller holds elections on request; a lone broker needs none."""
 
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
-from barnabas.controller.elections import Kind
+from barnabas.broker.lone_replicas import Results, elect
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.elect_leaders import (
@@ -15,34 +15,38 @@ from barnabas.wire.messages.elect_leaders import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.cluster import Cluster
 
+PREFERRED, UNCLEAN = 0, 1
 ERROR_SINCE = 1
 
 
 async def handle(
     broker: "Broker", request: ElectLeadersRequest, call: Call
 ) -> ElectLeadersResponse:
-    assert broker.cluster is not None
-    names = None
+    names: list[TopicPartition] | None = None
     if request.topic_partitions is not None:
         names = [
             TopicPartition(topic.topic, index)
             for topic in request.topic_partitions
             for index in topic.partitions
         ]
-    answers: dict[TopicPartition, KafkaError | None]
+    results: Results
     problem: KafkaError | None = None
+    topics: dict[str, list[PartitionResult]] = {}
     try:
-        kind = _kind(request.election_type)
-        answers = await broker.cluster.controlling.ask(
-            lambda machine, now: machine.elect(kind, names, now),
-            told_within_ms=request.timeout_ms,
-        )
+        if names == []:
+            results = []
+        elif broker.cluster is not None:
+            results = await _elected(broker.cluster, request, names)
+        else:
+            results = _unchanged(broker, request, names)
+            if names is None:  # as Kafka: each topic is listed, without the partitions that are led
+                topics = {topic.name: [] for topic in broker.topics}
     except KafkaError as error:
         problem = error
-        answers = dict.fromkeys(names or (), error)
-    topics: dict[str, list[PartitionResult]] = {}
-    for name, answer in answers.items():
+        results = [(name, error) for name in names or ()]
+    for name, answer in results:
         topics.setdefault(name.topic, []).append(
             PartitionResult(
                 partition_id=name.partition,
@@ -53,17 +57,44 @@ async def handle(
     return ElectLeadersResponse(
         error_code=problem.code if problem is not None and call.version >= ERROR_SINCE else 0,
         replica_election_results=[
-            ReplicaElectionResult(topic=topic, partition_result=results)
-            for topic, results in topics.items()
+            ReplicaElectionResult(topic=topic, partition_result=partitions)
+            for topic, partitions in topics.items()
         ],
     )
 
 
-def _kind(number: int) -> Kind:
-    try:
-        return Kind(number)
-    except ValueError:
+async def _elected(
+    cluster: "Cluster", request: ElectLeadersRequest, names: list[TopicPartition] | None
+) -> Results:
+    from barnabas.controller.elections import Kind
+
+    kind = Kind.UNCLEAN if _is_unclean(request) else Kind.PREFERRED
+    answers = await cluster.controlling.ask(
+        lambda machine, now: machine.elect(kind, names, now),
+        told_within_ms=request.timeout_ms,
+    )
+    return list(answers.items())
+
+
+def _unchanged(
+    broker: "Broker", request: ElectLeadersRequest, names: list[TopicPartition] | None
+) -> Results:
+    unclean = _is_unclean(request)
+    if names is not None:
+        return elect(broker, names, unclean=unclean)
+    every = [partition.name for topic in broker.topics for partition in topic.partitions]
+    return [
+        (name, error)
+        for name, error in elect(broker, every, unclean=unclean)
+        if error is None or error.code is not Code.ELECTION_NOT_NEEDED
+    ]
+
+
+def _is_unclean(request: ElectLeadersRequest) -> bool:
+    if request.election_type not in (PREFERRED, UNCLEAN):
         raise InvalidRequest(
             Code.INVALID_REQUEST,
-            f"election type {number}: 0 is for preferred leaders, 1 for unclean elections",
-        ) from None
+            f"election type {request.election_type} is unknown; 0 elects preferred leaders,"
+            " 1 elects any replica (unclean)",
+        )
+    return request.election_type == UNCLEAN

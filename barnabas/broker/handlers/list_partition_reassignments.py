@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", request: ListPartitionReassignmentsRequest, call: Call
 ) -> ListPartitionReassignmentsResponse:
-    assert broker.cluster is not None
+    if broker.cluster is None:  # it has nowhere to move replicas to
+        return ListPartitionReassignmentsResponse(error_code=0, topics=[])
     asked = None
     if request.topics is not None:
         asked = {topic.name: topic.partition_indexes for topic in request.topics}

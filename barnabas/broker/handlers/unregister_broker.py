@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
+from barnabas.broker.lone_replicas import unregister
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.unregister_broker import (
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", request: UnregisterBrokerRequest, call: Call
 ) -> UnregisterBrokerResponse:
-    assert broker.cluster is not None
     gone = BrokerId(request.broker_id)
+    if broker.cluster is None:
+        refused = unregister(broker, gone)
+        return UnregisterBrokerResponse(error_code=refused.code, error_message=refused.detail)
     try:
         await broker.cluster.controlling.ask(lambda machine, now: machine.unregister(gone, now))
     except KafkaError as error:

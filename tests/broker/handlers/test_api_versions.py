@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from barnabas.broker.dispatch import HANDLERS, OF_CLUSTERS
+from barnabas.broker.dispatch import BETWEEN_BROKERS, HANDLERS
 from barnabas.model.errors import Code
 from barnabas.wire.apis import APIS, PRIVATE_FROM
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -22,7 +22,7 @@ async def test_every_version_lists_what_has_a_handler_and_nothing_else(
     response = await running.ask(named(), ApiVersionsResponse, version)
     assert response.error_code == 0
     assert [api.api_key for api in response.api_keys] == sorted(
-        key for key in HANDLERS if key < PRIVATE_FROM and key not in OF_CLUSTERS
+        key for key in HANDLERS if key < PRIVATE_FROM and key not in BETWEEN_BROKERS
     )
     for api in response.api_keys:
         assert api.max_version == APIS[api.api_key].max_version
@@ -31,7 +31,7 @@ async def test_every_version_lists_what_has_a_handler_and_nothing_else(
 async def test_our_own_apis_are_told_to_our_own_client_alone(running: Running) -> None:
     """A client that sees a key it does not know may stumble over it."""
     own = await running.ask(named("barnabas"), ApiVersionsResponse, 3)
-    assert [api.api_key for api in own.api_keys] == sorted(HANDLERS.keys() - OF_CLUSTERS)
+    assert [api.api_key for api in own.api_keys] == sorted(HANDLERS.keys() - BETWEEN_BROKERS)
     assert max(HANDLERS) >= PRIVATE_FROM
     for response in (
         await running.ask(named("barnabas-like"), ApiVersionsResponse, 4),

@@ -1,0 +1,22 @@
+"""DeleteAcls: there is no authorizer, so each filter is refused."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.broker.handlers.describe_acls import NO_AUTHORIZER
+from barnabas.model.errors import Code
+from barnabas.wire.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(
+        error_code=Code.SECURITY_DISABLED, error_message=NO_AUTHORIZER, matching_acls=[]
+    )
+    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))

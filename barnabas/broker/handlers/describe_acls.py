@@ -1,0 +1,18 @@
+"""DescribeAcls: there is no authorizer, so there are no ACLs to describe."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.model.errors import Code
+from barnabas.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+NO_AUTHORIZER = "this broker has no authorizer: it has no ACLs, and every client may do everything"
+
+
+def handle(broker: "Broker", request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
+    return DescribeAclsResponse(
+        error_code=Code.SECURITY_DISABLED, error_message=NO_AUTHORIZER, resources=[]
+    )
