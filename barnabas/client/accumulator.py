@@ -13,9 +13,11 @@ accumulator.pxd; `COMPILED` says which of the two is running.
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from barnabas.client.batches import Batch, Callback, Delivery, Queue
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.record_loops import Headers
 
 COMPILED = not __file__.endswith(".py")
@@ -267,7 +269,9 @@ class Accumulator:
         self.unknown[topic] = slot
         return delivery
 
-    def topic_known(self, topic: str, leaders: dict[int, int]) -> None:
+    def topic_known(
+        self, topic: str, leaders: dict[int, int], topic_id: UUID = NO_TOPIC_ID
+    ) -> None:
         """Its partitions are these, 0 to n-1, each with its leader or -1."""
         slot = self._slots.get(topic)
         if slot is None:
@@ -278,6 +282,7 @@ class Accumulator:
         slot.count = len(leaders)
         for queue in slot.queues:
             queue.leader = leaders.get(queue.partition, -1)
+            queue.learned(topic_id)
         slot.available = [queue for queue in slot.queues if queue.leader >= 0]
         if slot.sticky is not None and slot.sticky.leader < 0:
             slot.sticky = None

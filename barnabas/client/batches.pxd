@@ -13,6 +13,8 @@ cdef class Batch(RecordWriter):
     cdef public long long sequence
     cdef public long long producer_id
     cdef public long long epoch
+    cdef public object topic_id
+    cdef public long long doubted_at
     cdef public object data
     cdef public long long counted
     cdef public tuple serial
@@ -53,6 +55,8 @@ cdef class Queue:
     cdef public long long known_to
     cdef public long long producer_id
     cdef public long long epoch
+    cdef public object topic_id
+    cdef public long long lookups
     cdef public bint gap
     cdef public bint lost
     cdef public long long retry_at

@@ -12,8 +12,10 @@ batches.pxd.
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.record_writer import RecordWriter
 
 COMPILED = not __file__.endswith(".py")
@@ -46,6 +48,8 @@ class Batch(RecordWriter):
         self.sequence = -1
         self.producer_id = -1
         self.epoch = -1
+        self.topic_id: UUID = NO_TOPIC_ID  # the topic to which its sequence number belongs
+        self.doubted_at = -1  # `Queue.lookups` when its number was first refused as too old
         self.data: bytearray | None = None  # encoded, once it was sent
         self.counted = 0  # bytes of `Accumulator.used`
         self.serial: tuple[int, ...] = ()  # its place among the batches of the partition
@@ -200,10 +204,23 @@ class Queue:
         self.known_to = -1  # the leader that acknowledged the last batch: it knows the producer
         self.producer_id = -1
         self.epoch = -1
+        self.topic_id: UUID = NO_TOPIC_ID  # which the sequence numbers are of
+        self.lookups = 0  # metadata responses that described the partition
         self.gap = False  # a numbered batch was given up: number the rest anew
         self.lost = False  # it may have been written: only another epoch is safe
         self.retry_at = 0
         self.retries = 0  # failures in a row
+
+    def learned(self, topic_id: UUID) -> None:
+        """A metadata response says which topic has the name now; some brokers know no ids."""
+        self.lookups += 1
+        if topic_id in (self.topic_id, NO_TOPIC_ID):
+            return
+        if self.topic_id != NO_TOPIC_ID:
+            # Deleted and created again: no broker knows the producer in this topic.
+            self.lost = True
+            self.known_to = -1
+        self.topic_id = topic_id
 
 
 def complain(callback: object) -> None:

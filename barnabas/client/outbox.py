@@ -53,6 +53,14 @@ _MAYBE_WRITTEN = frozenset(
         Code.NOT_LEADER_OR_FOLLOWER,  # perhaps since a moment ago, with the record in its log
     }
 )
+_NUMBER_REFUSED = frozenset(
+    {
+        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        Code.UNKNOWN_PRODUCER_ID,
+        Code.DUPLICATE_SEQUENCE_NUMBER,
+    }
+)
+_LOOKUPS_MIN = 2
 
 
 class Outgoing(NamedTuple):
@@ -181,7 +189,7 @@ class Outbox:
                 batch.unsure = True
                 why = Corrupt(f"{_name(queue)} is missing in the answer")
                 self._again(batch, why, now)
-            elif answer.error_code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+            elif answer.error_code == Code.NONE:
                 self._written(batch, answer.base_offset, answer.log_append_time_ms)
             else:
                 self._refused(batch, answer, now)
@@ -232,14 +240,11 @@ class Outbox:
         why = partition_error(code, answer.error_message, about=_name(queue))
         if code in _MAYBE_WRITTEN:
             batch.unsure = True
-        if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
-            if self.rules.idempotent and sequences.is_behind(queue, batch):
+        if code in _NUMBER_REFUSED and self.rules.idempotent:
+            if self._number_refused(batch, code):
                 self._written(batch, -1, -1)  # so long ago that the broker knows it no more
                 return
             why = Retriable(why.code, why.detail)
-            batch.unsure = False  # had it been written, the broker would know its numbers
-            if self.rules.idempotent and sequences.is_next(queue, batch):
-                queue.lost = True
         elif code == Code.MESSAGE_TOO_LARGE:
             detail = f"{_name(queue)}: a record of {batch.counted - HEADER_SIZE} bytes is over"
             why = InvalidRequest(why.code, f"{detail} the topic's max.message.bytes")
@@ -247,6 +252,23 @@ class Outbox:
             self._again(batch, why, now)
         else:
             self._give_up(batch, why)
+
+    def _number_refused(self, batch: Batch, code: int) -> bool:
+        """Whether the batch is known to have been written; else it is sent again."""
+        queue = _queue_of(batch)
+        duplicate = code == Code.DUPLICATE_SEQUENCE_NUMBER and sequences.is_current(queue, batch)
+        behind = sequences.is_behind(queue, batch)
+        if batch.unsure and (duplicate or behind):
+            # A batch after it is written, in the same topic or in a new one of that name. Metadata
+            # tells; the first response may be the answer to a request from before.
+            if batch.doubted_at < 0:
+                batch.doubted_at = queue.lookups
+            self.picture.stale = True
+            return queue.lookups >= batch.doubted_at + _LOOKUPS_MIN
+        batch.unsure = False  # had it been written, the broker would know its numbers
+        if duplicate or behind or sequences.is_next(queue, batch):
+            queue.lost = True
+        return False
 
     def _again(self, batch: Batch, why: KafkaError, now: int) -> None:
         queue = _queue_of(batch)

@@ -47,7 +47,7 @@ class Picture:
                 leaders = {
                     p.number: p.leader if p.leader in view.brokers else -1 for p in found.partitions
                 }
-                accumulator.topic_known(topic, leaders)
+                accumulator.topic_known(topic, leaders, found.id)
             elif topic in accumulator.unknown:
                 self._not_there(topic, view.errors.get(topic), now)
         if accumulator.unknown or any(queue.leader < 0 for queue in accumulator.active):

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
+from uuid import UUID
 
 from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.batches import Batch, Callback, RecordMetadata, complain
@@ -188,13 +189,14 @@ class Request(NamedTuple):
         )
 
 
-def request_of(outgoing: Outgoing, view: View, rules: Rules, timeout_ms: int) -> Request:
+def request_of(outgoing: Outgoing, rules: Rules, timeout_ms: int) -> Request:
     topics: dict[str, list[PartitionProduceData]] = {}
+    ids: dict[str, UUID] = {}
     for batch in outgoing.batches:
         assert batch.queue is not None
         data = PartitionProduceData(index=batch.queue.partition, records=batch.data)
         topics.setdefault(batch.queue.topic, []).append(data)
-    ids = {name: view.topics[name].id if name in view.topics else NO_TOPIC_ID for name in topics}
+        ids[batch.queue.topic] = batch.queue.topic_id
     message = ProduceRequest(
         acks=rules.acks,
         timeout_ms=timeout_ms,

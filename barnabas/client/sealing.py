@@ -56,6 +56,7 @@ def halves(batch: Batch) -> list[Batch]:
         part.attempts = batch.attempts
         part.unsure = batch.unsure
         part.producer_id, part.epoch = batch.producer_id, batch.epoch
+        part.topic_id = batch.topic_id
         if batch.sequence >= 0:
             part.sequence = sequences.after(batch.sequence, place * middle)
         part.counted = len(part.buffer)

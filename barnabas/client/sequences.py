@@ -3,10 +3,12 @@
 In: batches of one partition, as they are taken, answered, given up. Out: their producer id, epoch
 and first sequence number.
 Always: the numbers of a partition have no gap within an epoch; a batch is sent again with the
-numbers it had, unless it is known that it was not written.
+numbers it had, unless it is known that it was not written; numbers belong to a topic id, and say
+nothing about another topic of the same name.
 
 A gap: a batch was refused for good. Those behind it move up.
-A loss: a batch was given up that may have been written, or the broker has forgotten the producer.
+A loss: a batch was given up that may have been written, the broker has forgotten the producer, or
+the topic was deleted and created again.
 Only a new epoch, in which numbers start at 0, is safe (what Kafka's own client does, KIP-360).
 Either waits until each batch behind it is known not to be written: one whose answer was lost
 (`unsure`) is first sent once more with the numbers it had.
@@ -19,6 +21,7 @@ never be written, and would pass for one that was written long ago.
 from collections.abc import Iterable
 
 from barnabas.client.batches import Batch, Queue
+from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.batch import rewrite_producer
 
 _COUNT = 2**31  # sequence numbers wrap to 0
@@ -50,6 +53,8 @@ def number(queue: Queue, batch: Batch) -> None:
     """Of a batch that leaves for the first time."""
     batch.producer_id = queue.producer_id
     batch.epoch = queue.epoch
+    batch.topic_id = queue.topic_id
+    batch.doubted_at = -1
     batch.sequence = queue.sequence
     queue.sequence = after(queue.sequence, batch.count)
 
@@ -77,7 +82,7 @@ def requeue(queue: Queue, batch: Batch) -> None:
 
 def acknowledged(queue: Queue, batch: Batch) -> None:
     """It is written, and so are all before it."""
-    if batch.sequence < 0 or (batch.producer_id, batch.epoch) != (queue.producer_id, queue.epoch):
+    if batch.sequence < 0 or not is_current(queue, batch):
         return
     queue.known_to = batch.node
     end = after(batch.sequence, batch.count)
@@ -85,28 +90,37 @@ def acknowledged(queue: Queue, batch: Batch) -> None:
         queue.acknowledged = end
 
 
+def is_current(queue: Queue, batch: Batch) -> bool:
+    """Its numbers are of the topic, producer id and epoch in which the partition is written now."""
+    return (
+        batch.topic_id in (queue.topic_id, NO_TOPIC_ID)
+        and batch.producer_id == queue.producer_id
+        and batch.epoch == queue.epoch
+    )
+
+
 def is_behind(queue: Queue, batch: Batch) -> bool:
     """One after it is known to be written, and so is it."""
-    if (batch.producer_id, batch.epoch) != (queue.producer_id, queue.epoch):
+    if not is_current(queue, batch):
         return False
     return (queue.acknowledged - after(batch.sequence, batch.count)) % _COUNT < _COUNT // 2
 
 
 def is_next(queue: Queue, batch: Batch) -> bool:
     """All before it is written: an answer that something is missing means a loss."""
-    return (batch.producer_id, batch.epoch) == (
-        queue.producer_id,
-        queue.epoch,
-    ) and batch.sequence == queue.acknowledged
+    return is_current(queue, batch) and batch.sequence == queue.acknowledged
 
 
 def renumber(queue: Queue, identity: Identity) -> bool:
     """Mend gaps and losses; False while that must wait for those under way."""
     if queue.producer_id == identity.producer_id and not queue.gap and not queue.lost:
         return True
-    if queue.flying or any(batch.unsure for batch in queue.waiting):
-        # Those that are unsure are numbered, and numbered ones are in front.
-        return queue.waiting[0].unsure
+    if queue.waiting[0].unsure:  # then it is numbered: numbered ones are in front
+        return True
+    if queue.flying:
+        return False
+    for batch in queue.waiting:
+        batch.unsure = False  # no leader took it after one before it was refused
     same = queue.producer_id == identity.producer_id
     if same and queue.lost and queue.epoch >= identity.epoch:
         identity.bump()

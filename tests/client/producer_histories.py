@@ -4,10 +4,13 @@ In: a seed. Out: what the producer was told of each record, and what the log hol
 The broker here keeps Kafka's rules for sequence numbers and nothing else: a batch must follow the
 last one of its producer id and epoch, one of the last five is a duplicate, a new epoch starts at 0;
 of a producer that is not known, whatever comes first is taken.
+With `recreated`, the topic is also deleted and created again: each topic id has logs of its own.
+Produce requests name the topic, or since version 13 its id.
 """
 
 from collections import deque
 from random import Random
+from uuid import UUID
 
 from barnabas.client.accumulator import Accumulator
 from barnabas.client.batches import Delivery
@@ -60,8 +63,9 @@ class Log:
 class Flight:
     """A request on a connection: what it carries, and whether it was cut off."""
 
-    def __init__(self, outgoing: Outgoing) -> None:
+    def __init__(self, outgoing: Outgoing, topic_id: UUID) -> None:
         self.outgoing = outgoing
+        self.topic_id = topic_id
         self.data = [bytes(batch.data or b"") for batch in outgoing.batches]
         self.answers: dict[tuple[str, int], PartitionProduceResponse] | None = None
 
@@ -69,8 +73,12 @@ class Flight:
 class History:
     """One run."""
 
-    def __init__(self, seed: int, **rules: object) -> None:
+    def __init__(self, seed: int, *, recreated: bool = False, **rules: object) -> None:
         self.random = Random(seed)
+        self._recreated = recreated
+        self.by_id = recreated and self.random.random() < 0.5
+        self.topic_id = self._learned_id = UUID(int=1)
+        self.exists = True
         self.now = 0
         self.rules = Rules(
             linger_ms=self.random.choice((0, 0, 5)),
@@ -91,8 +99,9 @@ class History:
         self.outbox = Outbox(self.accumulator, self.rules, self.random.random)
         self.outbox.identify(7, 0)
         self.logs = [Log() for _ in range(PARTITIONS)]
+        self.deleted_logs: list[list[Log]] = []
         self.leaders = dict.fromkeys(range(PARTITIONS), 0)
-        self.accumulator.topic_known(TOPIC, dict(self.leaders))
+        self.learn()
         self.connections: dict[int, deque[Flight]] = {node: deque() for node in range(NODES)}
         self.sent: list[tuple[int, bytes, Delivery]] = []
         self.calm = False
@@ -108,7 +117,7 @@ class History:
 
     def poll(self) -> None:
         for outgoing in self.outbox.poll(self.now, lambda node: True):
-            self.connections[outgoing.node].append(Flight(outgoing))
+            self.connections[outgoing.node].append(Flight(outgoing, self._learned_id))
 
     def arrive(self) -> None:
         """The broker handles the oldest request that it has not seen yet, of some connection."""
@@ -123,7 +132,10 @@ class History:
         for batch, data in zip(flight.outgoing.batches, flight.data, strict=True):
             assert batch.queue is not None
             number = batch.queue.partition
-            if self.leaders[number] != node:
+            if not self.exists or (self.by_id and flight.topic_id != self.topic_id):
+                refused = Code.UNKNOWN_TOPIC_ID if self.by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+                code, offset = int(refused), -1
+            elif self.leaders[number] != node:
                 code, offset = int(Code.NOT_LEADER_OR_FOLLOWER), -1
             elif not self.calm and self.random.random() < 0.1:
                 code, offset = int(Code.NOT_ENOUGH_REPLICAS), -1
@@ -156,8 +168,20 @@ class History:
         """A leader changes; the producer learns of it sooner or later."""
         self.leaders[self.random.randrange(PARTITIONS)] = self.random.randrange(NODES)
 
+    def recreate(self) -> None:
+        """The topic is deleted, or created again under the same name."""
+        if self.exists:
+            self.exists = False
+            self.deleted_logs.append(self.logs)
+            return
+        self.exists = True
+        self.topic_id = UUID(int=self.topic_id.int + 1)
+        self.logs = [Log() for _ in range(PARTITIONS)]
+
     def learn(self) -> None:
-        self.accumulator.topic_known(TOPIC, dict(self.leaders))
+        if self.exists:
+            self._learned_id = self.topic_id
+            self.accumulator.topic_known(TOPIC, dict(self.leaders), self.topic_id)
 
     def wait(self) -> None:
         self.now += self.random.choice((1, 5, 20, 60))
@@ -167,7 +191,11 @@ class History:
                 self.answer, self.answer, self.cut, self.move, self.learn, self.wait)  # fmt: skip
         for _ in range(steps):
             self.random.choice(wild)()
+            if self._recreated and self.random.random() < 0.03:
+                self.recreate()
         self.calm = True
+        if not self.exists:
+            self.recreate()
         self.outbox.flushing += 1
         for _ in range(20_000):
             if self.outbox.idle():

@@ -8,7 +8,8 @@ import os
 import pytest
 
 from barnabas.model.errors import Code, Retriable
-from tests.client.producer_histories import PARTITIONS, History
+from barnabas.wire.messages.produce import PartitionProduceResponse
+from tests.client.producer_histories import PARTITIONS, TOPIC, History
 
 COUNT = int(os.environ.get("HISTORIES", "300"))
 
@@ -67,6 +68,30 @@ def test_without_idempotence_nothing_acknowledged_is_lost() -> None:
             assert set(history.logs[number].values) == values
 
 
+def test_what_is_acknowledged_is_written_also_when_the_topic_is_recreated() -> None:
+    """Sequence numbers belong to a topic id: no log of another topic says what this one holds."""
+    for seed in range(COUNT * 3):
+        history = History(seed, recreated=True)
+        try:
+            history.run(200)
+            for number in range(PARTITIONS):
+                logs = [each[number].values for each in (*history.deleted_logs, history.logs)]
+                for at, value, delivery in history.sent:
+                    if at != number:
+                        continue
+                    offset = delivery.metadata().offset
+                    if offset == -1:
+                        assert any(value in log for log in logs)
+                    else:
+                        assert any(log[offset : offset + 1] == [value] for log in logs)
+                # A request that names the topic may reach another than the one it was made for.
+                assert not history.by_id or all(log == sorted(set(log), key=int) for log in logs)
+        except BaseException as problem:
+            problem.add_note(f"seed {seed}")
+            raise
+        assert history.accumulator.used == 0
+
+
 def test_a_lost_epoch_is_left_behind() -> None:
     """The broker has forgotten the producer: numbers start again in a new epoch."""
     history = History(1, linger_ms=0, in_flight_max=5)
@@ -103,3 +128,64 @@ def test_a_batch_is_tried_as_often_as_retries_say() -> None:
     assert tries == 3
     with pytest.raises(Retriable):
         history.sent[0][2].metadata()
+
+
+def refuse(history: History, code: Code) -> None:
+    """Answer every request under way with this error."""
+    for flights in history.connections.values():
+        while flights:
+            flight = flights.popleft()
+            numbers = [batch.queue.partition for batch in flight.outgoing.batches if batch.queue]
+            answers = {
+                (TOPIC, number): PartitionProduceResponse(
+                    index=number, error_code=int(code), base_offset=-1
+                )
+                for number in numbers
+            }
+            history.outbox.answered(flight.outgoing, answers, history.now)
+    history.now += 100
+
+
+def test_a_duplicate_sequence_number_is_no_success_for_a_batch_that_nobody_took() -> None:
+    history = History(1, linger_ms=0)
+    history.calm, history.size_max = True, 1 << 20
+    history.send()
+    history.poll()
+    refuse(history, Code.DUPLICATE_SEQUENCE_NUMBER)
+    assert not history.sent[0][2].done()
+    history.run(0)
+    check(history)
+
+
+def test_a_number_that_is_too_old_is_success_only_once_metadata_shows_the_same_topic() -> None:
+    history = History(1, linger_ms=0)
+    history.calm = True
+    history.send()
+    history.poll()
+    refuse(history, Code.NOT_LEADER_OR_FOLLOWER)  # and perhaps it was written
+    for _ in range(2):
+        history.poll()
+        refuse(history, Code.DUPLICATE_SEQUENCE_NUMBER)
+        assert history.outbox.picture.stale
+        assert not history.sent[0][2].done()
+        history.learn()
+    history.poll()
+    refuse(history, Code.DUPLICATE_SEQUENCE_NUMBER)
+    assert history.sent[0][2].metadata().offset == -1
+
+
+def test_a_number_that_is_too_old_is_no_success_in_a_recreated_topic() -> None:
+    history = History(1, linger_ms=0)
+    history.calm, history.size_max = True, 1 << 20
+    history.send()
+    history.poll()
+    refuse(history, Code.NOT_LEADER_OR_FOLLOWER)
+    history.recreate()
+    history.recreate()
+    for _ in range(4):
+        history.learn()
+        history.poll()
+        refuse(history, Code.DUPLICATE_SEQUENCE_NUMBER)
+        assert not history.sent[0][2].done()
+    history.run(0)
+    check(history)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from typing import Any
 
@@ -15,6 +16,8 @@ from tests.client_suite.conftest import OwnBroker, Served
 from tests.client_suite.reading import read_back
 from tests.process import BrokerProcess
 from tests.waiting import until
+
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
 
 
 async def with_topic(served: Served, topic: str, partitions: int = 1, **configs: str) -> None:
@@ -264,6 +267,40 @@ def test_the_blocking_producer_outlives_its_broker_too(own_broker: OwnBroker, to
         again.join()
     found = [record.value for record in read_back(servers, topic)]
     assert found == [b"000"] + [b"%03d" % number for number in range(300)]
+
+
+async def test_what_is_acknowledged_is_written_while_a_topic_is_deleted_and_recreated(
+    served: Served, topic: str
+) -> None:
+    """The log that acknowledged a record may be deleted, but its offset is never unknown."""
+    offsets: list[int] = []
+
+    def told(metadata: barnabas.RecordMetadata | None, error: KafkaError | None) -> None:
+        offsets.append(-1 if metadata is None else metadata.offset)
+
+    async with (
+        barnabas.Admin(bootstrap_servers=served.bootstrap_servers) as admin,
+        producer_on(served, allow_auto_create_topics="false", batch_size=200) as producer,
+    ):
+        await admin.create_topic(topic)
+        await producer.send(topic, b"first")
+        sent = 0
+        for _ in range(ROUNDS):
+
+            async def recreate() -> None:
+                await admin.delete_topic(topic)
+                await admin.create_topic(topic)
+
+            recreating = asyncio.create_task(recreate())
+            while not recreating.done():
+                producer.send_nowait(topic, b"%d" % sent, callback=told)
+                sent += 1
+                await asyncio.sleep(0.001)
+            await recreating
+            assert (await producer.send(topic, b"last")).offset >= 0
+        await producer.flush()
+    assert len(offsets) == sent
+    assert min(offsets) >= 0
 
 
 async def test_nobody_there_is_said_once_and_soon() -> None:

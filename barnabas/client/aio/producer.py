@@ -304,11 +304,9 @@ class Producer(Intake):
 
     def _send(self, outgoing: Outgoing, now: int) -> None:
         connection = self._cluster.connected(outgoing.node)
-        view = self._cluster.known
         assert connection is not None
-        assert view is not None
         rules = self._outbox.rules
-        request = request_of(outgoing, view, rules, self._request_timeout_ms)
+        request = request_of(outgoing, rules, self._request_timeout_ms)
         try:
             if rules.acks == 0:
                 leaving = request.tell(connection)

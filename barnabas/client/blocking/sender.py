@@ -196,10 +196,8 @@ class Sender:
     def _send(self, outgoing: Outgoing) -> None:
         rules = self._outbox.rules
         connection = self._cluster.connected(outgoing.node)
-        view = self._cluster.known
-        assert view is not None
         now = now_ms()
-        request = request_of(outgoing, view, rules, self._timeout_ms)
+        request = request_of(outgoing, rules, self._timeout_ms)
         try:
             if connection is None:
                 raise Retriable(Code.NETWORK_EXCEPTION, f"broker {outgoing.node} hung up")
