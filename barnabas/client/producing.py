@@ -141,6 +141,11 @@ def raise_beside(why: KafkaError, problem: BaseException | None) -> None:
     problem.add_note(f"producer: {why.detail}")
 
 
+def drained_size(buffer_size_max: int) -> int:
+    """Below this many bytes in use `drain` returns: many records can be added before the next."""
+    return max(buffer_size_max // 2, 1)
+
+
 def still_full(accumulator: Accumulator, rules: Rules) -> BufferFull:
     return BufferFull(
         Code.REQUEST_TIMED_OUT,

@@ -175,6 +175,33 @@ async def test_a_full_buffer_makes_send_wait_and_send_nowait_raise(
     assert len(read_back(served.bootstrap_servers, topic)) > 300
 
 
+async def test_drain_after_each_hundred_records_leaves_room_for_the_next_hundred(
+    served: Served, topic: str
+) -> None:
+    """As docs/CLIENT.md says, with a buffer that is far smaller than what is sent."""
+    async with producer_on(served, buffer_memory=250_000, batch_size=20_000) as producer:
+        for number in range(10_000):
+            producer.send_nowait(topic, bytes(1_000))
+            if number % 100 == 99:
+                await producer.drain()
+        await producer.flush()
+    assert len(read_back(served.bootstrap_servers, topic)) == 10_000
+
+
+def test_drain_of_a_blocking_producer_leaves_room_for_a_hundred_records_too(
+    served: Served, topic: str
+) -> None:
+    with barnabas.sync.Producer(
+        bootstrap_servers=served.bootstrap_servers, buffer_memory=250_000, batch_size=20_000
+    ) as producer:
+        for number in range(10_000):
+            producer.send_nowait(topic, bytes(1_000))
+            if number % 100 == 99:
+                producer.drain()
+        producer.flush()
+    assert len(read_back(served.bootstrap_servers, topic)) == 10_000
+
+
 async def test_callbacks_and_flush_tell_of_failures(served: Served, topic: str) -> None:
     await with_topic(served, topic, max_message_bytes="1000")
     told: list[tuple[object, object]] = []

@@ -25,6 +25,7 @@ from barnabas.client.producing import (
     Serializer,
     accumulator_of,
     answers_of,
+    drained_size,
     given_up,
     identify,
     learn,
@@ -88,7 +89,8 @@ class Producer(Intake):
         self._roomless: deque[asyncio.Future[None]] = deque()
         self._line = asyncio.Lock()  # of senders for whom there was no room
         self._in_line = 0
-        self._turn_at = min(_TURN_SIZE, config.buffer_memory)
+        self._drained_size = drained_size(config.buffer_memory)
+        self._turn_at = min(_TURN_SIZE, self._drained_size)
 
     async def __aenter__(self) -> Self:
         self._here()
@@ -137,19 +139,23 @@ class Producer(Intake):
         return await delivery
 
     async def drain(self) -> None:
-        """Return when there is room for more: to be awaited between `send_nowait`s."""
+        """Return when half of buffer.memory is free: to be awaited between `send_nowait`s."""
         accumulator = self._accumulator
         if accumulator.used < self._turn_at:
             return
         self._here()
         await asyncio.sleep(0)
-        if accumulator.used >= accumulator.buffer_size_max:
+        if accumulator.used >= self._drained_size:
+            self._outbox.flushing += 1  # else it would wait for the linger of batches
             try:
                 async with asyncio.timeout(self._outbox.rules.block_ms_max / 1000):
-                    await self._room()
+                    await self._room(self._drained_size)
             except TimeoutError:
-                raise still_full(self._accumulator, self._outbox.rules) from None
-        self._turn_at = min(accumulator.used + _TURN_SIZE, accumulator.buffer_size_max)
+                if accumulator.used >= accumulator.buffer_size_max:
+                    raise still_full(self._accumulator, self._outbox.rules) from None
+            finally:
+                self._outbox.flushing -= 1
+        self._turn_at = min(accumulator.used + _TURN_SIZE, self._drained_size)
 
     async def flush(self) -> None:
         """Return when all records sent so far are written; raises if some could not be."""
@@ -225,7 +231,7 @@ class Producer(Intake):
         try:
             async with asyncio.timeout(self._outbox.rules.block_ms_max / 1000) as timer, self._line:
                 while True:
-                    await self._room()
+                    await self._room(self._accumulator.buffer_size_max)
                     try:
                         return add()
                     except BufferFull:
@@ -237,10 +243,10 @@ class Producer(Intake):
         finally:
             self._in_line -= 1
 
-    async def _room(self) -> None:
+    async def _room(self, below: int) -> None:
         accumulator = self._accumulator
         self._wake()
-        while accumulator.used >= accumulator.buffer_size_max:
+        while accumulator.used >= below:
             if self._closed:
                 raise closed()
             waiter = self._here().create_future()
@@ -291,7 +297,7 @@ class Producer(Intake):
             wait_s = max(deadline - now, 1) / 1000
             self._timer = self._loop.call_later(wait_s, self._wake)
         accumulator = self._accumulator
-        self._turn_at = min(accumulator.used + _TURN_SIZE, accumulator.buffer_size_max)
+        self._turn_at = min(accumulator.used + _TURN_SIZE, self._drained_size)
         if self._roomless and accumulator.used < accumulator.buffer_size_max:
             self._make_room_known()
 

@@ -30,6 +30,7 @@ from barnabas.client.producing import (
     Interceptor,
     Serializer,
     accumulator_of,
+    drained_size,
     given_up,
     preparation,
     raise_beside,
@@ -143,21 +144,29 @@ class Producer(Intake):
                     callback=callback,
                 )
             except BufferFull:
-                self.drain()
+                self._drained(self._accumulator.buffer_size_max)
                 continue
             return delivery.result()
 
     def drain(self) -> None:
-        """Return when there is room for more: to be called between `send_nowait`s."""
+        """Return when half of buffer.memory is free: to be called between `send_nowait`s."""
+        self._drained(drained_size(self._accumulator.buffer_size_max))
+
+    def _drained(self, below: int) -> None:
         accumulator = self._accumulator
-        if accumulator.used < accumulator.buffer_size_max:
+        if accumulator.used < below:
             return
         self._check_may_wait()
         rules = self._outbox.rules
-        if not self._until(
-            lambda: accumulator.used < accumulator.buffer_size_max or self._closed,
-            rules.block_ms_max / 1000,
-        ):
+        with self._changed:
+            self._outbox.flushing += 1  # else it would wait for the linger of batches
+            try:
+                in_time = self._until(
+                    lambda: accumulator.used < below or self._closed, rules.block_ms_max / 1000
+                )
+            finally:
+                self._outbox.flushing -= 1
+        if not in_time and accumulator.used >= accumulator.buffer_size_max:
             raise still_full(accumulator, rules)
 
     def flush(self) -> None:
