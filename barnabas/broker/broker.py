@@ -26,6 +26,7 @@ from barnabas.broker.member import Member
 from barnabas.broker.metrics import Counts
 from barnabas.broker.moves import Moves
 from barnabas.broker.partition import Partition
+from barnabas.broker.refusals import Refusals
 from barnabas.broker.storage import Storage
 from barnabas.broker.topic import OFFSETS_TOPIC, Topics
 from barnabas.broker.topics_kept import AnyCatalog
@@ -80,6 +81,7 @@ class Broker:
         self.config = BrokerConfig(self.layers)
         self.id = self.config.node_id
         self.counts = Counts()
+        self._refusals = Refusals(log, self.loop)
         self.topics = Topics()
         self.connections: dict[Connection, None] = {}
         self._by_host: dict[str, int] = {}
@@ -234,6 +236,7 @@ class Broker:
         for listening in self._listening:
             listening.close()
         await self.dispatcher.finish()
+        self._refusals.flush()
         for connection in tuple(self.connections):
             connection.close("")
         if self._metrics is not None:
@@ -329,17 +332,10 @@ class Broker:
         connection.close("the broker failed on this request")
 
     def refused(self, event: str, call: Call, error: KafkaError, **values: object) -> None:
-        """A request that was understood and turned down."""
+        """A request that was understood and refused."""
         self.counts.refused += 1
         connection = call.connection
-        self.log.warning(
-            event,
-            peer=connection.peer,
-            client=connection.client_id,
-            **values,
-            code=error.code.name,
-            reason=error.detail,
-        )
+        self._refusals.add(event, connection.peer, connection.client_id, error, values)
 
 
 def new_id() -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.topic import OFFSETS_TOPIC
-from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -54,10 +54,14 @@ async def _ready(broker: "Broker", key_type: int) -> None:
             problem = f"{OFFSETS_TOPIC} cannot be made now: {error.detail}"
             raise Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem) from error
     elif key_type == TRANSACTION:
-        raise InvalidRequest(Code.INVALID_REQUEST, "transactions are not supported yet")
+        # librdkafka stops at this code and goes on asking after any other.
+        raise Failed(
+            Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "transactions are not supported yet; leave transactional.id out",
+        )
     else:
         raise InvalidRequest(
-            Code.INVALID_REQUEST, f"coordinator type {key_type}: 0 (groups) is supported"
+            Code.INVALID_REQUEST, f"coordinator type {key_type} is not supported; 0 (groups) is"
         )
 
 
