@@ -38,7 +38,7 @@ from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
-from barnabas.model.system_errors import NO_DESCRIPTORS
+from barnabas.model.system_errors import NO_DESCRIPTORS, NO_ROOM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -350,7 +350,7 @@ class Catalog:
         try:
             partition.log.flush()
         except OSError as error:
-            if error.errno in NO_DESCRIPTORS:
+            if error.errno in NO_DESCRIPTORS + NO_ROOM:
                 raise
             reason = f"sync failed: {error}"
             partition.fail(reason)

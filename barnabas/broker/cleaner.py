@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from barnabas.broker.volume import Volume
 from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
 from barnabas.log.jobs import Cleaned
 from barnabas.log.log import Log
 from barnabas.log.swapping import Swap
 from barnabas.model.errors import KafkaError
-from barnabas.model.system_errors import OUT_OF_RESOURCES
+from barnabas.model.system_errors import NO_ROOM, OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -207,7 +208,22 @@ class Cleaner:
             swap = Swap(log, cleaned, volume.logs.doom)
             try:
                 for directory in swap.steps():
-                    await volume.sync_directory(directory)
+                    await self._sync_directory(volume, directory)
             except OSError as error:
+                if error.errno in NO_ROOM and not swap.switched:  # all is as it was
+                    self._failed(log, str(error), for_good=False)
+                    return False
                 volume.lose(f"a compacted segment was not put in its place: {error}")
         return swap.done
+
+    async def _sync_directory(self, volume: Volume, directory: str) -> None:
+        """Where there is no room for it, as soon as there is: the next step must not come first."""
+        while True:
+            try:
+                await volume.sync_directory(directory)
+                return
+            except OSError as error:
+                if error.errno not in NO_ROOM or self._stopping.is_set():
+                    raise
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), 1)

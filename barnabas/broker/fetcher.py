@@ -326,7 +326,10 @@ class Fetcher:
         if followed.holds and self._followed.get(followed.key) is followed:
             followed.machine.not_before_ms = 0
             self._forgotten.pop(followed.key, None)
-            self._change(followed)
+            if followed.partition.is_unsynced:  # the leader would count it
+                self._pause(followed, flush(followed))
+            else:
+                self._change(followed)
 
     # What takes a while
 
@@ -342,6 +345,10 @@ class Fetcher:
             followed.machine.paused = False
             failure = followed.partition.unreadable(error) if isinstance(error, OSError) else error
             self._failed(followed, failure.code, failure.detail)
+            return
+        except Exception as error:  # or it would stay paused until the next election
+            followed.machine.paused = False
+            self._failed(followed, Code.UNKNOWN_SERVER_ERROR, repr(error))
             return
         followed.machine.paused = False
         self._again(followed)

@@ -83,6 +83,7 @@ class Housekeeping:
             log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
 
     async def _tidy(self, volume: Volume) -> None:
+        volume.try_again()
         try:
             await volume.sync_sealed()
             self._flush_due(volume)

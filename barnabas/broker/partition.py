@@ -120,6 +120,8 @@ class Partition:
             needed = min(self.min_insync_replicas, len(self.replicas))
             if len(self.in_sync) < needed:
                 raise self._too_few(Code.NOT_ENOUGH_REPLICAS)
+        if self.flush_after is not None and self.volume is not None and self.volume.cannot_sync:
+            raise Failed(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {self.volume.cannot_sync}")
         try:
             appended = self.log.append(batch, self.leader_epoch, wall_ms, ours=ours)
         except Failed as failure:
@@ -208,6 +210,14 @@ class Partition:
         if reason and self.online and log is not self.log:  # moved: it is elsewhere now
             self._flush_to(end)
             return
+        volume = self.volume
+        if reason and self.online and volume is not None and volume.online:
+            # Not durable yet, and perhaps never: nobody waits for it, but it may be synced later.
+            problem: KafkaError = Retriable(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {reason}")
+            self._unsynced.disappoint(problem)
+            self._uncommitted.disappoint(problem)
+            volume.when_room(log, lambda: self._flush_again(log, leading))
+            return
         if reason:
             problem = Failed(Code.KAFKA_STORAGE_ERROR, reason)
             self._unsynced.fail(problem)
@@ -217,6 +227,10 @@ class Partition:
         self._counts_here(end)
         for tell in waiting:
             tell(None)
+
+    def _flush_again(self, log: Log, leading: "Leading | None") -> None:
+        if self.online and log is self.log and leading is self.leading:
+            self._flush_to(log.end_offset)
 
     # Waiting
 

@@ -147,16 +147,17 @@ class Storage:
     def delete(self, partition: TopicPartition) -> None:
         """Out of the way; its volume removes it later. An offline one keeps it for ever."""
         self._end_moves(partition)
-        volume = self._homes.pop(partition, None)
+        volume = self._homes.get(partition)
         if volume is None:
             return
-        self.logs.pop(partition, None)
         if volume.online:
             try:
                 volume.logs.delete(partition)
             except OSError as error:
                 volume.fail(error)
                 raise
+        del self._homes[partition]
+        self.logs.pop(partition, None)
 
     async def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
         """Their offsets go from the checkpoints before a log of the same name can be made."""

@@ -3,7 +3,10 @@
 In: logs that want syncing, files to remove. Out: durable logs, or a failure told once.
 Always: whatever may wait for this disk runs in this volume's thread, so one that stalls keeps
 neither the loop nor the other volumes waiting.
-Always: after a failed sync nobody knows what is on the disk; it is never tried again.
+Always: after a failed sync nobody knows what is on the disk, and it is not merely tried again. One
+that found no room is repeated once what was not durable has been written again (log/flush.py); any
+other takes the directory offline.
+Always: whoever waits for a sync is told how it ended, whatever goes wrong.
 Not here: which volume a log is on (storage.py), when to tidy (housekeeping.py).
 """
 
@@ -47,6 +50,9 @@ class Volume:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
         self._full = False  # found when a checkpoint was last written
         self._shortage_said_s = -SHORTAGE_SAID_EVERY_S
+        self.cannot_sync = ""  # why the last sync failed, if it was for lack of room
+        self._no_room_said = False
+        self._again: dict[Log, Callable[[], None]] = {}  # flushes to ask for when there may be room
         self._flushing: asyncio.Task[None] | None = None
         self._to_flush: dict[Log, list[Later[str]]] = {}
         # Held while logs are synced by their paths, and while logs are renamed.
@@ -138,13 +144,25 @@ class Volume:
     async def _flush_all(self) -> None:
         while self._to_flush:
             log = next(iter(self._to_flush))
-            async with self.renaming:
-                waiting = self._to_flush.pop(log, [])
-                reason = self.failure or await self._flush(log)
-            for later in waiting:
+            waiting: list[Later[str]] = []
+            reason = "not synced: the broker stops"
+            try:
+                async with self.renaming:
+                    waiting = self._to_flush.pop(log, [])
+                    reason = self.failure or await self._flush(log)
+            finally:
+                waiting += self._to_flush.pop(log, []) if not waiting else []
+                self._tell_all(waiting, reason)
+
+    def _tell_all(self, waiting: list[Later[str]], reason: str) -> None:
+        for later in waiting:
+            try:
                 later.set(reason)
+            except Exception as error:  # its own fault: the others hear of it nonetheless
+                self._log.error("error after a sync", path=self.path, reason=repr(error))
 
     async def _flush(self, log: Log) -> str:
+        """Empty, or why it is not durable; never raises."""
         if self.logs.logs.get(log.partition) is not log:
             return f"{log.partition} was deleted"
         try:
@@ -152,13 +170,42 @@ class Volume:
             if work is None:
                 return ""
             await self._once_opened(work.run)
+            log.flushed(work)
         except Exception as error:  # whatever it is: who waits must hear of it
             if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
                 return f"not synced: {error}"  # nothing is lost: the next sync includes it
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                return self._no_room(log, error)
             self.lose(f"sync failed: {error}")
             return self.failure
-        log.flushed(work)
+        self._synced()
         return ""
+
+    def _no_room(self, log: Log, error: OSError) -> str:
+        """Nothing of it is acknowledged; it is written again before it is synced again."""
+        log.sync_found_no_room()
+        self.cannot_sync = f"not synced: {error}; make room on {self.path}"
+        if not self._no_room_said:
+            self._no_room_said = True
+            self._log.error("sync found no room: make room", path=self.path, reason=str(error))
+        return self.cannot_sync
+
+    def _synced(self) -> None:
+        self.cannot_sync = ""
+        if self._no_room_said:
+            self._no_room_said = False
+            self._log.info("synced: there is room again", path=self.path)
+
+    def when_room(self, log: Log, flush_again: Callable[[], None]) -> None:
+        """Call it when another sync is worth a try, within a second or so."""
+        self._again[log] = flush_again
+
+    def try_again(self) -> None:
+        """There may be room again."""
+        self.cannot_sync = ""
+        again, self._again = self._again, {}
+        for flush_again in again.values():
+            flush_again()
 
     # Tidying
 
@@ -168,7 +215,9 @@ class Volume:
             try:
                 await self._sync_sealed(log)
             except OSError as error:
-                if error.errno not in NO_DESCRIPTORS:
+                if error.errno in NO_ROOM:
+                    self._no_room(log, error)
+                elif error.errno not in NO_DESCRIPTORS:
                     raise
                 self.logs.rolled(log)  # with the next call
 
@@ -180,6 +229,7 @@ class Volume:
             if flush is not None:
                 await self._once_opened(flush.run)
                 log.flushed(flush)
+                self._synced()
 
     async def sync_directory(self, path: str) -> None:
         await self._once_opened(lambda: self._disk.sync_directory(path))

@@ -145,10 +145,11 @@ class Copying(Swapping):
 
     def restart_at(self, offset: int) -> None:
         """Let everything go and begin there: the other log no longer has what would follow."""
+        fresh = self._new_segment(offset)  # first: there may be no room for it
         for segment in self.segments:
             segment.remove_files()
         self._snapshots.remove_above(-1)
-        self.segments[:] = [self._new_segment(offset)]
+        self.segments[:] = [fresh]
         self._active = self.segments[-1]
         self._reader.forget()
         self.epochs.clear()
@@ -162,11 +163,12 @@ class Copying(Swapping):
         """Let the log end there, with nothing in between: the other's last batches are gone."""
         if offset <= self.end_offset:
             return
+        fresh = self._new_segment(offset)  # first: there may be no room for it
         if self._active.size:
             self._active.seal()
         else:
             self.segments.pop().remove_files()
-        self.segments.append(self._new_segment(offset))
+        self.segments.append(fresh)
         self._active = self.segments[-1]
         self._reader.forget()
         self.end_offset = offset

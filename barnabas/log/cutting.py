@@ -102,13 +102,14 @@ class Cutting(Appending):
         if self._snapshots.remove_above(offset) and sync:
             self._disk.sync_directory(self.path)
         anew = offset < self.start_offset  # nothing of the log is left then
+        fresh = self._new_segment(offset) if anew else None  # first: there may be no room for it
         while self.segments and (anew or len(self.segments) > 1):
             if not anew and self.segments[-1].base_offset < offset:
                 break
             self.segments.pop().remove_files()
-        if anew:
+        if fresh is not None:
             self.start_offset = offset
-            self.segments.append(self._new_segment(offset))
+            self.segments.append(fresh)
         self._active = active = self.segments[-1]
         active.durable = False  # perhaps sealed and synced before; it is written to again
         active.truncate_to(offset)

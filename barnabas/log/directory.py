@@ -234,31 +234,34 @@ class LogDirectory:
 
     def end_move(self, partition: TopicPartition) -> None:
         """Forget a copy that was announced, or delete the source of a log that has moved away."""
-        log = self.moving.pop(partition, None)
+        log = self.moving.get(partition)
         if log is not None and log.path == f"{self.path}/{partition}":
-            self.logs[partition] = log
-            self.delete(partition)
+            self.deleted.append(self._rename(log, "delete"))
+        self.moving.pop(partition, None)
 
     def delete(self, partition: TopicPartition) -> str:
         """Rename the log out of the way, for whoever takes `deleted` to remove."""
-        doomed = self._rename(partition, "delete")
+        doomed = self._rename(self.logs[partition], "delete")
+        del self.logs[partition]
         self.deleted.append(doomed)
         return doomed
 
     def set_aside(self, partition: TopicPartition) -> str:
         """Rename a log that nobody owns; it is neither opened nor removed again."""
-        return self._rename(partition, "stray")
+        path = self._rename(self.logs[partition], "stray")
+        del self.logs[partition]
+        return path
 
-    def _rename(self, partition: TopicPartition, state: str) -> str:
-        log = self.logs.pop(partition)
+    def _rename(self, log: Log, state: str) -> str:
+        """An OSError leaves everything as it was."""
+        path = self._unused_path(log.partition, log.topic_id, state)
         log.release()
+        self._disk.rename(log.path, path)
         self._rolled[:] = [other for other in self._rolled if other is not log]
         inside = log.path + "/"  # whatever was due there must not meet the next log of this name
         self._doomed = [each for each in self._doomed if not each.path.startswith(inside)]
         self._removals = [each for each in self._removals if not each.path.startswith(inside)]
         self._timed = [each for each in self._timed if not each[1].startswith(inside)]
-        path = self._unused_path(partition, log.topic_id, state)
-        self._disk.rename(log.path, path)
         return path
 
     def _unused_path(self, partition: TopicPartition, topic_id: UUID, state: str) -> str:

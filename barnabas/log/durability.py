@@ -29,6 +29,7 @@ class Durability:
         "cuts",
         "durable_offset",
         "recovery_point",
+        "rewrite",
     )
 
     def __init__(
@@ -48,6 +49,7 @@ class Durability:
         self._directory_version = 1 if new else 0
         self._directory_synced = 0
         self.cuts = 0
+        self.rewrite = False  # a sync found no room: what is not durable may not be in the file
         self.recovery_point = recovery_point
         self.durable_offset = recovery_point
 
@@ -69,6 +71,10 @@ class Durability:
             self._disk.replace_file(f"{self._path}/{EPOCHS_FILE}", data)
             epochs.saved_version = epochs.version
 
+    def found_no_room(self) -> None:
+        """A sync has failed for lack of room."""
+        self.rewrite = True
+
     def cut(self, end: int, active: Segment) -> None:
         """The log was truncated, and the cut synced; flushes under way count for nothing."""
         self.cuts += 1
@@ -80,12 +86,14 @@ class Durability:
         active = segments[-1]
         flush = Flush(self._disk, active.base_offset if sealed_only else end, active.base_offset)
         flush.cuts = self.cuts
+        flush.rewrite = self.rewrite
         nothing = True
         for segment in reversed(segments):
             if segment is active:
                 if sealed_only or (self.durable_offset >= end and not self._new):
                     continue
-                flush.add_segment(segment, sealed=False)
+                durable_bytes = self._durable_bytes(segment) if self.rewrite else 0
+                flush.add_segment(segment, sealed=False, durable_bytes=durable_bytes)
             elif segment.durable:
                 break
             else:
@@ -110,12 +118,20 @@ class Durability:
             nothing = False
         return None if nothing else flush
 
+    def _durable_bytes(self, active: Segment) -> int:
+        """Where the first batch of the active segment begins that is not durable."""
+        if self.durable_offset <= active.base_offset:
+            return 0
+        found = active.locate(self.durable_offset)
+        return active.size if found is None else found[0]
+
     def closing(self, segments: list[Segment], end: int) -> Flush:
         """All that is due, and the active segment with its indexes."""
         flush = self.pending(segments, end, sealed_only=False)
         if flush is None:
             flush = Flush(self._disk, end, end)
             flush.cuts = self.cuts
+            flush.rewrite = self.rewrite
         flush.add_segment(segments[-1], sealed=True)
         flush.active_base = end
         return flush
@@ -126,6 +142,7 @@ class Durability:
             return self.durable_offset  # what it synced may have been cut and written anew
         for segment in flush.sealed:
             segment.durable = True
+        self.rewrite = self.rewrite and not flush.rewrite
         unsynced = self._snapshots.unsynced
         self._snapshots.unsynced = [each for each in unsynced if each not in flush.snapshots]
         self._epochs.saved_version = max(self._epochs.saved_version, flush.epochs_version)

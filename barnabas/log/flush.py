@@ -1,12 +1,19 @@
 """The syncs that make a log durable up to an offset, as work for another thread.
 
-In: what a log wants synced (files, epochs, directory entries). Out: nothing, or OSError;
-a sync that failed is never tried again (the kernel may have dropped the data).
+In: what a log wants synced (files, epochs, directory entries). Out: nothing, or OSError.
+Always: after a sync that failed the kernel may have dropped the data, and a second sync would
+succeed without it. After one that found no room, all that is not durable is therefore read back,
+checked and written again before it is synced (`rewrite`); after any other error nobody may try.
 Always: `run` touches nothing of the log's own state; `Log.flushed` takes the result in.
 """
 
+import errno
+
+from barnabas.log.scan import checked_batches
 from barnabas.log.segment import Segment
 from barnabas.model.ports import Disk, File
+
+REWRITE_BYTES = 1 << 20  # at a time
 
 
 class Flush:
@@ -23,27 +30,29 @@ class Flush:
         "directory_version",
         "end_offset",
         "epochs_version",
+        "rewrite",
         "sealed",
         "snapshots",
     )
 
     def __init__(self, disk: Disk, end_offset: int, active_base: int) -> None:
         self._disk = disk
-        self._files: list[File] = []
+        self._files: list[tuple[File, int, int]] = []  # and the bytes that may not be durable
         self._paths: list[str] = []
         self._directories: list[str] = []
         self._epochs_file: tuple[str, bytes] | None = None
         self.end_offset = end_offset
         self.active_base = active_base  # from here on, only the log file is synced
+        self.rewrite = False
         self.cuts = 0  # truncations that the log had seen when this was taken
         self.sealed: list[Segment] = []
         self.snapshots: list[int] = []
         self.epochs_version = -1
         self.directory_version = -1
 
-    def add_segment(self, segment: Segment, *, sealed: bool) -> None:
+    def add_segment(self, segment: Segment, *, sealed: bool, durable_bytes: int = 0) -> None:
         """The active segment's indexes need no sync: recovery rebuilds them."""
-        self._files.append(segment.file())
+        self._files.append((segment.file(), durable_bytes, segment.size))
         if sealed:
             self._paths += (segment.offset_index.path, segment.time_index.path)
             self.sealed.append(segment)
@@ -59,7 +68,9 @@ class Flush:
         self._directories.append(path)
 
     def run(self) -> None:
-        for file in self._files:
+        for file, start, end in self._files:
+            if self.rewrite:
+                _rewrite_batches(file, start, end)
             file.sync()
         for path in self._paths:
             try:
@@ -67,6 +78,8 @@ class Flush:
             except FileNotFoundError:
                 continue  # deleted since: nothing left to make durable
             try:
+                if self.rewrite:
+                    _rewrite(opened, 0, opened.size())
                 opened.sync()
             finally:
                 opened.close()
@@ -74,3 +87,20 @@ class Flush:
             self._disk.replace_file(*self._epochs_file)
         for directory in self._directories:
             self._disk.sync_directory(directory)
+
+
+def _rewrite_batches(file: File, start: int, end: int) -> None:
+    """EIO if a batch is not there any more: then only recovery can tell what is left."""
+    for checked in checked_batches(file, end, start):
+        if checked.header is None:
+            raise OSError(
+                errno.EIO,
+                f"records were lost by a sync that found no room, at position {checked.position}: "
+                f"{checked.problem}",
+            )
+    _rewrite(file, start, end)
+
+
+def _rewrite(file: File, start: int, end: int) -> None:
+    for position in range(start, end, REWRITE_BYTES):
+        file.write(position, file.read(position, min(REWRITE_BYTES, end - position)))

@@ -96,6 +96,10 @@ class Log(Copying):
         """The work is done. Everything below the offset returned survives a power loss."""
         return self._durability.flushed(flush)
 
+    def sync_found_no_room(self) -> None:
+        """The next flush writes again what is not durable, before it syncs."""
+        self._durability.found_no_room()
+
     def flush(self) -> int:
         """Sync now, on the calling path. Everything below the offset returned is durable."""
         work = self.pending_flush()

@@ -66,9 +66,9 @@ class Checked(NamedTuple):
     problem: str
 
 
-def checked_batches(file: File, end: int) -> Iterator[Checked]:
-    """Every batch from the start, header and checksum checked; the last one may be a problem."""
-    position = chunk_start = 0
+def checked_batches(file: File, end: int, start: int = 0) -> Iterator[Checked]:
+    """Every batch from `start` on, header and checksum checked; the last one may be a problem."""
+    position = chunk_start = start
     chunk = memoryview(b"")
     while position < end:
         inside = position - chunk_start

@@ -136,12 +136,13 @@ class Snapshots:
             self.remove(offset)
         return bool(doomed)
 
-    def forget(self, offsets: list[int]) -> list[str]:
-        """The paths of those among these that there are, for somebody else to remove."""
-        gone = [offset for offset in self.offsets if offset in offsets]
-        self.offsets = [offset for offset in self.offsets if offset not in gone]
-        self.unsynced = [offset for offset in self.unsynced if offset not in gone]
-        return [self.path(offset) for offset in gone]
+    def paths_of(self, offsets: list[int]) -> list[str]:
+        """Of those among these that there are, for somebody else to remove; then `forget` them."""
+        return [self.path(offset) for offset in self.offsets if offset in offsets]
+
+    def forget(self, offsets: list[int]) -> None:
+        self.offsets = [offset for offset in self.offsets if offset not in offsets]
+        self.unsynced = [offset for offset in self.unsynced if offset not in offsets]
 
     def forget_below(self, offset_min: int) -> list[str]:
         """The paths of those below, for somebody else to remove."""

@@ -41,6 +41,7 @@ class Swap:
         self._log = log
         self._cleaned = cleaned
         self._doom = doom
+        self.switched = False  # readers get the new segment
         self.done = False
 
     def steps(self) -> Iterator[str]:
@@ -52,6 +53,7 @@ class Swap:
         doomed = log.switch(cleaned)
         if doomed is None:
             return
+        self.switched = True
         self._doom(log, doomed)
         yield log.path
         log.settle_swap(cleaned)
@@ -76,8 +78,13 @@ class Swapping(Cutting):
             _new_paths(self.path, base, CLEANED_SUFFIX),
             _new_paths(self.path, base, SWAP_SUFFIX),
         )
-        for old, new in zip(*names, strict=True):
-            self._disk.rename(old, new)
+        try:
+            for old, new in zip(*names, strict=True):
+                self._disk.rename(old, new)
+        except OSError:  # perhaps a full disk
+            self._remove_new(base, CLEANED_SUFFIX)
+            self._remove_new(base, SWAP_SUFFIX)
+            raise
         return True
 
     def _remove_new(self, base: int, suffix: str) -> None:
@@ -107,12 +114,20 @@ class Swapping(Cutting):
         segment.next_offset = old[-1].next_offset
         segment.durable = True
         doomed = [path for each in old for path in each.paths]
-        doomed += self._snapshots.forget(cleaned.bases[1:])
+        doomed += self._snapshots.paths_of(cleaned.bases[1:])
         for each in old:
             each.close()
-        for path in doomed:
-            with suppress(FileNotFoundError):  # an index may be missing
-                self._disk.rename(path, path + DELETED_SUFFIX)
+        try:
+            for path in doomed:
+                with suppress(FileNotFoundError):  # an index may be missing
+                    self._disk.rename(path, path + DELETED_SUFFIX)
+        except OSError:  # perhaps a full disk: the log stays as it was
+            for path in doomed:
+                with suppress(FileNotFoundError):
+                    self._disk.rename(path + DELETED_SUFFIX, path)
+            self._remove_new(cleaned.bases[0], SWAP_SUFFIX)
+            raise
+        self._snapshots.forget(cleaned.bases[1:])
         self.segments[place : place + len(old)] = [segment]
         self.size += segment.size - sum(each.size for each in old)
         self._reader.forget()

@@ -23,6 +23,22 @@ class Node:
         self.data = bytearray()
         self.synced = b""
         self.modified_ms = 0
+        self.clean_only_in_memory: set[int] = set()  # sectors that no sync will write any more
+
+    def sync(self) -> None:
+        old, new = self.synced, bytearray(self.data)
+        for sector in self.clean_only_in_memory:
+            start, end = sector * SECTOR, min((sector + 1) * SECTOR, len(new))
+            if start < end:
+                new[start:end] = old[start:end].ljust(end - start, b"\0")
+        self.synced = bytes(new)
+
+    def lose_dirty(self) -> None:
+        """As Linux: after a failed sync the pages count as written, and are not on the disk."""
+        old, new = self.synced, bytes(self.data)
+        for start in range(0, len(new), SECTOR):
+            if old[start : start + SECTOR] != new[start : start + SECTOR]:
+                self.clean_only_in_memory.add(start // SECTOR)
 
     def survivor(self, rng: Random) -> bytearray:
         """What a power loss leaves: each unsynced sector old, new or (beyond the old end) zeros."""
@@ -94,6 +110,9 @@ class SimulatedFile:
             node.data.extend(bytes(position - len(node.data)))
         node.data[position : position + min(allowed, length)] = data[:allowed]
         node.modified_ms = self._disk.wall_ms
+        node.clean_only_in_memory.difference_update(
+            range(position // SECTOR, (position + allowed) // SECTOR + 1)
+        )
         if allowed < length:
             raise OSError(28, "no space left on the simulated disk", self.path)
 
@@ -113,11 +132,14 @@ class SimulatedFile:
         assert not self.closed, f"{self.path} is closed"
         self._disk.step()
         self._disk.syncs.append(self.path)
+        if self._disk.full:  # as with delayed allocation: found when the pages are written
+            self._node.lose_dirty()
+            raise OSError(28, "no space left on the simulated disk", self.path)
         if self.path in self._disk.failing_syncs:
-            # As Linux: the pages count as written from now on, and what was in them is gone.
             self._disk.failing_syncs.discard(self.path)
+            self._node.lose_dirty()
             raise OSError(5, "sync failed on the simulated disk", self.path)
-        self._node.synced = bytes(self._node.data)
+        self._node.sync()
 
     def close(self) -> None:
         self.closed = True
@@ -136,6 +158,7 @@ class SimulatedDisk:
         self._faults: dict[str, int] = {}
         self._closed_paths: set[str] = set()
         self.failing_syncs: set[str] = set()
+        self.full = False  # every sync of a file finds no room, and every replacement of one
         self.reads = 0
         self.bytes_read = 0
         self.opened: list[str] = []
@@ -167,6 +190,8 @@ class SimulatedDisk:
         return bytes(self._node(path).data)
 
     def replace_file(self, path: str, data: bytes) -> None:
+        if self.full:
+            raise OSError(28, "no space left on the simulated disk", path)
         node = Node()
         node.data = bytearray(data)
         node.synced = data
@@ -269,6 +294,7 @@ class SimulatedDisk:
 
     def heal(self) -> None:
         """No fault waits any more."""
+        self.full = False
         self._faults.clear()
         self._closed_paths.clear()
 
@@ -300,6 +326,7 @@ class SimulatedDisk:
                 fresh = copies[id(node)] = Node()
                 fresh.data, fresh.synced = bytearray(node.data), node.synced
                 fresh.modified_ms = node.modified_ms
+                fresh.clean_only_in_memory = set(node.clean_only_in_memory)
             return copies[id(node)]
 
         for table, target in (

@@ -9,8 +9,10 @@ import pytest
 
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.keeper.paths import config_data, topic_config
+from barnabas.model.errors import Code
+from barnabas.wire.messages.produce import ProduceResponse
 from tests.broker.running import Running, running_broker
-from tests.broker.sick_disks import produced, values
+from tests.broker.sick_disks import produced, request_for, values
 from tests.share import IN_FULL
 from tests.simulator.disk import SimulatedDisk
 from tests.waiting import eventually
@@ -146,3 +148,25 @@ async def test_a_synced_record_survives_a_loss_of_power_after_its_log_has_moved(
     async with running_broker(DATA, settings, keeper, after) as running:
         log = running.broker.topics.existing("t").partition(0).log
         assert (log.start_offset, log.end_offset) == (3, RECORDS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_sync_without_room_refuses_and_what_is_synced_later_survives(seed: int) -> None:
+    """The kernel may have dropped what it found no room for: a second sync alone saves nothing."""
+    disk, keeper = SimulatedDisk(), MemoryKeeper()
+    async with broker(disk, keeper) as running:
+        await running.create("t", configs={"flush.messages": "1"})
+        await acknowledged(running, "t", 5)
+        disk.full = True
+        many = await running.ask(request_for("t", 0, 500), ProduceResponse, 12)
+        answer = many.responses[0].partition_responses[0]
+        assert answer.error_code == Code.KAFKA_STORAGE_ERROR
+        assert (await produced(running, "t", 0)).error_code == Code.KAFKA_STORAGE_ERROR
+        assert len(await values(running, "t")) == 5
+        disk.full = False
+        log = running.broker.topics.existing("t").partition(0).log
+        await eventually(lambda: log.durable_offset == log.end_offset)
+        await acknowledged(running, "t", 5)
+        assert running.broker.logs.volumes[0].online
+        after = disk.kill().crash(Random(seed))
+    assert await survivors(after, keeper) == log.end_offset >= 510
