@@ -244,7 +244,8 @@ class Catalog:
             if total <= have:
                 raise InvalidRequest(
                     Code.INVALID_PARTITIONS,
-                    f"topic {topic.name!r} has {have} partitions; {total} would not be more",
+                    f"topic {topic.name!r} has {have} partitions, and {total} are requested; the"
+                    " number of partitions can only grow",
                 )
             data = self._topic_data(topic.id, total)
             await self._in_thread(lambda: self._keeper.set(paths.topic(topic.name), data))

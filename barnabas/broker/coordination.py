@@ -234,7 +234,7 @@ class Coordination:
         """NOT_COORDINATOR until somebody has looked for a coordinator, and so made the topic."""
         self.take_up()
         if self._topic is None:
-            raise Retriable(Code.NOT_COORDINATOR, f"there is no {OFFSETS_TOPIC} yet")
+            raise Retriable(Code.NOT_COORDINATOR, f"topic {OFFSETS_TOPIC} does not exist yet")
         return partition_of(group_id, self._partitions)
 
     def run(self, group_id: str, verb: Verb, call: Call) -> Reply:

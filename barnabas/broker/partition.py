@@ -259,7 +259,7 @@ class Partition:
     def _too_few(self, code: Code) -> Retriable:
         return Retriable(
             code,
-            f"{self.name} has {len(self.in_sync)} replicas in sync, {self.isr_min} are needed"
+            f"{self.name} has {len(self.in_sync)} in-sync replicas and requires {self.isr_min}"
             f" (min.insync.replicas = {self.min_insync_replicas})",
         )
 
@@ -349,7 +349,7 @@ class Partition:
             self._tell_lost()
 
     def _tell_lost(self) -> None:
-        gone = Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self.name} is led by this broker no more")
+        gone = Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"this broker no longer leads {self.name}")
         problem = storage_error(self.name, self.failure) if self.failure else gone
         self._unsynced.fail(problem)
         self._uncommitted.fail(problem)
@@ -410,7 +410,7 @@ class NoLog:
 
 
 def _cut(name: TopicPartition) -> KafkaError:
-    return Failed(Code.KAFKA_STORAGE_ERROR, f"{name}: the log was cut")
+    return Failed(Code.KAFKA_STORAGE_ERROR, f"the log of {name} was truncated")
 
 
 def lost_partition(name: TopicPartition, broker: BrokerId, reason: str) -> Partition:

@@ -256,3 +256,14 @@ def test_members_that_say_again_what_they_subscribe_to_are_no_cause_of_an_epoch(
     chapter = group.story.current
     assert chapter is not None
     assert [(cause.kind.name, cause.member) for cause in chapter.causes] == [("LEFT", "b")]
+
+
+def test_a_group_that_is_not_there_is_told_from_a_classic_one() -> None:
+    w = world()
+    absent = w.beat("a", 3)
+    assert absent.code is Code.GROUP_ID_NOT_FOUND
+    assert absent.response.error_message == f"there is no group {GROUP!r}"
+    w.new()
+    classic = w.beat("a", -1)
+    assert classic.code is Code.GROUP_ID_NOT_FOUND
+    assert "uses the classic protocol" in classic.response.error_message

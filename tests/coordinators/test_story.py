@@ -328,7 +328,7 @@ def test_causes_read_as_sentences() -> None:
         in_words(
             by(Kind.RESUBSCRIBED, topics_added=("t", "u"), topics_dropped=("v",))
         ): "c-1 at 10.0.0.1 changed its subscription or protocols, added t, u, dropped v",
-        in_words(Cause(Kind.NOT_STORED)): "the log did not take the assignment",
+        in_words(Cause(Kind.NOT_STORED)): "the broker could not write the assignment to its log",
     }
     for sentence, expected in said.items():
         assert sentence == expected
@@ -337,4 +337,4 @@ def test_causes_read_as_sentences() -> None:
 def test_why_names_the_first_cause_and_counts_the_others() -> None:
     chapter = Chapter(at(0), [Cause(Kind.JOINED, "a"), Cause(Kind.LEFT, "b")], more_causes=3)
     assert why(chapter) == "a joined, and 4 more"
-    assert why(Chapter(at(0))) == "for no cause that is known"
+    assert why(Chapter(at(0))) == "the cause is not known"

@@ -55,4 +55,6 @@ def _volume(broker: "Broker", path: str) -> Volume:
                 raise Retriable(Code.KAFKA_STORAGE_ERROR, f"{path}: {volume.failure}")
             return volume
     known = ", ".join(volume.path for volume in broker.logs.volumes)
-    raise InvalidRequest(Code.LOG_DIR_NOT_FOUND, f"{path[:300]!r} is none of log.dirs: {known}")
+    raise InvalidRequest(
+        Code.LOG_DIR_NOT_FOUND, f"{path[:300]!r} is not in log.dirs, which are {known}"
+    )

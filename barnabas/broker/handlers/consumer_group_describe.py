@@ -10,6 +10,7 @@ from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.broker.operations import NOT_ASKED
 from barnabas.coordinators.groups.classic_speakers import MixedGroup
 from barnabas.coordinators.groups.consumer_member import ConsumerMember, Target
+from barnabas.coordinators.groups.words import not_consumer_group
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.consumer_group_describe import (
     Assignment,
@@ -46,8 +47,8 @@ def _describe(broker: "Broker", group_id: str, operations: int) -> DescribedGrou
         return _without(group_id, error.code, error.detail)
     if isinstance(group, MixedGroup):
         return _found(broker, group, operations)
-    what = f"there is no group {group_id[:300]!r} of the new protocol"
-    return _without(group_id, Code.GROUP_ID_NOT_FOUND, what)
+    why = not_consumer_group(group_id, exists=group is not None)
+    return _without(group_id, Code.GROUP_ID_NOT_FOUND, why)
 
 
 def _found(broker: "Broker", group: MixedGroup, operations: int) -> DescribedGroup:

@@ -62,18 +62,25 @@ async def _add(
 def _check(broker: "Broker", asked: CreatePartitionsTopic) -> "Topic":
     topic = broker.topics.existing(asked.name)
     have = len(topic.partitions)
-    if not have < asked.count <= PARTITIONS_MAX:
+    if asked.count <= have:
         raise InvalidRequest(
             Code.INVALID_PARTITIONS,
-            f"topic {topic.name} has {have} partitions: {asked.count} is not more, or more than"
-            f" the {PARTITIONS_MAX} that are allowed",
+            f"topic {topic.name} has {have} partitions, and {asked.count} are requested; the number"
+            " of partitions can only grow",
+        )
+    if asked.count > PARTITIONS_MAX:
+        raise InvalidRequest(
+            Code.INVALID_PARTITIONS,
+            f"{asked.count} partitions are requested for topic {topic.name}; a topic can have at"
+            f" most {PARTITIONS_MAX}",
         )
     if asked.assignments is None:
         return topic
     if len(asked.assignments) != asked.count - have:
         raise InvalidRequest(
             Code.INVALID_REPLICA_ASSIGNMENT,
-            f"{asked.count - have} partitions to add, {len(asked.assignments)} assignments",
+            f"the request adds {asked.count - have} partitions and assigns replicas for"
+            f" {len(asked.assignments)}; assign replicas for each new partition",
         )
     for index, assignment in enumerate(asked.assignments, have):
         check_replicas(broker, index, assignment.broker_ids)

@@ -51,7 +51,7 @@ async def handle(
             if too_many:
                 raise InvalidRequest(
                     Code.POLICY_VIOLATION,
-                    f"more than {PARTITIONS_MAX} partitions in one request: make several",
+                    f"more than {PARTITIONS_MAX} partitions in one request; send several requests",
                 )
             plan = _plan(broker, topic)
             id_ = NO_TOPIC_ID

@@ -75,7 +75,8 @@ def _delete(broker: "Broker", name: str, index: int, offset: int) -> Result | Pe
     if "compact" in policy and "delete" not in policy:
         raise InvalidRequest(
             Code.POLICY_VIOLATION,
-            f"topic {name} is compacted: records can be deleted where cleanup.policy has delete",
+            f"topic {name} has cleanup.policy=compact; DeleteRecords requires a cleanup.policy"
+            " that contains delete",
         )
     if offset == HIGH_WATERMARK:
         offset = log.high_watermark
@@ -138,8 +139,8 @@ class _Waiting:
                 behind,
                 Retriable(
                     Code.REQUEST_TIMED_OUT,
-                    f"a replica of {each.partition.name} still begins at {behind}: the records"
-                    " will be deleted there too",
+                    f"timed out waiting for the replicas of {each.partition.name}: one still starts"
+                    f" at offset {behind}; it will delete the records later",
                 ),
             )
         self._finish()

@@ -66,7 +66,7 @@ def _check(broker: "Broker", name: str | None, id_: UUID, call: Call) -> None:
         old = call.version < DISABLED_SINCE
         raise InvalidRequest(
             Code.INVALID_REQUEST if old else Code.TOPIC_DELETION_DISABLED,
-            "delete.topic.enable is false",
+            "topics cannot be deleted: delete.topic.enable is false on this broker",
         )
     if name is None and id_ == NO_TOPIC_ID:
         raise _invalid("neither a name nor an id is given")

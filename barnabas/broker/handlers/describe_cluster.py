@@ -43,7 +43,7 @@ def _refused(endpoint_type: int) -> DescribeClusterResponse:
         message = "this endpoint is a broker's, not a controller's: ask for brokers (1)"
     else:
         code = Code.UNSUPPORTED_ENDPOINT_TYPE
-        message = f"endpoint type {endpoint_type}: expected 1, for brokers"
+        message = f"endpoint type {endpoint_type} is unknown; expected 1 (brokers)"
     return DescribeClusterResponse(
         error_code=code, error_message=message, cluster_id="", brokers=[]
     )

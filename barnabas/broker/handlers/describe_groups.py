@@ -41,7 +41,9 @@ def _describe(broker: "Broker", group_id: str, call: Call, operations: int) -> D
     if isinstance(group, ClassicGroup):
         return _found(group, operations)
     if call.version >= NOT_FOUND_SINCE:
-        message = f"there is no classic group {group_id[:300]!r}"
+        message = f"there is no group {group_id[:300]!r}"
+        if group is not None:
+            message = f"group {group_id[:300]!r} does not use the classic protocol"
         return _without(group_id, Code.GROUP_ID_NOT_FOUND, State.DEAD.value, operations, message)
     return _without(group_id, Code.NONE, State.DEAD.value, operations)
 

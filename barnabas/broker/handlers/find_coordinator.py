@@ -51,7 +51,7 @@ async def _ready(broker: "Broker", key_type: int) -> None:
         except KafkaError as error:
             # Too few brokers for its replicas, no controller: it passes, and clients wait for that
             # only where they are told, as Kafka does, that there is no coordinator now.
-            problem = f"{OFFSETS_TOPIC} cannot be made now: {error.detail}"
+            problem = f"topic {OFFSETS_TOPIC} cannot be created now: {error.detail}"
             raise Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem) from error
     elif key_type == TRANSACTION:
         # librdkafka stops at this code and goes on asking after any other.
@@ -82,5 +82,5 @@ def _coordinator(broker: "Broker", key: str, error: KafkaError | None) -> Coordi
             return Coordinator(
                 key=key, node_id=node.id, host=node.host, port=node.port, error_code=0
             )
-    problem = f"the partition that has group {key[:100]!r} has no leader now"
+    problem = f"the partition of {OFFSETS_TOPIC} for group {key[:100]!r} has no leader now"
     return _coordinator(broker, key, Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem))

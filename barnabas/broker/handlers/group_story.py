@@ -43,7 +43,9 @@ async def handle(broker: "Broker", request: GroupStoryRequest, call: Call) -> Gr
     open_now = frozenset(connection.peer for connection in broker.connections)
     told = [await _tell(broker, group_id, open_now) for group_id in request.group_ids[:GROUPS_MAX]]
     for group_id in request.group_ids[GROUPS_MAX : GROUPS_MAX + 1]:
-        message = f"{len(request.group_ids)} groups at once, {GROUPS_MAX} at most"
+        message = (
+            f"the request has {len(request.group_ids)} groups; at most {GROUPS_MAX} are allowed"
+        )
         told.append(_refused(group_id, Code.INVALID_REQUEST, message))
     return GroupStoryResponse(groups=told)
 

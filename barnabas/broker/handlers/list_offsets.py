@@ -55,7 +55,9 @@ def handle(broker: "Broker", request: ListOffsetsRequest, call: Call) -> ListOff
             answered.add(key)
             try:
                 if counts[key] > 1:
-                    raise InvalidRequest(Code.INVALID_REQUEST, "a partition is asked for twice")
+                    raise InvalidRequest(
+                        Code.INVALID_REQUEST, "the partition is in the request more than once"
+                    )
                 partition = broker.topics.existing(topic.name).partition(asked.partition_index)
                 found = _find(partition, asked, request, call.version)
             except KafkaError as error:
@@ -86,11 +88,13 @@ def _find(
     timestamp = asked.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise InvalidRequest(
-            Code.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning in version {version}"
+            Code.UNSUPPORTED_VERSION,
+            f"timestamp {timestamp} is not supported in version {version} of ListOffsets",
         )
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise InvalidRequest(
-            Code.INVALID_REQUEST, f"isolation level {request.isolation_level}: expected 0 or 1"
+            Code.INVALID_REQUEST,
+            f"isolation level {request.isolation_level} is unknown; expected 0 or 1",
         )
     partition.check_leader_epoch(asked.current_leader_epoch)
     log = partition.log
@@ -116,5 +120,6 @@ def _check_settled(partition: "Partition", end: int, version: int) -> None:
             Code.OFFSET_NOT_AVAILABLE
             if version >= NOT_AVAILABLE_SINCE
             else Code.LEADER_NOT_AVAILABLE,
-            f"{partition.name}: the leader is new, and not sure yet of what is committed",
+            f"the leader of {partition.name} is new and does not know the high watermark yet; try"
+            " again",
         )

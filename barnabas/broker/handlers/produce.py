@@ -134,7 +134,8 @@ class _Waiting:
 
     def _late(self) -> None:
         late = KafkaError(
-            Code.REQUEST_TIMED_OUT, "not all replicas in sync have the records: they may come yet"
+            Code.REQUEST_TIMED_OUT,
+            "timed out waiting for the in-sync replicas; the records may still be committed",
         )
         for number, (_, committed) in enumerate(self._waits):
             if not committed.done:
@@ -187,14 +188,23 @@ def _append(
             )
         if topic.internal:
             raise InvalidRequest(
-                Code.INVALID_TOPIC_EXCEPTION, f"{topic.name} is the broker's own: it writes it"
+                Code.INVALID_TOPIC_EXCEPTION,
+                f"topic {topic.name} is internal; only the broker writes to it",
             )
         if request.acks not in _ACKS:
-            raise InvalidRequest(Code.INVALID_REQUIRED_ACKS, f"acks={request.acks}; -1, 0 or 1")
+            raise InvalidRequest(
+                Code.INVALID_REQUIRED_ACKS,
+                f"acks={request.acks} is not valid; expected -1 (all), 0 or 1",
+            )
         if request.transactional_id is not None:
-            raise InvalidRequest(Code.INVALID_TXN_STATE, "transactions are not supported yet")
+            raise InvalidRequest(
+                Code.INVALID_TXN_STATE,
+                "transactions are not supported yet; leave transactional.id out",
+            )
         if not records:
-            raise InvalidRequest(Code.INVALID_RECORD, "a produce request without records")
+            raise InvalidRequest(
+                Code.INVALID_RECORD, "the request has no records for the partition"
+            )
         partition = topic.partition(data.index)
         appended = partition.append(memoryview(records), request.acks, wall_ms)
     except KafkaError as error:

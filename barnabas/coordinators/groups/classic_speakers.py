@@ -48,8 +48,9 @@ class MixedGroup(ConsumerGroup):
                 return subscription
         raise InvalidRequest(
             Code.INCONSISTENT_GROUP_PROTOCOL,
-            f"group {self.id!r} is one of consumers that share a protocol; "
-            f"type {request.protocol_type!r} with {len(request.protocols)} protocols does not fit",
+            f"group {self.id!r} has protocol type 'consumer', and a member must support an "
+            "assignor that all classic members support; this one sent type "
+            f"{request.protocol_type!r} with {len(request.protocols)} assignors",
         )
 
     def join(
@@ -92,7 +93,7 @@ class MixedGroup(ConsumerGroup):
         if request.member_id:
             if holder is None:
                 raise InvalidRequest(
-                    Code.UNKNOWN_MEMBER_ID, f"instance id {instance!r} is not in the group"
+                    Code.UNKNOWN_MEMBER_ID, f"no member of the group has instance id {instance!r}"
                 )
             raise self._fenced_twin(holder, request.member_id, instance)
         return holder
@@ -108,11 +109,14 @@ class MixedGroup(ConsumerGroup):
         ) != name:
             raise InvalidRequest(
                 Code.INCONSISTENT_GROUP_PROTOCOL,
-                f"the member joined as {CONSUMER!r} with {name!r}, and should sync as such",
+                f"the member joined with protocol type {CONSUMER!r} and protocol {name!r}; it must "
+                "send the same in SyncGroup",
             )
         if self.kept.target_epoch > member.epoch and member.standing is not Standing.UNREVOKED:
             self._expect_join(member, now)
-            raise InvalidRequest(Code.REBALANCE_IN_PROGRESS, "there is a new target: rejoin")
+            raise InvalidRequest(
+                Code.REBALANCE_IN_PROGRESS, "there is a new assignment; join again"
+            )
         self._stop(SYNC, member.id)
         self._heard(member, now)
         assigned = {t: tuple(sorted(held)) for t, held in member.assigned.items()}
@@ -154,7 +158,10 @@ class MixedGroup(ConsumerGroup):
             if member is not None and identity.member_id not in ("", member.id):
                 raise self._fenced_twin(member, identity.member_id, instance)
         if member is None:
-            raise InvalidRequest(Code.UNKNOWN_MEMBER_ID, f"not in group {self.id!r}")
+            raise InvalidRequest(
+                Code.UNKNOWN_MEMBER_ID,
+                f"{identity.member_id or instance!r} is not a member of group {self.id!r}",
+            )
         return member
 
     def _must_rejoin(self, member: ConsumerMember) -> bool:
@@ -178,14 +185,15 @@ class MixedGroup(ConsumerGroup):
         member = self.identified(MemberIdentity(member_id=member_id, group_instance_id=instance))
         if member.classic is None or member.id != member_id:
             raise InvalidRequest(
-                Code.UNKNOWN_MEMBER_ID, f"{member.id!r} does not speak the classic protocol"
+                Code.UNKNOWN_MEMBER_ID, f"member {member.id!r} does not use the classic protocol"
             )
         return member
 
     def _check_generation(self, member: ConsumerMember, generation: int) -> None:
         if generation != member.epoch:
             raise InvalidRequest(
-                Code.ILLEGAL_GENERATION, f"the member is at epoch {member.epoch}, not {generation}"
+                Code.ILLEGAL_GENERATION,
+                f"member {member.id!r} is in generation {member.epoch}, not {generation}",
             )
 
 

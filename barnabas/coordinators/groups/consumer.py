@@ -290,7 +290,8 @@ class ConsumerGroup(Attendance):
         if size > 0 and self.limits.room.lacks(size):
             raise Retriable(
                 Code.COORDINATOR_NOT_AVAILABLE,
-                "the members of all groups take up as much memory as they may; try again later",
+                "the members of all groups together use all the memory that this broker has for "
+                "them; try again later",
             )
 
     def _fenced_twin(self, holder: ConsumerMember, member_id: str, instance: str) -> Fenced:

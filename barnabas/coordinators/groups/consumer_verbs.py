@@ -18,6 +18,7 @@ from barnabas.coordinators.groups.registry import Registry, reply
 from barnabas.coordinators.groups.replies import consumer_refused
 from barnabas.coordinators.groups.story import Cause, Kind
 from barnabas.coordinators.groups.subscription import CONSUMER
+from barnabas.coordinators.groups.words import not_consumer_group
 from barnabas.coordinators.runtime import Answer, Now, Outcome
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat import (
@@ -73,21 +74,24 @@ class ConsumerVerbs(Registry):
         elif request.rack_id is not None and not request.rack_id.strip():
             wrong = "the rack id is empty; leave it out"
         elif epoch < AWAY:
-            wrong = f"there is no member epoch {epoch}"
+            wrong = f"member epoch {epoch} is not valid; expected -2 or more"
         elif epoch == AWAY and request.instance_id is None:
-            wrong = "only a member with an instance id can leave for a while"
+            wrong = "member epoch -2 (leave and come back) requires a group.instance.id"
         elif epoch == JOINING:
             wrong = _wrong_with_join(request)
         names = request.subscribed_topic_names
         if names is not None and sum(map(len, names)) > self.limits.member_metadata_bytes_max:
-            wrong = f"its {len(names)} topic names are too long together"
+            wrong = (
+                f"the names of the {len(names)} subscribed topics have more than"
+                f" {self.limits.member_metadata_bytes_max} characters together"
+            )
         if wrong is not None:
             raise InvalidRequest(Code.INVALID_REQUEST, wrong)
         assignor = request.server_assignor
         if assignor is not None and assignor not in self.limits.consumer_assignors:
             raise InvalidRequest(
                 Code.UNSUPPORTED_ASSIGNOR,
-                f"assignor {assignor[:100]!r}; there are "
+                f"there is no assignor {assignor[:100]!r}; expected one of "
                 + ", ".join(self.limits.consumer_assignors),
             )
 
@@ -107,7 +111,7 @@ class ConsumerVerbs(Registry):
             may_rejoin = found is not None and self.limits.consumer_upgrade
             raise InvalidRequest(
                 Code.UNKNOWN_MEMBER_ID if may_rejoin else Code.GROUP_ID_NOT_FOUND,
-                f"there is no group {request.group_id[:300]!r} of the new protocol",
+                not_consumer_group(request.group_id, exists=found is not None),
             )
         before: list[Record] = []
         kept = ConsumerState(request.group_id)
@@ -139,13 +143,14 @@ class ConsumerVerbs(Registry):
         if not self.limits.consumer_upgrade:
             why = "group.consumer.migration.policy does not allow it"
         elif group.protocol_type != CONSUMER:
-            why = f"its members are not consumers but {group.protocol_type!r}"
+            why = f"its protocol type is {group.protocol_type!r}, not 'consumer'"
         elif group.size > self.limits.consumer_members_max:
             why = "it has more members than group.consumer.max.size"
         if why is not None:
             raise InvalidRequest(
                 Code.GROUP_ID_NOT_FOUND,
-                f"group {group.id!r} is classic and has members; it cannot change: {why}",
+                f"group {group.id!r} uses the classic protocol and has members, and cannot change"
+                f" to group.protocol=consumer: {why}",
             )
 
     # Members that go
@@ -157,7 +162,7 @@ class ConsumerVerbs(Registry):
         if not isinstance(group, MixedGroup):
             raise InvalidRequest(
                 Code.GROUP_ID_NOT_FOUND,
-                f"there is no group {request.group_id[:300]!r} of the new protocol",
+                not_consumer_group(request.group_id, exists=group is not None),
             )
         member = group.leaving(request)
         response = ConsumerGroupHeartbeatResponse(
@@ -216,9 +221,9 @@ class ConsumerVerbs(Registry):
 
 def _wrong_with_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
     if request.rebalance_timeout_ms == -1:
-        return "a member that joins must say its rebalance timeout"
+        return "a member that joins must send its rebalance timeout"
     if request.topic_partitions is None or request.topic_partitions:
-        return "a member that joins must own no partitions, and say so"
+        return "a member that joins must send an empty list of owned partitions"
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        return "a member that joins must say what it subscribes to, by names or by a pattern"
+        return "a member that joins must send its topic names or a topic pattern"
     return None

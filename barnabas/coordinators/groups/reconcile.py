@@ -48,8 +48,8 @@ def reconciled(
             if owned is None or any(owned.values()):
                 raise Fenced(
                     Code.FENCED_MEMBER_EPOCH,
-                    f"member {member.id!r} stands where this broker does not know; it must give up "
-                    "its partitions and rejoin",
+                    f"the log has a state of member {member.id!r} that this broker does not know; "
+                    "it must give up its partitions and rejoin",
                 )
             return _next(member, target, target_epoch, subscribed, is_free, owned)
 

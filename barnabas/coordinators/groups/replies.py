@@ -79,7 +79,9 @@ def not_written(response: Message, code: Code) -> Message:
         case SyncGroupResponse():
             return sync_refused(to_members)
         case ConsumerGroupHeartbeatResponse():
-            return consumer_refused(to_members, "the log did not take it; try again")
+            return consumer_refused(
+                to_members, "the broker could not write the change to its log; try again"
+            )
         case HeartbeatResponse():
             return HeartbeatResponse(error_code=to_members)
         case LeaveGroupResponse():

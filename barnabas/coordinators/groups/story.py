@@ -47,12 +47,12 @@ class Kind(Enum):
     LATE_REVOKE = "did not give up partitions within its rebalance timeout"
     RESUBSCRIBED = "changed its subscription or protocols"
     METADATA_CHANGED = "asked for a new assignment, with other metadata than before"
-    LEADER_REJOINED = "leads, and asked for a new assignment"
+    LEADER_REJOINED = "is the group leader and asked for a new assignment"
     REPLACED = "came back under its instance id"
-    FENCED = "spoke under an instance id that another has taken over"
-    PARTITIONS_CHANGED = "topics that the group reads came, went or grew"
+    FENCED = "sent a request under a group.instance.id that another member has taken over"
+    PARTITIONS_CHANGED = "topics that the group reads were created, deleted or got more partitions"
     CONVERTED = "the group changed from one protocol to the other"
-    NOT_STORED = "the log did not take the assignment"
+    NOT_STORED = "the broker could not write the assignment to its log"
     OVER_CAPACITY = "the group has more members than group.max.size"
 
 

@@ -54,9 +54,17 @@ def in_words(cause: Cause) -> str:
 def why(chapter: Chapter) -> str:
     """What set a chapter off, and how much else there was."""
     if not chapter.causes:
-        return "for no cause that is known"
+        return "the cause is not known"
     others = len(chapter.causes) - 1 + chapter.more_causes
     return in_words(chapter.causes[0]) + (f", and {others} more" if others else "")
+
+
+def not_consumer_group(group_id: str, *, exists: bool) -> str:
+    """Why a request of the consumer protocol finds no group."""
+    name = repr(group_id[:300])
+    if exists:
+        return f"group {name} uses the classic protocol; this request is of the consumer protocol"
+    return f"there is no group {name}"
 
 
 def _list(topics: tuple[str, ...]) -> str:

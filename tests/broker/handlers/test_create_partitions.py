@@ -57,6 +57,19 @@ async def test_a_topic_only_grows_and_not_without_bound(running: Running, count:
     assert partitions(running, "t") == 2
 
 
+async def test_the_error_says_which_of_the_two_bounds_was_broken(running: Running) -> None:
+    await running.create("t", 2)
+    (few,) = await grow(running, growing("t", 2))
+    (many,) = await grow(running, growing("t", PARTITIONS_MAX + 1))
+    assert few.error_message == (
+        "topic t has 2 partitions, and 2 are requested; the number of partitions can only grow"
+    )
+    assert many.error_message == (
+        f"{PARTITIONS_MAX + 1} partitions are requested for topic t; a topic can have at most"
+        f" {PARTITIONS_MAX}"
+    )
+
+
 async def test_validate_only_adds_nothing(running: Running) -> None:
     await running.create("t", 2)
     good, bad = await grow(running, growing("t", 3), growing("x", 3), validate_only=True)
