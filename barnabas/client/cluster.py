@@ -2,7 +2,8 @@
 
 Written once over `Net`; whoever opens it says how it waits (aio/, blocking/).
 Always: what is Retriable is tried again on a fresh picture, until the call's time is up; nobody
-at any bootstrap server is said at once, in one message. Threads of a blocking client may come and
+at any bootstrap server is said at once, in one message; what any broker can answer is asked of one
+that owes no answer. Threads of a blocking client may come and
 go in it at once: whoever looks through its connections looks at a copy.
 Not here: what to ask (admin.py, producer, consumer).
 """
@@ -15,6 +16,7 @@ from barnabas.client.backoff import waits_ms
 from barnabas.client.errors import check
 from barnabas.client.metadata import View
 from barnabas.client.net import Connection, Net
+from barnabas.client.sockets import Unreached
 from barnabas.config.client import ClientConfig
 from barnabas.config.kinds import Address, parse_address
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
@@ -35,6 +37,8 @@ T = TypeVar("T")
 DEFAULT_PORT = 9092
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _BOOTSTRAP = -1
+PRODUCE = "produce"  # `apart`: connections that a blocking producer's thread has to itself
+_OVERDUE_MS = 1_000  # a broker that takes longer is asked for metadata only if no other is there
 
 
 class Cluster:
@@ -51,6 +55,8 @@ class Cluster:
         self._view: View | None = None
         self._view_lock = net.lock()
         self._topics: dict[str, None] = {}
+        self._failed_at: dict[Address, int] = {}  # when a connection could last not be opened
+        self.reached = False  # some broker accepted a connection
 
     def __enter__(self) -> Self:
         return self
@@ -120,17 +126,32 @@ class Cluster:
     # --- whom to ask ---
 
     async def anyone(self) -> Connection:
-        """An open connection, else the first broker that answers."""
-        for connection in list(self._connections.values()):
-            if not connection.closed:
-                return connection
+        """The open connection whose broker owes no answer, else the first broker that answers."""
+        silent_ms: dict[str | Address, int] = {}
+        usable: list[Connection] = []
+        for (_, apart), each in list(self._connections.items()):
+            silence = each.silent_ms()
+            for name in (each.peer, each.address):
+                silent_ms[name] = max(silence, silent_ms.get(name, 0))
+            if not each.closed and apart != PRODUCE:
+                usable.append(each)
+        best = min(usable, key=lambda each: silent_ms[each.peer], default=None)
+        if best is not None and silent_ms[best.peer] < _OVERDUE_MS:
+            return best
         known = [broker.address for broker in self._view.brokers.values()] if self._view else []
         problems: dict[Address, KafkaError] = {}
-        for address in dict.fromkeys([*known, *self._bootstrap]):
+        for address in sorted(
+            dict.fromkeys([*known, *self._bootstrap]),
+            key=lambda each: (silent_ms.get(each, 0) >= _OVERDUE_MS, self._failed_at.get(each, 0)),
+        ):
+            if best is not None and silent_ms.get(address, 0) >= _OVERDUE_MS:
+                continue
             try:
-                return await self._open((_BOOTSTRAP, ""), address)
+                return await self._open((_BOOTSTRAP, str(address)), address)
             except Retriable as why:
                 problems[address] = why
+        if best is not None:
+            return best
         first = next(iter(problems.values()))
         if self._view is None:
             said = "; ".join(why.detail for why in problems.values())
@@ -220,7 +241,7 @@ class Cluster:
                 return await attempt()
             except Retriable:
                 # A wrong address should be reported at once, not after the timeout.
-                if self._view is None and not self._connections:
+                if not self.reached:
                     raise
                 if self.net.now_ms() + wait_ms > deadline:
                     raise
@@ -242,7 +263,7 @@ class Cluster:
 
     def drop_closed(self) -> None:
         for key, each in list(self._connections.items()):
-            if each.closed:
+            if each.closed and not each.silent_ms():  # else it says whom not to ask
                 self._connections.pop(key, None)
 
     async def _open(self, key: tuple[int, str], address: Address) -> Connection:
@@ -253,11 +274,18 @@ class Cluster:
             there = self._connections.get(key)
             if there is not None and not there.closed:
                 return there
-            opened = await self.net.connect(
-                address,
-                client_id=self.config.client_id,
-                timeout_ms=self.config.socket_connection_setup_timeout_ms,
-            )
+            try:
+                opened = await self.net.connect(
+                    address,
+                    client_id=self.config.client_id,
+                    timeout_ms=self.config.socket_connection_setup_timeout_ms,
+                )
+            except KafkaError as problem:
+                self._failed_at[address] = self.net.now_ms()
+                self.reached = self.reached or not isinstance(problem, Unreached)
+                raise
+            self.reached = True
+            self._failed_at.pop(address, None)
             self._connections[key] = opened
             return opened
 

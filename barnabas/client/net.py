@@ -77,9 +77,17 @@ class Connection(Protocol):
     """
 
     address: Address
+    peer: str  # the same for all connections to one broker, by whatever name it was found
 
     @property
     def closed(self) -> bool: ...
+
+    def silent_ms(self) -> int:
+        """For how long the oldest request has been without an answer; 0: all are answered.
+
+        A connection that was closed for that reason keeps the number.
+        """
+        ...
 
     def version_of(self, api_key: int, version_max: int | None = None) -> int:
         """The version in which a request of this API would go out."""

@@ -21,11 +21,13 @@ class Picture:
         self._seen_at: int | None = None
         self._retry_at = 0
         self._retries = 0
+        self._problems: dict[str, KafkaError] = {}  # why a topic is not known yet
         self.stale = False
+        self.asking = False  # somebody is being asked
 
     def wanted(self, now: int) -> bool:
         """Should somebody be asked now?"""
-        if now < self._retry_at:
+        if self.asking or now < self._retry_at:
             return False
         accumulator = self._accumulator
         old = (
@@ -37,7 +39,8 @@ class Picture:
 
     def seen(self, view: View, now: int) -> None:
         """Somebody has said how all topics in use are."""
-        self.stale = False
+        self.stale = self.asking = False
+        self._problems.clear()
         self._seen_at = now
         accumulator = self._accumulator
         accumulator.refreshing = False
@@ -62,20 +65,36 @@ class Picture:
             or isinstance(problem, Retriable)
             or problem.code is Code.UNKNOWN_TOPIC_OR_PARTITION
         )
-        if may_come and now < self._limit(topic):
-            return
-        self._accumulator.topic_failed(
-            topic,
-            problem
-            or InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist"),
+        why = problem or InvalidRequest(
+            Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist"
         )
+        if may_come and now < self._limit(topic):
+            self._problems[topic] = why
+            return
+        self._accumulator.topic_failed(topic, why)
 
     def unseen(self, problem: KafkaError, now: int, *, for_good: bool) -> None:
         """Nobody could say. `for_good`: nobody was ever there."""
+        self.asking = False
+        self._problems = dict.fromkeys(self._accumulator.unknown, problem)
         self._later(now)
         for topic in list(self._accumulator.unknown):
             if for_good or now >= self._limit(topic):
                 self._accumulator.topic_failed(topic, problem)
+
+    def expire(self, now: int) -> None:
+        """Give up records whose topic is not known in time, also while somebody is being asked."""
+        for topic in list(self._accumulator.unknown):
+            if self.asking and now >= self._limit(topic):
+                self._accumulator.topic_failed(
+                    topic,
+                    self._problems.get(topic)
+                    or Retriable(
+                        Code.REQUEST_TIMED_OUT,
+                        f"topic {topic!r}: no broker answered a Metadata request within "
+                        f"max.block.ms={self._rules.block_ms_max}",
+                    ),
+                )
 
     def _later(self, now: int) -> None:
         bound = self._rules.backoff_ms << min(self._retries, 20)
@@ -87,7 +106,8 @@ class Picture:
 
     def deadlines(self, now: int) -> list[int]:
         """When to look again, if nothing happens before."""
-        times = [self._limit(topic) for topic in self._accumulator.unknown]
+        limits = [self._limit(topic) for topic in self._accumulator.unknown]
+        times = [limit for limit in limits if limit > now]
         if self.wanted(max(now, self._retry_at)):
             times.append(self._retry_at)
         return times

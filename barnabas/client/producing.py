@@ -256,13 +256,13 @@ async def tried(flow: Coroutine[Any, Any, T]) -> tuple[T | None, KafkaError | No
 
 
 def learn(
-    outbox: Outbox, view: View | None, problem: KafkaError | None, now: int, *, first: bool
+    outbox: Outbox, view: View | None, problem: KafkaError | None, now: int, *, reached: bool
 ) -> None:
-    """What came of asking for a picture; without a `first` one nothing can be sent at all."""
+    """What came of asking for a picture. `reached`: a broker has accepted a connection before."""
     if view is not None:
         outbox.picture.seen(view, now)
     elif problem is not None:
-        outbox.picture.unseen(problem, now, for_good=first)
+        outbox.picture.unseen(problem, now, for_good=not reached)
 
 
 def identify(outbox: Outbox, identity: tuple[int, int] | None, problem: KafkaError | None) -> bool:

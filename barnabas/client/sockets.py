@@ -51,13 +51,33 @@ def cut(rest: list[memoryview], sent: int) -> None:
         rest[0] = rest[0][sent:]
 
 
+class Unreached(Retriable):
+    """No connection was made at all: refused, no route, no such host, or no answer in time."""
+
+
+def peer_of(opened: socket.socket, address: Address) -> str:
+    try:
+        return repr(opened.getpeername()[:2])
+    except OSError:  # reset already
+        return str(address)
+
+
 def lost(address: Address, problem: OSError) -> Retriable:
     """The error for what went wrong with a socket."""
+    return Retriable(*_said(address, problem))
+
+
+def unreached(address: Address, problem: OSError) -> Unreached:
+    """The error for a socket that could not be connected."""
+    return Unreached(*_said(address, problem))
+
+
+def _said(address: Address, problem: OSError) -> tuple[Code, str]:
     if isinstance(problem, TimeoutError):
-        return Retriable(Code.REQUEST_TIMED_OUT, f"{address}: no answer in time")
+        return Code.REQUEST_TIMED_OUT, f"{address}: no answer in time"
     number = problem.errno or 0
     reason = os.strerror(number) if number > 0 else problem.strerror or str(problem)
-    return Retriable(Code.NETWORK_EXCEPTION, f"{address}: {reason}")
+    return Code.NETWORK_EXCEPTION, f"{address}: {reason}"
 
 
 def named(address: Address, problem: KafkaError) -> KafkaError:

@@ -50,7 +50,11 @@ Behave = Callable[[Request], None]
 
 
 class Impostor:
-    """Serves until closed. `behave` answers what is not a greeting; if it raises, it hangs up."""
+    """Serves until closed. `behave` answers what is not a greeting; if it raises, it hangs up.
+
+    While `going` is not set it is like a stopped process: it answers nothing, not even greetings,
+    and reads no more than one request of each connection.
+    """
 
     def __init__(self, behave: Behave) -> None:
         self._behave = behave
@@ -59,6 +63,9 @@ class Impostor:
         self.port = int(self._listener.getsockname()[1])
         self.address = f"127.0.0.1:{self.port}"
         self.closing = threading.Event()
+        self.unwelcome = 0  # greetings that are still to be answered by hanging up
+        self.going = threading.Event()
+        self.going.set()
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
 
@@ -67,6 +74,7 @@ class Impostor:
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
+        self.going.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in it
         self._accepting.join()
@@ -96,6 +104,10 @@ class Impostor:
                 while True:
                     (size,) = struct.unpack(">i", _exactly(accepted, 4))
                     request = Request(accepted, _exactly(accepted, size))
+                    self.going.wait()
+                    if request.key == API_VERSIONS and self.unwelcome:
+                        self.unwelcome -= 1
+                        raise ConnectionResetError
                     if request.key == API_VERSIONS:
                         request.answer(_versions())
                     else:

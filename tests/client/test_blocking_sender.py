@@ -35,9 +35,9 @@ def test_a_batch_whose_linger_ends_while_it_is_looked_at_is_not_slept_over(
     accumulator.topic_known("t", {0: 0})
     cluster: Any = SimpleNamespace(
         config=SimpleNamespace(request_timeout_ms=REQUEST_TIMEOUT_MS),
-        connected=lambda node: "a connection",
     )
     sending = sender.Sender(cast(Cluster, cluster), outbox, accumulator, threading.Condition())
+    sending._connections[0] = cast(Any, SimpleNamespace(closed=False))
     accumulator.add("t", b"value", None, (), 0, None, None)
 
     assert not sending.due()

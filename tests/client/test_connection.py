@@ -111,6 +111,9 @@ def test_a_cluster_closes_while_another_thread_drops_what_was_hung_up() -> None:
 
         closed = False
 
+        def silent_ms(self) -> int:
+            return 0
+
         def close(self) -> None:
             self.closed = True
             cluster.drop_closed()

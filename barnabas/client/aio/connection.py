@@ -15,7 +15,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import barnabas
 from barnabas.client.session import Session
-from barnabas.client.sockets import SEND_PARTS_MAX, cut, lost, named, new_socket, numeric, views_of
+from barnabas.client.sockets import (
+    SEND_PARTS_MAX,
+    cut,
+    lost,
+    named,
+    new_socket,
+    numeric,
+    peer_of,
+    unreached,
+    views_of,
+)
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import Message
@@ -25,11 +35,14 @@ _READS_MAX = 4  # in one turn of the loop
 
 
 class _Pending:
-    __slots__ = ("answer", "deadline", "future")
+    __slots__ = ("answer", "deadline", "future", "sent_at")
 
-    def __init__(self, future: "asyncio.Future[Any]", answer: type[Message], deadline: float):
+    def __init__(
+        self, future: "asyncio.Future[Any]", answer: type[Message], sent_at: float, deadline: float
+    ) -> None:
         self.future = future
         self.answer = answer
+        self.sent_at = sent_at
         self.deadline = deadline
 
 
@@ -44,6 +57,7 @@ class _Told(NamedTuple):
 async def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Connection":
     """Open, and agree on versions."""
     loop = asyncio.get_running_loop()
+    opened: Connection | None = None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             opened = Connection(loop, await _open(loop, address), address, client_id)
@@ -52,10 +66,9 @@ async def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Conn
             except BaseException:
                 opened.close()
                 raise
-    except TimeoutError:
-        raise Retriable(Code.REQUEST_TIMED_OUT, f"{address}: no answer in time") from None
-    except OSError as problem:
-        raise lost(address, problem) from None
+    except OSError as problem:  # a TimeoutError is one
+        error = unreached if opened is None else lost
+        raise error(address, problem) from None
     return opened
 
 
@@ -94,6 +107,7 @@ class Connection:
         client_id: str,
     ) -> None:
         self.address = address
+        self.peer = peer_of(opened, address)
         self._loop = loop
         self._socket = opened
         self._session = Session(client_id, ("barnabas", barnabas.__version__))
@@ -104,6 +118,7 @@ class Connection:
         self._told: deque[_Told] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._problem: KafkaError | None = None
+        self._silent_ms = 0  # when it was closed
         loop.add_reader(opened.fileno(), _weakly(self._readable))
         self._forgotten = weakref.finalize(self, _let_go, loop, opened)
         self._forgotten.atexit = False
@@ -111,6 +126,11 @@ class Connection:
     @property
     def closed(self) -> bool:
         return self._problem is not None
+
+    def silent_ms(self) -> int:
+        if not self._pending:
+            return self._silent_ms
+        return int((self._loop.time() - self._pending[0].sent_at) * 1000)
 
     async def greet(self, timeout_ms: int) -> None:
         parts: list[Any] | None = self._session.greeting()
@@ -201,6 +221,7 @@ class Connection:
             return
         deadline = min(deadlines)
         if deadline <= now:
+            self._silent_ms = self.silent_ms()
             self._end(Retriable(Code.REQUEST_TIMED_OUT, f"{self.address}: no answer in time"))
         else:
             self._watch(deadline)
@@ -209,8 +230,9 @@ class Connection:
 
     def _expect(self, answer: type[M], timeout_ms: int) -> "asyncio.Future[M]":
         waiting: asyncio.Future[M] = self._loop.create_future()
-        deadline = self._loop.time() + timeout_ms / 1000
-        self._pending.append(_Pending(waiting, answer, deadline))
+        now = self._loop.time()
+        deadline = now + timeout_ms / 1000
+        self._pending.append(_Pending(waiting, answer, now, deadline))
         self._watch(deadline)
         return waiting
 

@@ -94,7 +94,8 @@ class Producer(Intake):
 
     async def __aenter__(self) -> Self:
         self._here()
-        await self._cluster.view()
+        timeout_ms = self._outbox.rules.block_ms_max
+        await self._cluster.retrying(self._cluster.view, timeout_ms=timeout_ms)
         return self
 
     async def __aexit__(self, kind: object, problem: BaseException | None, _: object) -> None:
@@ -285,7 +286,9 @@ class Producer(Intake):
         while requests := self._outbox.poll(now, self._ready):
             for outgoing in requests:
                 self._send(outgoing, now)
+        self._outbox.picture.expire(now)
         if self._outbox.picture.wanted(now):
+            self._outbox.picture.asking = True
             self._spawn("metadata", self._refresh())
         if self._outbox.wants_identity():
             self._spawn("identity", self._identify())
@@ -371,7 +374,7 @@ class Producer(Intake):
 
     async def _refresh(self) -> None:
         found = await tried(picture(self._cluster, self._accumulator.topics()))
-        learn(self._outbox, *found, now_ms(), first=self._cluster.known is None)
+        learn(self._outbox, *found, now_ms(), reached=self._cluster.reached)
 
     async def _identify(self) -> None:
         if identify(self._outbox, *await tried(producer_identity(self._cluster))):

@@ -1,7 +1,8 @@
 """A blocking connection to one broker: a socket around a session.
 
 Always: no call takes longer than its timeout; answers are matched to requests in order, so that
-waiting for one takes in those before it; threads may share a connection, a wait at a time.
+waiting for one takes in those before it; threads may share a connection, a wait at a time. One that
+sends ahead (`send_ahead`) belongs to one thread, which polls it: nothing that thread calls waits.
 """
 
 import socket
@@ -13,7 +14,17 @@ from typing import Any, Generic, TypeVar
 
 import barnabas
 from barnabas.client.session import Session
-from barnabas.client.sockets import SEND_PARTS_MAX, cut, lost, named, new_socket, numeric, views_of
+from barnabas.client.sockets import (
+    SEND_PARTS_MAX,
+    cut,
+    lost,
+    named,
+    new_socket,
+    numeric,
+    peer_of,
+    unreached,
+    views_of,
+)
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import Message
@@ -24,12 +35,13 @@ M = TypeVar("M", bound=Message)
 class Answer(Generic[M]):
     """What a request will be answered with. To be waited for on the thread that wants it."""
 
-    __slots__ = ("_deadline", "_kind", "connection", "response")
+    __slots__ = ("_deadline", "_kind", "connection", "response", "sent_at")
 
     def __init__(self, connection: "Connection", kind: type[M], deadline: float) -> None:
         self.connection = connection
         self._kind = kind
         self._deadline = deadline
+        self.sent_at = time.monotonic()
         self.response: Message | None = None
 
     def done(self) -> bool:
@@ -58,7 +70,7 @@ def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Connection
     try:
         opened = Connection(_open(address, deadline), address, client_id)
     except OSError as problem:
-        raise lost(address, problem) from None
+        raise unreached(address, problem) from None
     try:
         opened.greet(timeout_ms)
     except BaseException:
@@ -100,15 +112,29 @@ class Connection:
 
     def __init__(self, opened: socket.socket, address: Address, client_id: str) -> None:
         self.address = address
+        self.peer = peer_of(opened, address)
         self._socket = opened
         self._session = Session(client_id, ("barnabas", barnabas.__version__))
         self._pending: deque[Answer[Any]] = deque()
         self._problem: KafkaError | None = None
+        self._silent_ms = 0  # when it was closed
+        self._ahead = False
+        self._unsent: list[memoryview] = []  # sent ahead, and the socket has not taken it yet
+        self.queued = 0  # bytes sent ahead so far
+        self.left = 0  # of these, bytes that the socket took
         self._lock = threading.RLock()
 
     @property
     def closed(self) -> bool:
         return self._problem is not None
+
+    def silent_ms(self) -> int:
+        if self.closed:
+            return self._silent_ms
+        try:
+            return int((time.monotonic() - self._pending[0].sent_at) * 1000)
+        except IndexError:  # another thread may have taken in the last answer
+            return 0
 
     def greet(self, timeout_ms: int) -> None:
         deadline = time.monotonic() + timeout_ms / 1000
@@ -144,6 +170,32 @@ class Connection:
     ) -> M:
         return self.send(request, answer, timeout_ms=timeout_ms, version_max=version_max).wait()
 
+    def send_ahead(self) -> None:
+        """From now on `send` and `tell` do not wait; `push` sends what the socket did not take."""
+        self._ahead = True
+        self._socket.settimeout(0)
+
+    @property
+    def unsent(self) -> bool:
+        """Whether select() should ask if more can be sent."""
+        return bool(self._unsent)
+
+    def push(self) -> None:
+        """Send what the socket takes now."""
+        try:
+            while self._unsent:
+                count = self._socket.sendmsg(self._unsent[:SEND_PARTS_MAX])
+                self.left += count
+                cut(self._unsent, count)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as problem:
+            raise self._end(lost(self.address, problem)) from None
+
+    def time_out(self) -> KafkaError:
+        """Close it, because an answer did not come in time."""
+        return self._end(lost(self.address, TimeoutError()))
+
     def close(self) -> None:
         self._end(Retriable(Code.NETWORK_EXCEPTION, f"{self.address}: the connection was closed"))
 
@@ -169,11 +221,18 @@ class Connection:
         """Why it is closed."""
         return self._problem
 
-    def take_in(self, wait_s: float) -> None:
-        """Read once: to be called when select() says so."""
+    def take_in(self) -> None:
+        """Read once what has come to a connection that sends ahead."""
         with self._lock:
             self._check_open()
-            self._read(time.monotonic() + wait_s)
+            try:
+                self._receive()
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError as problem:
+                raise self._end(lost(self.address, problem)) from None
+            except KafkaError as problem:
+                raise self._end(named(self.address, problem)) from None
 
     def read_until(self, answer: Answer[Any], deadline: float) -> None:
         """Take answers in until this one has come."""
@@ -185,16 +244,19 @@ class Connection:
     def _read(self, deadline: float) -> None:
         try:
             self._socket.settimeout(_remaining(deadline))
-            count = self._socket.recv_into(self._session.room())
-            if count == 0:
-                raise ConnectionResetError("the broker closed the connection")
-            for response in self._session.received(count):
-                self._pending.popleft().response = response
+            self._receive()
         except OSError as problem:
             raise self._end(lost(self.address, problem)) from None
         except KafkaError as problem:
             # What follows in the stream can no longer be trusted.
             raise self._end(named(self.address, problem)) from None
+
+    def _receive(self) -> None:
+        count = self._socket.recv_into(self._session.room())
+        if count == 0:
+            raise ConnectionResetError("the broker closed the connection")
+        for response in self._session.received(count):
+            self._pending.popleft().response = response
 
     def _expect(self, answer: type[M], deadline: float) -> Answer[M]:
         waiting = Answer(self, answer, deadline)
@@ -203,6 +265,13 @@ class Connection:
 
     def _write(self, parts: list[Any], deadline: float) -> None:
         rest = views_of(parts)
+        if self._ahead:
+            self.queued += sum(map(len, rest))
+            idle = not self._unsent
+            self._unsent += rest
+            if idle:
+                self.push()
+            return
         try:
             while rest:
                 self._socket.settimeout(_remaining(deadline))
@@ -216,9 +285,12 @@ class Connection:
 
     def _end(self, problem: KafkaError) -> KafkaError:
         if self._problem is None:
+            if problem.code is Code.REQUEST_TIMED_OUT:
+                self._silent_ms = self.silent_ms()
             self._problem = problem
             self._socket.close()
             self._pending.clear()
+            self._unsent.clear()
         return problem
 
 

@@ -99,11 +99,11 @@ class Producer(Intake):
         self._released = False
         self._forked = False
         self._problem: KafkaError | None = None  # why the sender's thread has ended
-        self._bell: Bell | None = None
         _producers.add(self)
 
     def __enter__(self) -> Self:
-        run(self._cluster.view())
+        timeout_ms = self._outbox.rules.block_ms_max
+        run(self._cluster.retrying(self._cluster.view, timeout_ms=timeout_ms))
         return self
 
     def __exit__(self, kind: object, problem: BaseException | None, _: object) -> None:
@@ -259,9 +259,9 @@ class Producer(Intake):
 
     def _wake(self) -> None:
         if self._thread is not None:
-            self._sender.wake(self._bell)
+            self._sender.wake()
             return
-        bell = self._bell = Bell()
+        bell = self._sender.bell = Bell()
         held = weakref.ref(self, lambda _: bell.ring())
         self._thread = threading.Thread(
             target=_serve, args=(held, bell), name="barnabas-producer", daemon=True
@@ -283,7 +283,7 @@ class Producer(Intake):
             self._broken(why)
         self._tell()
         with self._lock:
-            self._bell = None
+            self._sender.bell = None
         return None
 
     def _broken(self, why: BaseException) -> None:

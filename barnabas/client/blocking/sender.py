@@ -2,21 +2,23 @@
 
 In: sockets with answers, time. Out: what to wait for, and how long.
 Always: what decides (outbox.py) is touched under the lock of `changed`, which is notified of every
-change; sockets are used by the one thread that calls, and without the lock.
+change; sockets with records are used by the one thread that calls, without the lock, and it never
+waits for one of them: no broker's silence delays another's records. What may wait for one broker
+(looking up a name, connecting, asking for metadata or an id) has a thread of its own until it ends.
 Not here: the thread itself, and who waits for it (producer.py).
 """
 
 import os
 import select
 import threading
-import time
-from collections.abc import Sequence
-from typing import NamedTuple
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from barnabas.client.accumulator import Accumulator
 from barnabas.client.blocking.connection import Answer, Connection
 from barnabas.client.blocking.net import run
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import PRODUCE, Cluster
 from barnabas.client.outbox import Outbox, Outgoing
 from barnabas.client.producing import (
     Request,
@@ -29,24 +31,27 @@ from barnabas.client.producing import (
     request_of,
     tried,
 )
-from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.produce import ProduceResponse
 
 _SLEEP_S_MAX = 60.0
+_METADATA, _IDENTITY = "metadata", "identity"  # flows; those that connect have a broker's number
 
 
 class Rest(NamedTuple):
-    """What to wait for: answers at these sockets, the bell, or so long."""
+    """What to wait for: answers at these sockets, room in some, the bell, or so long."""
 
     sockets: Sequence[int]
+    unsent: Sequence[int]  # of these sockets, those that have more to send
     wait_s: float
 
 
 class _Sent(NamedTuple):
     outgoing: Outgoing
     request: Request
-    answer: Answer[ProduceResponse]
+    answer: Answer[ProduceResponse] | None  # without acks: none will come
     connection: Connection
+    end: int  # of the request, in the bytes sent on this connection
     deadline: int
 
 
@@ -56,30 +61,43 @@ class Bell:
     def __init__(self) -> None:
         self._listens, self._rings = os.pipe()
         os.set_blocking(self._rings, False)
+        # The garbage collector may ring on a thread that is ringing.
+        self._lock = threading.RLock()
+        self._closed = False
 
     def ring(self) -> None:
-        try:
-            os.write(self._rings, b"!")
-        except BlockingIOError:
-            pass  # it rings already
+        with self._lock:
+            if self._closed:
+                return  # its descriptor may be another file's by now
+            try:
+                os.write(self._rings, b"!")
+            except BlockingIOError:
+                pass  # it rings already
 
     def wait(self, rest: Rest) -> list[int]:
-        """The sockets that have something, after the bell, or the time."""
+        """The sockets that have something, or room, after the bell, or the time."""
         poller = select.poll()
         for descriptor in (self._listens, *rest.sockets):
             poller.register(descriptor, select.POLLIN)
+        for descriptor in rest.unsent:
+            poller.modify(descriptor, select.POLLIN | select.POLLOUT)
         ready = [descriptor for descriptor, _ in poller.poll(rest.wait_s * 1000)]
         if self._listens in ready:
             os.read(self._listens, 4096)
         return ready
 
     def close(self) -> None:
-        os.close(self._listens)
-        os.close(self._rings)
+        with self._lock:
+            self._closed = True
+            os.close(self._listens)
+            os.close(self._rings)
 
 
 class Sender:
-    """Called by one thread, but for `wake`, which is called under the lock."""
+    """Called by one thread, but for `wake`, which is called under the lock.
+
+    `bell`: of that thread, once it runs.
+    """
 
     def __init__(
         self,
@@ -94,16 +112,21 @@ class Sender:
         self._changed = changed
         self._timeout_ms = cluster.config.request_timeout_ms
         self._sent: list[_Sent] = []
+        self._connections: dict[int, Connection] = {}
+        self._flows: dict[object, None] = {}  # under way, each on a thread of its own
+        self._failure: BaseException | None = None  # of a flow, which is a bug
+        self._identify_at = 0
         self._down_until: dict[int, int] = {}
         self._looked_at = 0  # when it was last asked what is due
         self._asleep = False
         self._rung = False  # while it was awake
+        self.bell: Bell | None = None
         self.stopping = False  # set under the lock, and then it does not rest any more
 
-    def wake(self, bell: Bell | None) -> None:
-        if self._asleep and bell is not None:
+    def wake(self) -> None:
+        if self._asleep and self.bell is not None:
             self._asleep = False
-            bell.ring()
+            self.bell.ring()
         else:
             self._rung = True
 
@@ -111,21 +134,22 @@ class Sender:
         """Do what is due; False: nothing was."""
         with self._changed:
             self._asleep = self._rung = False
+            if self._failure is not None:
+                raise self._failure
             self._looked_at = now = now_ms()
             requests = self._outbox.poll(now, self._ready)
+            self._outbox.picture.expire(now)
             self._changed.notify_all()
-            wants_metadata = self._outbox.picture.wanted(now)
-            wants_identity = self._outbox.wants_identity()
+            if self._outbox.picture.wanted(now):
+                self._outbox.picture.asking = True
+                self._begin(_METADATA, picture(self._cluster, self._accumulator.topics()))
+            if self._outbox.wants_identity() and now >= self._identify_at:
+                self._begin(_IDENTITY, producer_identity(self._cluster))
+            for node in self._to_connect(now):
+                self._begin(node, self._cluster.broker(node, apart=PRODUCE))
         for outgoing in requests:
             self._send(outgoing)
-        down = self._to_connect()
-        for node in down:
-            self._connect(node)
-        if wants_metadata:
-            self._refresh()
-        if wants_identity:
-            self._identify()
-        return bool(requests or down or wants_metadata or wants_identity)
+        return bool(requests)
 
     def rest(self) -> Rest:
         """Until something may be due: at once, if it came due since it was looked for."""
@@ -133,26 +157,29 @@ class Sender:
             deadlines = [sent.deadline for sent in self._sent]
             if (next_one := self._outbox.next_deadline(self._looked_at)) is not None:
                 deadlines.append(next_one)
-            deadlines += [at for at in self._down_until.values() if at > self._looked_at]
-            sockets = {
-                sent.connection.fileno(): None for sent in self._sent if not sent.connection.closed
-            }
-            rung = self._rung or self.stopping
+            waits = (*self._down_until.values(), self._identify_at)
+            deadlines += [at for at in waits if at > self._looked_at]
+            connections = {sent.connection: None for sent in self._sent}
+            lost = any(each.closed for each in connections)  # and its requests are to be told
+            rung = self._rung or self.stopping or lost
             self._asleep = not rung
+        sockets = [each.fileno() for each in connections if not each.closed]
+        unsent = [each.fileno() for each in connections if each.unsent]
         if rung:
-            return Rest(list(sockets), 0)
+            return Rest(sockets, unsent, 0)
         if not deadlines:
-            return Rest(list(sockets), _SLEEP_S_MAX)
-        return Rest(list(sockets), max(min(deadlines) - now_ms(), 1) / 1000)
+            return Rest(sockets, unsent, _SLEEP_S_MAX)
+        return Rest(sockets, unsent, max(min(deadlines) - now_ms(), 1) / 1000)
 
     def take_in(self, ready: Sequence[int]) -> None:
-        """Read these sockets; then answers that came, and requests that will have none."""
+        """Use these sockets; then answers that came, and requests that will have none."""
         connections = {sent.connection.fileno(): sent.connection for sent in self._sent}
         for descriptor in ready:
             if descriptor not in connections:
                 continue
             try:
-                connections[descriptor].take_in(self._timeout_ms / 1000)
+                connections[descriptor].push()
+                connections[descriptor].take_in()
             except KafkaError:
                 pass  # the connection says so to each of its requests
         with self._changed:
@@ -162,7 +189,10 @@ class Sender:
 
     def _settled(self, sent: _Sent, now: int) -> bool:
         problem: KafkaError | None = sent.connection.problem
-        if sent.answer.response is not None:
+        if sent.answer is None and sent.connection.left >= sent.end:
+            self._outbox.told(sent.outgoing)
+            return True
+        if sent.answer is not None and sent.answer.response is not None:
             try:
                 response = sent.answer.wait()
             except KafkaError as why:
@@ -173,69 +203,99 @@ class Sender:
         elif problem is None:
             if now < sent.deadline:
                 return False
-            sent.connection.close()
-            late = f"{sent.connection.address}: no answer in time"
-            problem = Retriable(Code.REQUEST_TIMED_OUT, late)
+            problem = sent.connection.time_out()
         assert problem is not None
         self._outbox.unanswered(sent.outgoing, problem, now)
         return True
 
     def _ready(self, node: int) -> bool:
-        return self._cluster.connected(node) is not None
+        connection = self._connections.get(node)
+        return connection is not None and not connection.closed
 
-    def _to_connect(self) -> list[int]:
-        with self._changed:
-            now = now_ms()
-            leaders = {q.leader: None for q in self._accumulator.active if q.leader >= 0}
-            return [
-                node
-                for node in leaders
-                if not self._ready(node) and now >= self._down_until.get(node, 0)
-            ]
+    def _to_connect(self, now: int) -> list[int]:
+        leaders = {q.leader: None for q in self._accumulator.active if q.leader >= 0}
+        return [
+            node
+            for node in leaders
+            if not self._ready(node) and now >= self._down_until.get(node, 0)
+        ]
 
     def _send(self, outgoing: Outgoing) -> None:
         rules = self._outbox.rules
-        connection = self._cluster.connected(outgoing.node)
+        connection = self._connections[outgoing.node]
         now = now_ms()
         request = request_of(outgoing, rules, self._timeout_ms)
         try:
-            if connection is None:
-                raise Retriable(Code.NETWORK_EXCEPTION, f"broker {outgoing.node} hung up")
+            answer: Answer[ProduceResponse] | None = None
             if rules.acks == 0:
                 request.tell(connection)
-                with self._changed:
-                    self._outbox.told(outgoing)
-                return
-            answer = request.send(connection)
+            else:
+                waiting = request.send(connection)
+                assert isinstance(waiting, Answer)
+                answer = waiting
         except KafkaError as problem:
             with self._changed:
                 self._outbox.unsent(outgoing, problem, now)
             return
-        assert isinstance(connection, Connection)
-        assert isinstance(answer, Answer)
-        self._sent.append(_Sent(outgoing, request, answer, connection, now + self._timeout_ms))
+        deadline = now + self._timeout_ms
+        sent = _Sent(outgoing, request, answer, connection, connection.queued, deadline)
+        if answer is None and not connection.unsent:
+            with self._changed:
+                self._outbox.told(outgoing)
+            return
+        self._sent.append(sent)
 
     # --- flows beside ---
 
-    def _refresh(self) -> None:
-        with self._changed:
-            topics = self._accumulator.topics()
-        found = run(tried(picture(self._cluster, topics)))
-        with self._changed:
-            learn(self._outbox, *found, now_ms(), first=self._cluster.known is None)
-            self._changed.notify_all()
+    def _begin(self, key: object, flow: Coroutine[Any, Any, Any]) -> None:
+        if key in self._flows:
+            flow.close()
+            return
+        self._flows[key] = None
+        ended = weakref.WeakMethod(self._ended)
+        threading.Thread(
+            target=_carry_out, args=(key, flow, ended), name="barnabas-producer-flow", daemon=True
+        ).start()
 
-    def _identify(self) -> None:
-        found = run(tried(producer_identity(self._cluster)))
+    def _ended(self, key: object, found: Any, problem: BaseException | None) -> None:
+        """Called by the flow's thread."""
         with self._changed:
-            again = identify(self._outbox, *found)
+            del self._flows[key]
+            now = now_ms()
+            if problem is not None and not isinstance(problem, KafkaError):
+                self._failure = problem
+            elif key == _METADATA:
+                learn(self._outbox, found, problem, now, reached=self._cluster.reached)
+            elif key == _IDENTITY:
+                if identify(self._outbox, found, problem):
+                    self._identify_at = now + self._outbox.rules.backoff_ms
+            else:
+                assert isinstance(key, int)
+                self._connected(key, found, problem, now)
             self._changed.notify_all()
-        if again:
-            time.sleep(self._outbox.rules.backoff_ms / 1000)
+            self.wake()
 
-    def _connect(self, node: int) -> None:
-        _, problem = run(tried(self._cluster.broker(node)))
+    def _connected(self, node: int, connection: Any, problem: KafkaError | None, now: int) -> None:
         if problem is not None:
-            with self._changed:
-                self._down_until[node] = now_ms() + self._outbox.rules.backoff_ms
-                self._outbox.unreachable(node, problem)
+            self._down_until[node] = now + self._outbox.rules.backoff_ms
+            self._outbox.unreachable(node, problem)
+            return
+        assert isinstance(connection, Connection)
+        connection.send_ahead()
+        self._connections[node] = connection
+
+
+def _carry_out(
+    key: object,
+    flow: Coroutine[Any, Any, Any],
+    ended: "weakref.WeakMethod[Callable[[object, Any, BaseException | None], None]]",
+) -> None:
+    """It holds no producer while it waits: a forgotten one can go."""
+    found: tuple[Any, BaseException | None]
+    try:
+        found = run(tried(flow))
+    except BaseException as why:
+        found = None, why
+    end = ended()
+    if end is not None:
+        end(key, *found)
