@@ -18,7 +18,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.system.clock import SystemClock
 from barnabas.system.disk import DirectoryLock, SystemDisk
-from barnabas.system.logs import Logger
+from barnabas.system.logs import Logger, take_over
 from barnabas.system.network import SystemNetwork
 
 OPEN_FILES_MAX = 1 << 20  # where the hard limit is none; the usual fs.nr_open
@@ -56,6 +56,8 @@ def run(
         if failed is not None:
             failed(str(error))
         return 1
+    finally:
+        log.close()
     return 0
 
 
@@ -65,6 +67,7 @@ async def _serve(
     lifeline: int | None,
     log: Logger,
 ) -> None:
+    take_over(log, asyncio.get_running_loop())
     open_files_max = _raise_file_limit()
     log.info("limit of open files", open_files_max=open_files_max)
     config = BrokerConfig(settings)

@@ -17,10 +17,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import click
-
 from barnabas.cli.forked import Forked
-from barnabas.cli.ready import FAILED_LINE, READY_LINE
+from barnabas.cli.ready import FAILED_LINE, READY_LINE, say
 
 PAUSE_S_MIN = 0.1
 PAUSE_S_MAX = 10.0
@@ -144,7 +142,7 @@ class Supervisor:
             if self._up:
                 _say(f"{what}, is back")
             else:
-                click.echo(what)
+                say(what)
             if not self._up and all(each.ready for each in self._children):
                 self._up = True
                 self._told_ready(",".join(each.address for each in self._children))
@@ -270,4 +268,4 @@ def _how(code: int, failure: str) -> str:
 
 
 def _say(line: str) -> None:
-    click.echo(f"barnabas: {line}", err=True)
+    say(f"barnabas: {line}", err=True)

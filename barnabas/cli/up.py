@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 
 from barnabas.cli.options import list_options, pairs, read_properties
-from barnabas.cli.ready import READY_LINE, SUPERVISED
+from barnabas.cli.ready import READY_LINE, SUPERVISED, say
 from barnabas.config import broker
 from barnabas.config.alter import check_static
 from barnabas.config.kinds import Address, parse_address
@@ -183,7 +183,7 @@ def _directories(data: Sequence[str], ephemeral: bool) -> Iterator[Sequence[str]
 
 
 def _say_ready(addresses: str) -> None:
-    click.echo(f"{READY_LINE}{addresses} ({_age_ms()} ms)")
+    say(f"{READY_LINE}{addresses} ({_age_ms()} ms)")
 
 
 def _age_ms() -> int:
