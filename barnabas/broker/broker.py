@@ -22,6 +22,7 @@ from barnabas.broker.dispatch import Call, Dispatcher
 from barnabas.broker.fetch_sessions import FetchSessions
 from barnabas.broker.housekeeping import Housekeeping
 from barnabas.broker.lanes import Lanes
+from barnabas.broker.loop_heartbeat import LoopHeartbeat
 from barnabas.broker.member import Member
 from barnabas.broker.metrics import Counts
 from barnabas.broker.moves import Moves
@@ -100,6 +101,7 @@ class Broker:
             Buffers(bytes_max if bytes_max > 0 else FRAMES_BYTES_MAX),
             self.config.socket_request_max_bytes,
         )
+        self.heartbeat = LoopHeartbeat(self)
         self.housekeeping = Housekeeping(self, self._door)
         self.cleaner = Cleaner(self)
         self.recompression: Recompression | None = None  # made when a topic first needs it
@@ -164,6 +166,7 @@ class Broker:
         self._close_logs = clean or self.cluster is not None
 
     def listen(self) -> None:
+        self.heartbeat.start()
         self.housekeeping.start()
         self.cleaner.start()
         for listener in self.config.listeners:
@@ -260,6 +263,7 @@ class Broker:
             self.catalog.close()
             if self.cluster is not None:
                 await self.cluster.close()
+            self.heartbeat.stop()
 
     def _volume_failed(self, volume: Volume) -> None:
         """Its partitions are offline; without any directory there is nothing left to do."""

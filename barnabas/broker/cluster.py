@@ -105,6 +105,8 @@ class Cluster:
         endpoint = paths.Endpoint(broker.config.listeners[0].name, broker.host, broker.port)
         registration = paths.Registration((endpoint,), broker.config.broker_rack)
         data = paths.broker_data(registration, broker.clock.wall_ms())
+        # Not before: until now the session held nothing, and recovery may have taken long.
+        keeper.tie_to(broker.heartbeat.idle_ms)
         self.broker_epoch = await claim(
             broker.id,
             data,

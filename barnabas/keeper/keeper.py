@@ -2,7 +2,8 @@
 
 A tree of small nodes, each with data and a version that every change raises by one.
 Paths are ZooKeeper-era Kafka's (paths.py). A keeper that is opened with a timeout is one session:
-when it is not heard of for that long, or closed, its ephemeral nodes go. A session that has expired
+when it is not heard of for that long, or its owner stands still for that long (`tie_to`), or it is
+closed, its ephemeral nodes go. A session that has expired
 stays so: open another.
 Always: a write that returned survives a crash of the machine, unless the store is in memory;
 `multi` does all of its operations or none; a write under a session that has expired is not done;
@@ -113,6 +114,9 @@ class Event(NamedTuple):
     path: str
 
 
+Idle = Callable[[], int]
+"""For how many milliseconds the owner of a session has stood still. Called on any thread."""
+
 Listener = Callable[[Event | SessionState], None]
 """Called on any thread, one call at a time. It hands over and returns, and asks no keeper."""
 
@@ -168,6 +172,12 @@ class Keeper(Protocol):
     @property
     def session(self) -> int:
         """Its id, as in `Node.owner`; 0: opened without a timeout, nothing ephemeral."""
+        ...
+
+    def tie_to(self, idle_ms: Idle) -> None:
+        """From now on the session ends when its owner has stood still for the timeout, as it
+        ends with the process. Without this a thread that still runs keeps the session of an
+        owner that hangs. Does not block."""
         ...
 
     def create(

@@ -17,6 +17,7 @@ from barnabas.keeper.keeper import (
     Delete,
     Disconnected,
     Event,
+    Idle,
     KeeperError,
     Listener,
     NoChildren,
@@ -245,6 +246,7 @@ class MemoryKeeper:
     ) -> None:
         self.store = store or MemoryStore()
         self._session = None
+        self._idle_ms: Idle = lambda: 0
         if session_timeout_ms:
             self._session = self.store.open(session_timeout_ms, listener)
 
@@ -252,11 +254,18 @@ class MemoryKeeper:
     def session(self) -> int:
         return 0 if self._session is None else self._session.id
 
+    def tie_to(self, idle_ms: Idle) -> None:
+        self._idle_ms = idle_ms
+
+    def _deadline_ms(self, session: _Session) -> int:
+        """Of one that is renewed now: it lasts from when its owner last moved."""
+        return self.store.now_ms - self._idle_ms() + session.timeout_ms
+
     def renew(self) -> None:
         """What a process that lives does every third of its timeout."""
         self._check_alive()
         if self._session is not None:
-            self._session.deadline_ms = self.store.now_ms + self._session.timeout_ms
+            self._session.deadline_ms = self._deadline_ms(self._session)
 
     def reconnect(self) -> None:
         """After `MemoryStore.disconnect`: it is connected again, or hears that it has expired."""
@@ -266,7 +275,7 @@ class MemoryKeeper:
         alive = self.store.is_open(session.id)
         session.state = SessionState.CONNECTED if alive else SessionState.EXPIRED
         if alive:
-            session.deadline_ms = self.store.now_ms + session.timeout_ms
+            session.deadline_ms = self._deadline_ms(session)
         session.tell(session.state)
 
     def create(

@@ -16,6 +16,7 @@ from barnabas.keeper.keeper import (
     ANY_VERSION,
     Create,
     Delete,
+    Idle,
     Listener,
     Node,
     Operation,
@@ -85,6 +86,10 @@ class SqliteKeeper:
     @property
     def session(self) -> int:
         return 0 if self._session is None else self._session.id
+
+    def tie_to(self, idle_ms: Idle) -> None:
+        if self._session is not None:
+            self._session.idle_ms = idle_ms
 
     def tick(self) -> None:
         """Only where time is given: what the thread does otherwise."""

@@ -4,11 +4,13 @@ In: `tick`, often. Out: what the listener is told.
 Always: a watch is compared with what was read when it was set, so none is lost between the two;
 an expired session is told so once, and nothing after it.
 Why a thread: a broker that is busy for seconds is alive; one that is stopped is not.
+Why the deadline counts from when the owner last moved, not from the renewal: a broker whose loop
+hangs in a call still has this thread, and must lose its session as if it were stopped.
 """
 
 import threading
 
-from barnabas.keeper.keeper import Event, Listener, SessionExpired, SessionState, What
+from barnabas.keeper.keeper import Event, Idle, Listener, SessionExpired, SessionState, What
 from barnabas.keeper.sqlite_file import Other, Row, SqliteFile
 from barnabas.model.errors import Failed
 
@@ -25,6 +27,7 @@ class SqliteSession:
         self, file: SqliteFile, id_: int, timeout_ms: int, listener: Listener | None
     ) -> None:
         self.id = id_
+        self.idle_ms: Idle = lambda: 0
         self._file = file
         self._timeout_ms = timeout_ms
         self._listener = listener
@@ -85,7 +88,8 @@ class SqliteSession:
             return
         try:
             now, version = self._file.clock(), self._file.data_version()
-            if now >= self._renew_at or self._somebody_is_over(now, version):
+            due = now - self.idle_ms() >= self._renew_at  # else there is nothing new to write
+            if due or self._somebody_is_over(now, version):
                 self._renew()
             self._look(version)
         except SessionExpired:
@@ -112,10 +116,12 @@ class SqliteSession:
         file = self._file
         with file.transaction() as now:
             if file.is_open(self.id):
-                file.renew(self.id, now)
+                moved_at = now - self.idle_ms()
+                file.renew(self.id, moved_at)
                 if now >= self._late_at:
                     self._removes_from = now + self._timeout_ms // 3
-                self._renew_at, self._late_at = now + self._timeout_ms // 3, now + self._timeout_ms
+                self._renew_at = moved_at + self._timeout_ms // 3
+                self._late_at = moved_at + self._timeout_ms
                 file.remove_over(self.id, now, late=self.removes(now))
                 # It does not tell what its own connection wrote.
                 self._data_version = self._others_version = -1

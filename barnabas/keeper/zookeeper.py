@@ -3,14 +3,15 @@
 In: addresses, `host:port,host:port/root`; the root is made if it is not there.
 Always: one keeper is one session; when that has expired, no other is made in its place. kazoo's
 threads only put news into a queue, and one thread takes it from there to the listener: what would
-block inside kazoo's own threads would hang for ever.
+block inside kazoo's own threads would hang for ever. kazoo goes on saying that the session lives
+while the owner hangs, so the thread that tells of news ends the session of such an owner.
 Beyond the contract: a `multi` must fit into one message of ZooKeeper's.
 """
 
 import logging
 import threading
 from collections.abc import Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from kazoo import exceptions as kazoo
@@ -27,6 +28,7 @@ from barnabas.keeper.keeper import (
     Delete,
     Disconnected,
     Event,
+    Idle,
     Listener,
     NoChildren,
     Node,
@@ -102,6 +104,8 @@ class ZookeeperKeeper:
         self._listener = listener
         self._news: SimpleQueue[Event | SessionState | None] = SimpleQueue()
         self._closing = False
+        self._idle_ms: Idle = lambda: 0
+        self._timeout_ms = session_timeout_ms
         self._last_event: WatchedEvent | None = None
         self._answer_s_max = max(2 * session_timeout_ms, 10_000) / 1000
         self._handler = _OneSession(session_timeout_ms / 1000 / 3)
@@ -139,6 +143,10 @@ class ZookeeperKeeper:
     @property
     def session(self) -> int:
         return self._session
+
+    def tie_to(self, idle_ms: Idle) -> None:
+        self._idle_ms = idle_ms
+        self._news.put(None)  # from now on the thread looks
 
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
@@ -326,7 +334,10 @@ class ZookeeperKeeper:
 
     def _tell(self) -> None:
         connected = False  # the first time is no news
-        while (news := self._news.get()) is not None:
+        while not self._closing:
+            news = self._next_news()
+            if news is None:
+                continue
             if news is SessionState.CONNECTED and not connected:
                 connected = True
                 continue
@@ -335,3 +346,27 @@ class ZookeeperKeeper:
                 listener(news)
             if news is SessionState.EXPIRED:
                 return
+
+    def _next_news(self) -> Event | SessionState | None:
+        """None: there is none yet, or it is time to look at the owner again."""
+        left_ms = self._timeout_ms - self._idle_ms()
+        if left_ms <= 0:
+            self._end_session()
+        try:
+            return self._news.get(timeout=max(1, left_ms) / 1000)
+        except Empty:
+            return None
+
+    def _end_session(self) -> None:
+        """The owner has stood still for the timeout. Where the server cannot be told, it misses
+        the pings from now on."""
+        if self._handler.over:
+            return
+        _log.warning("%s: its owner stands still; ending it", self._name())
+        self._handler.over = True
+        try:
+            self._client.stop()
+        except kazoo.WriterNotClosedException:
+            pass
+        finally:
+            self._news.put(SessionState.EXPIRED)

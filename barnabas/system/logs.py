@@ -117,6 +117,8 @@ class _StandardLogging(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("barnabas."):  # ours, for programs that use the library
+            return
         say = self._log.error if record.levelno >= logging.ERROR else self._log.warning
         values: dict[str, object] = {"library": record.name, "reason": record.getMessage()}
         if record.exc_info and record.exc_info[1] is not None:

@@ -230,3 +230,39 @@ def test_a_timeout_too_short_to_renew_is_refused(file: str) -> None:
         SqliteKeeper(file, 10)
     with pytest.raises(ValueError, match="others can open"):
         SqliteKeeper(":memory:", 10_000)
+
+
+def test_an_owner_that_stands_still_for_the_timeout_loses_its_session(
+    one: Opened, two: Opened, clock: Time
+) -> None:
+    """Though the thread that renews it goes on."""
+    stopped_at = clock.now_ms
+    one.keeper.create("/here", ephemeral=True)
+    one.keeper.tie_to(lambda: clock.now_ms - stopped_at)
+    while clock.now_ms < stopped_at + TIMEOUT_MS:
+        assert two.keeper.exists("/here")
+        clock.now_ms += 100
+        one.keeper.tick()
+        two.keeper.tick()
+    assert not two.keeper.exists("/here")
+    one.keeper.tick()
+    assert one.news == [SessionState.EXPIRED]
+    with pytest.raises(SessionExpired):
+        one.keeper.set("/", b"written under an authority that has ended")
+
+
+def test_an_owner_that_moves_again_in_time_keeps_its_session(
+    one: Opened, two: Opened, clock: Time
+) -> None:
+    moved_at = clock.now_ms
+    one.keeper.create("/here", ephemeral=True)
+    one.keeper.tie_to(lambda: clock.now_ms - moved_at)
+    for _ in range(5):
+        for _ in range(TIMEOUT_MS // 100 - 1):
+            clock.now_ms += 100
+            one.keeper.tick()
+            two.keeper.tick()
+        moved_at = clock.now_ms
+        one.keeper.tick()
+    assert two.keeper.exists("/here")
+    assert one.news == []

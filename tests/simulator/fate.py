@@ -39,6 +39,7 @@ class Fate:
             (self._stop, 4),
             (self._sicken, 3),
             (self._pause, 6),
+            (self._wedge, 4),
             (self._cut, 8),
             (self._isolate, 6),
             (self._reset, 6),
@@ -230,6 +231,12 @@ class Fate:
             self._after(0.2, lambda: self._lose_power_after_move(machine, life, partition))
         else:
             self._lose_power_of(machine)
+
+    def _wedge(self) -> None:
+        machine = self._some_machine()
+        if machine is not None:
+            self._count("wedged loops")
+            machine.wedge(int(self._rng.choice((200, 2000, 12_000)) * self._rng.random()) + 50)
 
     def _jump(self) -> None:
         machine = self._rng.choice(self._world.machines)

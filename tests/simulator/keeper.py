@@ -2,7 +2,8 @@
 
 In: virtual time, faults. Out: keepers for brokers; every write, looked at.
 Always: news reach a session in order, later than they happen, but before it reads what they are
-about; a session is renewed while its process runs and the keeper can be reached.
+about; a session is renewed while its process runs and the keeper can be reached, from when the loop
+of that process last turned.
 """
 
 import json
@@ -16,6 +17,7 @@ from barnabas.keeper.keeper import (
     Delete,
     Disconnected,
     Event,
+    Idle,
     Listener,
     Node,
     Operation,
@@ -32,6 +34,7 @@ from tests.simulator.truth import Violation
 
 HOST = "keeper"
 LOOK_MS = 50  # how often the keeper looks for sessions that are over
+FAILOVER_MS_MAX = 1_000  # after the timeout of a session whose owner hangs
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -114,6 +117,7 @@ class Ensemble:
     def _look(self) -> None:
         before = len(self.live())
         self.store.advance(self.schedule.now_us // 1000)
+        self._look_for_wedged()
         self.sessions = {
             number: each
             for number, each in self.sessions.items()
@@ -121,6 +125,15 @@ class Ensemble:
         }
         self.story.counts["sessions expired"] += before - len(self.live())
         self.schedule.after(LOOK_MS * 1000, self._look)
+
+    def _look_for_wedged(self) -> None:
+        for each in self.live():
+            hangs_ms = each.loop.wedged_ms if each.tied and each.loop.alive else 0
+            if hangs_ms > each.timeout_ms + FAILOVER_MS_MAX:
+                problem = (
+                    f"{each.name} hangs for {hangs_ms} ms and has session {each.session} still"
+                )
+                self._failed(Violation(f"{problem}: its timeout is {each.timeout_ms} ms"))
 
     # --- what is written ---
 
@@ -242,6 +255,7 @@ class KeeperSession(MemoryKeeper):
         self.name = name
         self.loop = loop
         self.timeout_ms = timeout_ms
+        self.tied = False  # to the loop
         self.news_ms = ensemble.rng.choice((1, 1, 1, 10, 300))  # how late it hears, about
         ensemble.store.now_ms = ensemble.schedule.now_us // 1000
         super().__init__(ensemble.store, timeout_ms, self._hear)
@@ -265,6 +279,10 @@ class KeeperSession(MemoryKeeper):
                 self.renew()
         wait_us = self.timeout_ms * 1000 // 3
         ensemble.schedule.after(wait_us - ensemble.rng.randrange(wait_us // 4), self._beat)
+
+    def tie_to(self, idle_ms: Idle) -> None:
+        self.tied = True
+        super().tie_to(idle_ms)
 
     def cut_off(self) -> None:
         """It notices that nobody answers."""

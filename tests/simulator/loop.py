@@ -81,6 +81,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._turn_is_due = False
         self._paused_until = 0
+        self._wedged_until = 0
+        self._wedged_since = 0
         self._busy_until: dict[Executor | None, int] = {}  # one call at a time in each
 
     # --- what processes use ---
@@ -219,6 +221,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Stopped, as by SIGSTOP: what is due meanwhile runs late."""
         self._paused_until = until_us
 
+    def wedge(self, until_us: int) -> None:
+        """In a call that does not return, as on a frozen disk: its threads go on."""
+        now_us = self._schedule.now_us
+        if self._wedged_until <= now_us:
+            self._wedged_since = now_us
+        self._wedged_until = max(self._wedged_until, until_us)
+
+    @property
+    def wedged_ms(self) -> int:
+        """For how long it has been so now."""
+        now_us = self._schedule.now_us
+        return (now_us - self._wedged_since) // 1000 if self._wedged_until > now_us else 0
+
     @property
     def paused(self) -> bool:
         return self._paused_until > self._schedule.now_us
@@ -226,13 +241,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _make_turn_due(self) -> None:
         self._turn_is_due = True
         cost_us = TURN_US + int(self._rng.random() * 60 * self._slowness)
-        self._schedule.at(max(self._schedule.now_us + cost_us, self._paused_until), self._turn)
+        due_us = max(self._schedule.now_us + cost_us, self._paused_until, self._wedged_until)
+        self._schedule.at(due_us, self._turn)
 
     def _turn(self) -> None:
         if not self.alive:
             return
-        if self._paused_until > self._schedule.now_us:
-            self._schedule.at(self._paused_until, self._turn)
+        stands_until = max(self._paused_until, self._wedged_until)
+        if stands_until > self._schedule.now_us:
+            self._schedule.at(stands_until, self._turn)
             return
         ready = self._ready
         if self.before_turn is not None:

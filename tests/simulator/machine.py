@@ -169,6 +169,11 @@ class Machine:
             self._story.tell(self.name, f"stands still for {ms} ms")
             self.loop.pause(self._schedule.now_us + ms * 1000)
 
+    def wedge(self, ms: int) -> None:
+        if self.loop is not None:
+            self._story.tell(self.name, f"hangs in a call for {ms} ms")
+            self.loop.wedge(self._schedule.now_us + ms * 1000)
+
     def _before_turn(self) -> None:
         self.disk.wall_ms = self.clock.wall_ms()
 

@@ -123,3 +123,20 @@ def test_what_zookeeper_would_hang_up_on_is_refused_here(room: ZookeeperRoom) ->
         keeper.multi([Create("/a", half), Create("/b", half)])
     keeper.create("/a", bytes(MULTI_BYTES_MAX - 1000))
     assert len(keeper.get("/a").data) == MULTI_BYTES_MAX - 1000
+
+
+def test_an_owner_that_stands_still_for_the_timeout_loses_its_session(own: ZookeeperRoom) -> None:
+    """Though kazoo's threads go on telling the server that the session lives."""
+    opened, other = own.open(SHORT_MS), own.open(timeout_ms=20_000)
+    idle_ms = 0
+    opened.keeper.create("/mine", ephemeral=True)
+    opened.keeper.tie_to(lambda: idle_ms)
+    other.keeper.exists("/mine", watch=True)
+    idle_ms = SHORT_MS - 1
+    opened.keeper.exists("/mine")
+    assert opened.news == [], "it may move again"
+    idle_ms = SHORT_MS
+    until(lambda: opened.news == [SessionState.EXPIRED], lambda: opened.news)
+    until(lambda: other.news == [Event(What.DELETED, "/mine")], lambda: other.news, wait_s=1)
+    with pytest.raises(SessionExpired):
+        opened.keeper.exists("/mine")

@@ -193,3 +193,11 @@ def obeys_deposed_controllers() -> list[Change]:
         (Place, "admit", admit),
         (Replicas, "_check", lambda self, partition, state: None),
     ]
+
+
+@bug()
+def renews_whatever_the_loop_does() -> list[Change]:
+    """A broker that hangs keeps its session, because a thread renews it: nobody takes over."""
+    from barnabas.broker.loop_heartbeat import LoopHeartbeat
+
+    return [(LoopHeartbeat, "idle_ms", lambda self: 0)]

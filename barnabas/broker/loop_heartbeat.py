@@ -1,0 +1,57 @@
+"""Shows whether the event loop still turns: for the keeper's session, and for people.
+
+In: turns of the loop. Out: how long ago the last one was, from any thread; the delay of turns.
+Always: only the loop itself writes, so that a loop which hangs in a call cannot look alive.
+Not here: what a session does about a loop that stands still (keeper/).
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+BEAT_MS = 100
+WINDOW_MS = 60_000
+BLOCKED_MS = 1_000  # from here on a delay is worth a line in the log
+
+
+class LoopHeartbeat:
+    """Starts with the listener, ends after everything else."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._clock = broker.clock
+        self._beat_ms = self._clock.monotonic_ms()
+        self._delays_ms: deque[int] = deque(maxlen=WINDOW_MS // BEAT_MS)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._beat_ms = self._clock.monotonic_ms()
+        self._timer = self._broker.loop.call_later(BEAT_MS / 1000, self._beat)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def idle_ms(self) -> int:
+        """Since the loop last turned. From any thread."""
+        return self._clock.monotonic_ms() - self._beat_ms
+
+    def delay_ms_p99(self) -> int:
+        """What 99 of 100 events of the last minute waited at the most for the loop."""
+        delays = sorted(self._delays_ms)
+        return delays[len(delays) * 99 // 100] if delays else 0
+
+    def _beat(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        delay_ms = max(0, now_ms - self._beat_ms - BEAT_MS)
+        self._beat_ms = now_ms
+        self._delays_ms.append(delay_ms)
+        # Events that came while the loop stood still waited too, each for the rest of that time.
+        for waited_ms in range(delay_ms - BEAT_MS, max(0, delay_ms - WINDOW_MS), -BEAT_MS):
+            self._delays_ms.append(waited_ms)
+        if delay_ms >= BLOCKED_MS:
+            self._broker.log.warning("event loop was blocked", ms=delay_ms)
+        self._timer = self._broker.loop.call_later(BEAT_MS / 1000, self._beat)
