@@ -70,6 +70,7 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
 
     async def close(self) -> None:
         if self._owns:
+            self._cluster.net.may_say_farewell()  # or it is refused: not on another event loop
             self._cluster.close()
 
     async def group_report(self, group: str) -> GroupReport:

@@ -78,6 +78,7 @@ class Cluster:
 
     async def view(self, topics: Iterable[str] = ()) -> View:
         """A picture that holds these topics, or says why not; taken anew only if needed."""
+        self.net.check_owner()
         before = self._view
         missing = self.missing(topics)
         if before is not None and not missing:
@@ -127,6 +128,7 @@ class Cluster:
 
     async def anyone(self) -> Connection:
         """The open connection whose broker owes no answer, else the first broker that answers."""
+        self.net.check_owner()
         silent_ms: dict[str | Address, int] = {}
         usable: list[Connection] = []
         for (_, apart), each in list(self._connections.items()):
@@ -160,6 +162,7 @@ class Cluster:
 
     async def broker(self, broker: int, *, apart: str = "") -> Connection:
         """`apart`: a connection of its own, so that long waits on others do not delay it."""
+        self.net.check_owner()
         connection = self._connections.get((broker, apart))
         if connection is not None and not connection.closed:
             return connection
@@ -234,6 +237,7 @@ class Cluster:
         self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None
     ) -> T:
         """The result of `attempt`, tried again on a fresh picture until the time is up."""
+        self.net.check_owner()
         limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.net.now_ms() + limit_ms
         for wait_ms in self.waits_ms():

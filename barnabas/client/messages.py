@@ -9,9 +9,12 @@ Not here: reading (reader.py), where to read on (seeking.py), groups (member.py)
 """
 
 import inspect
+import logging
+import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
+from weakref import WeakSet
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.commits import Commits, as_offsets
@@ -27,6 +30,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
 
 R = TypeVar("R")
+_log = logging.getLogger("barnabas.client")
 
 # How often a member that is handed a batch piece by piece looks at its group. Reading the clock is
 # all that a message costs in between.
@@ -90,6 +94,7 @@ class Messages(Seeking, Generic[K, V]):
         self._commits = Commits(cluster, self._commits_as, self._told_commit)
         self._polling = False
         self._closed = False
+        _made.add(self)
 
     def stands_for(self, owner: object, *, owns_cluster: bool = True) -> None:
         """Callbacks hear of `owner`, which blocks; its cluster is closed with it."""
@@ -107,6 +112,7 @@ class Messages(Seeking, Generic[K, V]):
         await self._close(failed=False)
 
     def __aiter__(self) -> Self:
+        self._cluster.net.check_owner()
         return self
 
     async def __anext__(self) -> Message[K, V]:
@@ -134,6 +140,7 @@ class Messages(Seeking, Generic[K, V]):
 
         Waits for the first of them: for ever, or `timeout` seconds, then the list is empty.
         """
+        self._cluster.net.check_owner()
         count = self._count_max if max_records is None else max(1, max_records)
         if await self._has_rest():  # of an iteration that was left
             batch = self._batch[self._next : self._next + count]
@@ -154,6 +161,7 @@ class Messages(Seeking, Generic[K, V]):
 
     async def getone(self, timeout: float | None = None) -> Message[K, V]:  # noqa: ASYNC109
         """The next message; TimeoutError if none comes in `timeout` seconds."""
+        self._cluster.net.check_owner()
         if self._next >= len(self._batch) or monotonic() >= self._group_look_at:
             deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
             if not await self._fill(deadline):
@@ -214,6 +222,7 @@ class Messages(Seeking, Generic[K, V]):
     async def _alone(self, flow: Coroutine[Any, Any, R]) -> R:
         """One flow at a time asks for messages."""
         try:
+            self._cluster.net.check_owner()
             if self._closed:
                 raise closed()
             if self._polling:
@@ -393,6 +402,9 @@ class Messages(Seeking, Generic[K, V]):
     async def _close(self, *, failed: bool) -> None:
         if self._closed:
             return
+        if not self._cluster.net.may_say_farewell():
+            self._abandon()
+            return
         if failed:
             self._next = max(0, self._next - self._taken)  # what is in hand was not used
         if self._batch or not failed:
@@ -415,6 +427,20 @@ class Messages(Seeking, Generic[K, V]):
             if self._owns_cluster:
                 self._cluster.close()
 
+    def _abandon(self) -> None:
+        """Nothing is committed, and the group is told nothing: another process may go on as this
+        member; without one, its session times out."""
+        self._closed = True
+        self._group_look_at = 0.0
+        if self._may_commit() and self._shares:
+            _log.warning(
+                "group %s: a consumer was closed after its event loop, or in a forked child:"
+                " nothing was committed, and it did not leave the group",
+                self._group_id,
+            )
+        if self._owns_cluster:
+            self._cluster.close()
+
     async def _leave(self) -> None:
         """What a group does at the end."""
 
@@ -425,3 +451,15 @@ async def called(callback: Callable[..., Any] | None, *arguments: object) -> Non
         result = callback(*arguments)
         if inspect.isawaitable(result):
             await result
+
+
+_made: "WeakSet[Messages[Any, Any]]" = WeakSet()
+
+
+def _forked() -> None:
+    """In a child process: an iteration must not go on with what its parent has fetched."""
+    for one in list(_made):
+        one._group_look_at = 0.0
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -132,6 +132,18 @@ class Net(Protocol):
         """From 0 to 1."""
         ...
 
+    def check_owner(self) -> None:
+        """Refuse a flow in another process, or on another event loop, than its client's own."""
+        ...
+
+    def may_say_farewell(self) -> bool:
+        """False: a client that is closed here only lets go of its descriptors.
+
+        It was made before a fork, or its event loop has been closed. On another event loop than
+        its own it is refused.
+        """
+        ...
+
     async def sleep(self, ms: int) -> None: ...
 
     def bell(self) -> Bell: ...

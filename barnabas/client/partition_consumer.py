@@ -99,6 +99,7 @@ class PartitionConsumer(Messages[K, V]):
         """
         from barnabas.client.arrow import ArrowRows
 
+        self._cluster.net.check_owner()
         self._put_back()
         rows = self._rows.get(headers)
         if rows is None:

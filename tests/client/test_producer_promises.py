@@ -13,7 +13,7 @@ import pytest
 
 import barnabas
 import barnabas.sync
-from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.init_producer_id import InitProducerIdResponse
 from barnabas.wire.messages.produce import (
     PartitionProduceResponse,
@@ -270,10 +270,13 @@ def test_a_producer_of_a_loop_that_has_ended_says_so(log: Log) -> None:
         producer.send_nowait("t", b"x")
 
     async def again() -> None:
-        for call in (lambda: producer.send("t", b"y"), producer.flush, producer.close):
+        for call in (lambda: producer.send("t", b"y"), producer.flush):
             with pytest.raises(InvalidRequest, match="belongs to the event loop"):
                 async with asyncio.timeout(SOON_S):
                     await call()
+        with pytest.raises(Failed, match="after its event loop: .* may not have been written"):
+            await producer.close()
+        await producer.close()
 
     asyncio.run(leave())
     asyncio.run(again())

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import barnabas
+from barnabas.client.owner import OwnerProcess
 from barnabas.client.session import Session
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
@@ -109,6 +110,7 @@ class Connection:
         self.address = address
         self.peer = peer_of(opened, address)
         self._loop = loop
+        self._owner = OwnerProcess()
         self._socket = opened
         self._session = Session(client_id, ("barnabas", barnabas.__version__))
         self._pending: deque[_Pending] = deque()
@@ -120,7 +122,7 @@ class Connection:
         self._problem: KafkaError | None = None
         self._silent_ms = 0  # when it was closed
         loop.add_reader(opened.fileno(), _weakly(self._readable))
-        self._forgotten = weakref.finalize(self, _let_go, loop, opened)
+        self._forgotten = weakref.finalize(self, _let_go, loop, opened, self._owner)
         self._forgotten.atexit = False
 
     @property
@@ -278,7 +280,8 @@ class Connection:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._loop.is_closed():
+        # A forked child shares what the loop of its parent watches: it must not change that.
+        if not self._loop.is_closed() and self._owner.is_here():
             self._loop.remove_reader(self._socket.fileno())
             self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
@@ -288,7 +291,7 @@ class Connection:
         self._pending.clear()
         self._told.clear()
         for future in futures:
-            if not future.done() and not self._loop.is_closed():
+            if not future.done() and not self._loop.is_closed() and self._owner.is_here():
                 future.set_exception(problem)
                 future.exception()  # whoever gave up waiting needs no warning
 
@@ -305,9 +308,9 @@ def _weakly(method: Callable[[], None]) -> Callable[[], None]:
     return call
 
 
-def _let_go(loop: asyncio.AbstractEventLoop, opened: socket.socket) -> None:
+def _let_go(loop: asyncio.AbstractEventLoop, opened: socket.socket, owner: OwnerProcess) -> None:
     """Of a connection that nobody holds: called on whatever thread finds out."""
-    if loop.is_closed():
+    if loop.is_closed() or not owner.is_here():
         opened.close()
     else:
         loop.call_soon_threadsafe(_unwatch, loop, opened)

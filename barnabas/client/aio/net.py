@@ -10,7 +10,9 @@ from weakref import WeakMethod
 
 from barnabas.client.aio.connection import Connection, connect
 from barnabas.client.net import Answer, Task
+from barnabas.client.owner import OwnerProcess
 from barnabas.config.kinds import Address
+from barnabas.model.errors import Code, InvalidRequest
 from barnabas.wire.codec import Message
 
 
@@ -133,7 +135,29 @@ def _looked_at(task: "asyncio.Task[object]") -> None:
 
 
 class AsyncioNet:
-    """See client/net.py."""
+    """See client/net.py. Belongs to the event loop on which it is first used."""
+
+    def __init__(self) -> None:
+        self._owner = OwnerProcess()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def check_owner(self) -> None:
+        self._owner.check()
+        running = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = running
+        elif running is not self._loop:
+            raise InvalidRequest(
+                Code.INVALID_REQUEST,
+                "a client belongs to the event loop on which it was first used, and that is not"
+                " the one running here: make another one here, or use barnabas.sync",
+            )
+
+    def may_say_farewell(self) -> bool:
+        if not self._owner.is_here() or (self._loop is not None and self._loop.is_closed()):
+            return False
+        self.check_owner()
+        return True
 
     def now_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000

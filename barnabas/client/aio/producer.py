@@ -43,7 +43,7 @@ from barnabas.client.producing import (
 )
 from barnabas.client.rules import rules_of
 from barnabas.config.client import Settings, Value
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 from barnabas.wire.messages.produce import ProduceResponse
 
 _TURN_SIZE = 256 * 1024  # bytes taken in before `drain` lets the loop turn
@@ -184,8 +184,9 @@ class Producer(Intake):
         """
         if self._closed:
             return
-        if self._loop is None or not self._loop.is_closed():
-            self._here()
+        if self._loop is not None and self._loop.is_closed():
+            return self._abandon()
+        self._here()
         self._closed = True
         self._make_room_known()
         try:
@@ -195,6 +196,18 @@ class Producer(Intake):
             pass
         finally:
             self._let_go()
+        raise_failed(self._accumulator)
+
+    def _abandon(self) -> None:
+        """Closed after its event loop: nothing can be sent, and nobody can wait any more."""
+        self._closed = True
+        self._let_go()
+        if left := self._accumulator.used:
+            raise Failed(
+                Code.REQUEST_TIMED_OUT,
+                f"a producer was closed after its event loop: {left} bytes of records may not have"
+                " been written; close it before the loop ends",
+            )
         raise_failed(self._accumulator)
 
     def _let_go(self) -> None:

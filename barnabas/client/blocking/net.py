@@ -13,6 +13,7 @@ from weakref import WeakMethod
 from barnabas.client.blocking.connection import Answer, Connection, connect
 from barnabas.client.net import Answer as AnyAnswer
 from barnabas.client.net import Task
+from barnabas.client.owner import OwnerProcess
 from barnabas.config.kinds import Address
 from barnabas.wire.codec import Message
 
@@ -143,6 +144,15 @@ class Errand:
 
 class BlockingNet:
     """See client/net.py. Nothing here ever suspends."""
+
+    def __init__(self) -> None:
+        self._owner = OwnerProcess()
+
+    def check_owner(self) -> None:
+        self._owner.check()
+
+    def may_say_farewell(self) -> bool:
+        return self._owner.is_here()
 
     def now_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
