@@ -274,7 +274,7 @@ def test_a_producer_of_a_loop_that_has_ended_says_so(log: Log) -> None:
             with pytest.raises(InvalidRequest, match="belongs to the event loop"):
                 async with asyncio.timeout(SOON_S):
                     await call()
-        with pytest.raises(Failed, match="after its event loop: .* may not have been written"):
+        with pytest.raises(Failed, match=r"after its event loop: .* may not have been written"):
             await producer.close()
         await producer.close()
 
