@@ -36,7 +36,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import Address
 from barnabas.config.resolve import Layers
 from barnabas.keeper.keeper import Keeper
-from barnabas.keeper.paths import uuid_text
+from barnabas.keeper.paths import GROUPS, uuid_text
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId
@@ -194,6 +194,11 @@ class Broker:
                 change_with="advertised.listeners",
             )
 
+    @property
+    def listening_port(self) -> int:
+        """The one it was given, where port 0 was asked for."""
+        return self._listening[0].port if self._listening else 0
+
     async def start_metrics(self) -> None:
         address = self.config.metrics_listen
         if address is not None:
@@ -288,6 +293,11 @@ class Broker:
         self.config = BrokerConfig(self.layers)
         for topic in self.topics:
             self.catalog.apply(topic)
+
+    def entity_configured(self, kind: str, name: str) -> None:
+        """The settings of a group have changed, or of a subscription to clients' metrics."""
+        if kind == GROUPS and self.coordination is not None:
+            self.coordination.group_configured(name)
 
     # Connections
 

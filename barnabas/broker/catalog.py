@@ -49,6 +49,8 @@ _PARENTS = (
     paths.TOPICS,
     paths.TOPIC_CONFIGS,
     paths.BROKER_CONFIGS,
+    paths.GROUP_CONFIGS,
+    paths.CLIENT_METRICS_CONFIGS,
     paths.DELETED_TOPICS,
 )
 
@@ -66,6 +68,8 @@ class Catalog:
         self._producer_ids = range(0)
         # Settings made by request, of one broker by its id, or of all brokers (None).
         self.dynamic: dict[int | None, dict[str, str]] = {}
+        # Settings of groups and of subscriptions to clients' metrics, by kind and name.
+        self.entities: dict[tuple[str, str], dict[str, str]] = {}
         # Deleted topics: by shard of groups, up to where its log may have offsets in them.
         self.doomed: dict[str, tuple[UUID, dict[int, int]]] = {}
 
@@ -89,6 +93,10 @@ class Catalog:
         """The dynamic settings that concern this broker."""
         for broker in (None, self._broker.id):
             self.dynamic[broker] = self._read_config(paths.broker_config(broker))
+        for kind in (paths.GROUPS, paths.CLIENT_METRICS):
+            for node in self._keeper.children(f"/config/{kind}"):
+                settings = self._read_config(f"/config/{kind}/{node}")
+                self.entities[kind, paths.entity_name(node)] = settings
 
     def load_topics(self) -> None:
         """Every topic in the keeper; a partition without a directory gets a new, empty one."""
@@ -277,6 +285,15 @@ class Catalog:
             self.dynamic[broker] = settings
             self._broker.reconfigure()
         self._broker.log.info("broker configured", broker=broker, settings=settings)
+
+    async def configure_entity(self, kind: str, name: str, change: Change) -> None:
+        """Of a group, or of a subscription to clients' metrics."""
+        async with self._one_at_a_time:
+            settings = change(self.entities.get((kind, name), {}))
+            await self._keep_config(paths.entity_config(kind, name), settings)
+            self.entities[kind, name] = settings
+            self._broker.entity_configured(kind, name)
+        self._broker.log.info("configured", kind=kind, name=name, settings=settings)
 
     async def new_producer_id(self) -> int:
         """Ids come from the keeper in blocks, so that none is given out twice, ever."""

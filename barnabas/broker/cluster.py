@@ -263,9 +263,13 @@ class Cluster:
 
     async def _take_everything(self) -> None:
         self.settings.take_all(await self._session.run(read_all))
-        self._put_in_force([topic.name for topic in self._broker.topics], True)
+        self._put_in_force(
+            [topic.name for topic in self._broker.topics], True, list(self.settings.entities)
+        )
 
-    def _put_in_force(self, topics: Iterable[str], brokers: bool) -> None:
+    def _put_in_force(
+        self, topics: Iterable[str], brokers: bool, others: Iterable[tuple[str, str]]
+    ) -> None:
         for name in topics:
             topic = self._broker.topics.get(name)
             settings = self.settings.of_topic(name)
@@ -275,6 +279,8 @@ class Cluster:
                 self._broker.log.info("topic configured", topic=name, settings=settings)
         if brokers:
             self._broker.reconfigure()
+        for kind, name in others:
+            self._broker.entity_configured(kind, name)
 
     # The controller's word
 

@@ -55,6 +55,10 @@ class ClusterCatalog:
         return self._cluster.settings.brokers
 
     @property
+    def entities(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        return self._cluster.settings.entities
+
+    @property
     def doomed(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
         """None: offsets of deleted topics go when their shard hears of it (coordination.py)."""
         return _NOBODY
@@ -139,6 +143,9 @@ class ClusterCatalog:
 
     async def configure_broker(self, broker: int | None, change: Change) -> None:
         await self._cluster.controlling.configure_broker(broker, change)
+
+    async def configure_entity(self, kind: str, name: str, change: Change) -> None:
+        await self._cluster.controlling.configure_entity(kind, name, change)
 
     async def new_producer_id(self) -> int:
         async with self._one_at_a_time:

@@ -1,6 +1,7 @@
 """The settings made by request that the keeper has, as this broker knows them.
 
-In: the keeper's nodes and its notes of changes. Out: settings of topics and of brokers.
+In: the keeper's nodes and its notes of changes. Out: settings of topics, brokers, groups and of
+subscriptions to clients' metrics.
 Always: whoever has missed a note reads everything anew.
 Not here: changing them (the controller does), putting them in force (cluster.py).
 """
@@ -12,6 +13,7 @@ from barnabas.keeper.keeper import Keeper, NoNode
 
 _TOPICS = "topics/"
 _BROKERS = "brokers/"
+_ENTITIES = (paths.GROUPS, paths.CLIENT_METRICS)
 
 
 class Settings:
@@ -20,18 +22,20 @@ class Settings:
     def __init__(self) -> None:
         self.topics: dict[str, dict[str, str]] = {}  # those that have any
         self.brokers: dict[int | None, dict[str, str]] = {}  # by id; None: of all brokers
+        self.entities: dict[tuple[str, str], dict[str, str]] = {}  # others, by kind and name
         self._seen = -1  # the last note
 
     def of_topic(self, name: str) -> dict[str, str]:
         return self.topics.get(name, {})
 
     def take_all(self, found: "Everything") -> None:
-        self.topics, self.brokers, self._seen = found
+        self.topics, self.brokers, self.entities, self._seen = found
 
-    def take(self, found: "Changes") -> tuple[list[str], bool]:
-        """The topics that are configured otherwise now, and whether brokers are."""
+    def take(self, found: "Changes") -> tuple[list[str], bool, list[tuple[str, str]]]:
+        """The topics that are configured otherwise now, whether brokers are, and what else is."""
         topics: dict[str, None] = {}
         brokers = False
+        others: list[tuple[str, str]] = []
         for entity, settings in found.entities.items():
             if entity.startswith(_TOPICS):
                 name = entity.removeprefix(_TOPICS)
@@ -43,15 +47,24 @@ class Settings:
             elif entity.startswith(_BROKERS):
                 brokers = True
                 self.brokers[broker_of(entity.removeprefix(_BROKERS))] = settings
+            else:
+                kind, _, node = entity.partition("/")
+                others.append((kind, paths.entity_name(node)))
+                self.entities[others[-1]] = settings
         self._seen = max(self._seen, found.last)
-        return list(topics), brokers
+        return list(topics), brokers, others
 
     @property
     def seen(self) -> int:
         return self._seen
 
 
-Everything = tuple[dict[str, dict[str, str]], dict[int | None, dict[str, str]], int]
+Everything = tuple[
+    dict[str, dict[str, str]],
+    dict[int | None, dict[str, str]],
+    dict[tuple[str, str], dict[str, str]],
+    int,
+]
 
 
 class Changes:
@@ -76,7 +89,12 @@ def read_all(keeper: Keeper) -> Everything:
     for name in keeper.children(paths.BROKER_CONFIGS):
         id_ = broker_of(name)
         brokers[id_] = read_config(keeper, paths.broker_config(id_))
-    return topics, brokers, last
+    entities = {
+        (kind, paths.entity_name(node)): read_config(keeper, f"/config/{kind}/{node}")
+        for kind in _ENTITIES
+        for node in keeper.children(f"/config/{kind}")
+    }
+    return topics, brokers, entities, last
 
 
 def read_changes(keeper: Keeper, seen: int) -> Changes:
@@ -96,6 +114,8 @@ def read_changes(keeper: Keeper, seen: int) -> Changes:
         elif entity.startswith(_BROKERS):
             id_ = broker_of(entity[len(_BROKERS) :])
             entities[entity] = read_config(keeper, paths.broker_config(id_))
+        elif entity.partition("/")[0] in _ENTITIES:
+            entities[entity] = read_config(keeper, f"/config/{entity}")
     return Changes(entities, max(map(_number, new), default=seen), missed)
 
 

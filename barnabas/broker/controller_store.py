@@ -341,7 +341,9 @@ def _state_data(state: State) -> bytes:
 def _config_path(kind: str, name: str) -> str:
     if kind == "topics":
         return paths.topic_config(name)
-    return paths.broker_config(int(name) if name else None)
+    if kind == "brokers":
+        return paths.broker_config(int(name) if name else None)
+    return paths.entity_config(kind, name)
 
 
 def _ids(numbers: Sequence[int]) -> tuple[BrokerId, ...]:

@@ -339,6 +339,10 @@ class Controlling:
         name = "" if broker is None else str(broker)
         return await self.ask(lambda machine, now: machine.configure("brokers", name, change, now))
 
+    async def configure_entity(self, kind: str, name: str, change: Settle) -> dict[str, str]:
+        """Of a group, or of a subscription to clients' metrics."""
+        return await self.ask(lambda machine, now: machine.configure(kind, name, change, now))
+
     # Inside
 
     def _active(self) -> Office:

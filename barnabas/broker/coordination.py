@@ -23,7 +23,7 @@ from barnabas.broker.dispatch import Call
 from barnabas.broker.group_forgetting import forget_offsets
 from barnabas.broker.group_loading import GroupLoading
 from barnabas.broker.group_pace import SAMPLE_MS, Pace
-from barnabas.broker.group_ports import PartitionJournal, TopicsSeen, limits
+from barnabas.broker.group_ports import PartitionJournal, TopicsSeen, group_limits, limits
 from barnabas.broker.later import Later
 from barnabas.broker.partition import Partition
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
@@ -33,6 +33,7 @@ from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.groups.words import TROUBLES, why
 from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
+from barnabas.keeper.paths import GROUPS
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import Message
 
@@ -69,7 +70,12 @@ class Coordination:
         self._loading = GroupLoading(broker, self.runtime, self.now, self._loaded, self._not_loaded)
         self._terms: dict[int, int] = {}  # by shard: how often it was taken up
         self._epochs: dict[int, int] = {}  # by shard that was: the leader epoch
-        self._shared = limits(broker.config)
+        self._own_limits: dict[str, dict[str, int]] = {
+            name: group_limits(settings)
+            for (kind, name), settings in broker.catalog.entities.items()
+            if kind == GROUPS
+        }
+        self._shared = limits(broker.config, self._own_limits)
         self._forgetting: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -100,6 +106,16 @@ class Coordination:
         if self._sampler is not None:
             self._sampler.cancel()
 
+    def group_configured(self, group_id: str) -> None:
+        """A group has other settings now: they are in force from its members' next heartbeats."""
+        settings = self._broker.catalog.entities.get((GROUPS, group_id), {})
+        self._own_limits[group_id] = group_limits(settings)
+        for index in self.runtime.partitions():
+            with suppress(
+                KafkaError
+            ):  # one that is loading finds the settings when it is read back
+                self.runtime.shard(index).configured(group_id)
+
     async def _create_topic(self) -> None:
         config = self._broker.config
         overrides = {
@@ -128,7 +144,7 @@ class Coordination:
             self._deliver(self.runtime.unload(index))
         self._topic = topic
         self._partitions = len(topic.partitions)
-        self._shared = limits(self._broker.config)
+        self._shared = limits(self._broker.config, self._own_limits)
         for name, (_, ends) in self._broker.catalog.doomed.items():
             for index, end in ends.items():
                 self._loading.doom(index, name, end)

@@ -5,12 +5,14 @@ Always: nothing is written to a partition that this broker does not lead.
 Not here: which shards this broker has (coordination.py).
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.assignment.group import Topic as SeenTopic
 from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.config.broker import BrokerConfig
+from barnabas.config.group import GroupConfig
 from barnabas.coordinators.groups.limits import Limits
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ class TopicsSeen:
         return [topic.name for topic in self._topics]
 
 
-def limits(config: BrokerConfig) -> Limits:
+def limits(config: BrokerConfig, groups: Mapping[str, Mapping[str, int]]) -> Limits:
+    """`groups`: what settings of single groups replace (`group_limits`)."""
     return Limits(
         session_timeout_ms_min=config.group_min_session_timeout_ms,
         session_timeout_ms_max=config.group_max_session_timeout_ms,
@@ -76,4 +79,16 @@ def limits(config: BrokerConfig) -> Limits:
         consumer_lull_ms=LULL_MS,
         consumer_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
         consumer_downgrade=config.group_consumer_migration_policy in ("bidirectional", "downgrade"),
+        groups=groups,
     )
+
+
+def group_limits(settings: Mapping[str, str]) -> dict[str, int]:
+    """The fields of Limits that a group's own settings replace."""
+    config = GroupConfig(settings)
+    values = {
+        "consumer.session.timeout.ms": config.consumer_session_timeout_ms,
+        "consumer.heartbeat.interval.ms": config.consumer_heartbeat_interval_ms,
+        "consumer.assignment.interval.ms": config.consumer_assignment_interval_ms,
+    }
+    return {name.replace(".", "_"): value for name, value in values.items() if name in settings}

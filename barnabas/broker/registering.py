@@ -36,6 +36,8 @@ _PARENTS = (
     paths.TOPICS,
     paths.TOPIC_CONFIGS,
     paths.BROKER_CONFIGS,
+    paths.GROUP_CONFIGS,
+    paths.CLIENT_METRICS_CONFIGS,
     paths.CONFIG_CHANGES,
     paths.DELETED_TOPICS,
     CONTROLLER_EPOCH,

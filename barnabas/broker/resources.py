@@ -12,10 +12,20 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.config.alter import Change, Operation, alter_broker, alter_topic
+from barnabas.config.alter import (
+    Change,
+    Operation,
+    alter_broker,
+    alter_client_metrics,
+    alter_group,
+    alter_topic,
+    without_effect,
+)
 from barnabas.config.broker import BrokerConfig
+from barnabas.config.kinds import Address
 from barnabas.config.resolve import Layers, Source
 from barnabas.config.topic import TopicConfig
+from barnabas.keeper.paths import CLIENT_METRICS, GROUPS
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import check_topic_name
 
@@ -88,7 +98,21 @@ def not_configurable(kind: int) -> KafkaError:
         what = Kind(kind).name.lower().replace("_", " ")
     except ValueError:
         what = f"unknown type {kind}"
-    return _invalid(f"resources of {what} have no settings here: topics and brokers have")
+    return _invalid(
+        f"resources of {what} have no settings here: topics, brokers, groups and client metrics do"
+    )
+
+
+ENTITIES = {Kind.GROUP: GROUPS, Kind.CLIENT_METRICS: CLIENT_METRICS}
+"""Resources that need not exist to have settings, and where these are in the keeper."""
+
+
+def entity_settings(broker: "Broker", kind: int, name: str) -> Mapping[str, str]:
+    """Of a group, or of a subscription to clients' metrics."""
+    if not name:
+        what = "group" if kind == Kind.GROUP else "client metrics subscription"
+        raise _invalid(f"the name of a {what} must not be empty: name the one you mean")
+    return broker.catalog.entities.get((ENTITIES[Kind(kind)], name), {})
 
 
 async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> None:
@@ -104,6 +128,12 @@ async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> No
         _check_in_force(broker, id_, settings)
         return settings
 
+    def changed_entity(current: Mapping[str, str]) -> dict[str, str]:
+        before = {} if asked.replace else current
+        if asked.kind == Kind.GROUP:
+            return alter_group(before, changes, broker.layers)
+        return alter_client_metrics(before, changes)
+
     if asked.kind == Kind.TOPIC:
         topic = existing_topic(broker, asked.name)
         if validate_only:
@@ -116,6 +146,14 @@ async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> No
             changed_broker(broker.catalog.dynamic.get(id_, {}))
         else:
             await broker.catalog.configure_broker(id_, changed_broker)
+            _warn(broker, changes)
+    elif asked.kind in ENTITIES:
+        now = entity_settings(broker, asked.kind, asked.name)
+        if validate_only:
+            changed_entity(now)
+        else:
+            kind = ENTITIES[Kind(asked.kind)]
+            await broker.catalog.configure_entity(kind, asked.name, changed_entity)
     else:
         raise not_configurable(asked.kind)
 
@@ -144,6 +182,30 @@ def _check_in_force(broker: "Broker", id_: int | None, settings: Mapping[str, st
     BrokerConfig(layers)
     for topic in broker.topics:
         TopicConfig(topic.overrides, layers)
+
+
+def _warn(broker: "Broker", changes: Sequence[Change]) -> None:
+    """As a start does of options that do nothing."""
+    given = {change.name: change.text for change in changes if change.text is not None}
+    for name, reason in without_effect(given):
+        broker.log.warning("option has no effect", option=name, reason=reason)
+
+
+def values_in_force(broker: "Broker") -> dict[str, str]:
+    """What a running broker has made of options that say where it is, and who."""
+    config = broker.config
+    listeners = [
+        each._replace(port=each.port or broker.listening_port) for each in config.listeners
+    ]
+    directories = ",".join(config.directories)
+    return {
+        "advertised.listeners": f"{listeners[0].name}://{Address(broker.host, broker.port)}",
+        "broker.id": str(broker.id),
+        "listeners": ",".join(map(str, listeners)),
+        "log.dir": directories,
+        "log.dirs": directories,
+        "node.id": str(broker.id),
+    }
 
 
 def _invalid(detail: str) -> KafkaError:

@@ -11,7 +11,7 @@ import click
 from barnabas.cli.options import list_options, pairs, read_properties
 from barnabas.cli.ready import READY_LINE, SUPERVISED, say
 from barnabas.config import broker
-from barnabas.config.alter import check_static
+from barnabas.config.alter import check_static, without_effect
 from barnabas.config.kinds import Address, parse_address
 from barnabas.model.errors import KafkaError
 
@@ -154,15 +154,11 @@ def _zookeeper(addresses: str) -> str:
 def _static(settings: tuple[str, ...], file: str | None) -> dict[str, str]:
     given = {} if file is None else read_properties(file)
     try:
-        static, ignored = check_static({**given, **pairs(settings)})
+        static = check_static({**given, **pairs(settings)})
     except KafkaError as problem:
         raise click.UsageError(problem.detail) from None
-    for name in ignored:
-        click.echo(f"barnabas: ignoring {name}: it tunes a part that is not here", err=True)
-    for name, text in static.items():
-        option = broker.OPTIONS[name]
-        if not option.has_effect and option.parse(text) != option.default:
-            click.echo(f"barnabas: {name} has no effect yet", err=True)
+    for name, reason in without_effect(static):
+        click.echo(f"barnabas: {name} has no effect: {reason}", err=True)
     return static
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from barnabas.config import broker, client, topic
+from barnabas.config import broker, client, client_metrics, group, topic
 from barnabas.config.option import Option, Scope
 
 _INTRODUCTION = """\
@@ -17,9 +17,10 @@ else the broker's dynamic one, else the one of all brokers, else the one given a
 
 Options marked *not yet* are accepted, kept and described, and have no effect so far; those
 marked *not yet, default only* are refused with INVALID_CONFIG for any other value.
-An option of Kafka's that is missing here is refused with INVALID_CONFIG; those that only
-tune parts we do not have (thread pools, purgatories, the quorum) are ignored with a warning
-when a broker starts with them.
+A broker describes all broker options of Kafka, with what each is here. Those that only tune parts
+that Barnabas does not have (thread pools, purgatories, the quorum) are accepted with a warning, at
+start and when settings are altered, and have no effect. Those that would be missed (security,
+tiered storage) are refused with INVALID_CONFIG in both cases.
 """
 
 
@@ -31,6 +32,12 @@ def markdown() -> str:
     lines += [f"- `{o.name}` = `{o.default}`. {o.doc}" for o in topic.UNSUPPORTED.values()]
     lines += ["", "## Broker options", ""]
     lines += _table(broker.OPTIONS.values(), "Older name")
+    lines += ["", "## Group options", ""]
+    lines += _table(group.OPTIONS.values(), "Default from")
+    lines += ["", "### Accepted with Kafka's default only", ""]
+    lines += [f"- `{o.name}` = `{o.default}`. {o.doc}" for o in group.UNSUPPORTED.values()]
+    lines += ["", "## Options of client metrics subscriptions", ""]
+    lines += _table(client_metrics.ALL.values(), "Default from")
     lines += ["", "## Client options", ""]
     lines += _table(client.OPTIONS.values(), "Older name")
     return "\n".join(lines) + "\n"

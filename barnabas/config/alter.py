@@ -4,7 +4,7 @@ In: names and text as the user gave them. Out: the settings to keep, or INVALID_
 Always: what is returned resolves without an error.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from barnabas.config.kinds import List
 from barnabas.config.option import Option, invalid, nearest
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
+from barnabas.model.errors import Code, InvalidRequest
 
 _REMOVED = {
     "message.downconversion.enable": "Kafka 4.0 removed it; leave it out",
@@ -49,11 +50,30 @@ def topic_option(name: str) -> Option[Any]:
 
 
 def broker_option(name: str) -> Option[Any]:
+    """One rule at start and when settings are altered; has_effect says whether it does anything."""
     if option := broker.OPTIONS.get(name):
         return option
-    if unsupported.is_refused(name) or unsupported.is_ignored(name):
-        raise invalid(f"broker option {name}: Kafka has it, Barnabas does not implement it")
+    if unsupported.is_refused(name):
+        from barnabas.config.kafka_options import reason
+
+        raise invalid(f"broker option {name[:100]}: leave it out. {reason(name)}")
+    if unsupported.is_ignored(name):
+        from barnabas.config.kafka_options import ignored_option
+
+        return ignored_option(name)
     raise invalid(f"unknown broker option {name[:100]!r}{nearest(name, broker.OPTIONS)}")
+
+
+def without_effect(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Names of broker options that are accepted and do nothing, and why. Defaults are no news."""
+    for name, text in settings.items():
+        option = broker.OPTIONS.get(name)
+        if option is None:
+            from barnabas.config.kafka_options import reason
+
+            yield name, reason(name)
+        elif not option.has_effect and option.parse(text) != option.default:
+            yield name, "Barnabas does not use it yet."
 
 
 def check_topic(overrides: Mapping[str, str | None]) -> dict[str, str]:
@@ -69,23 +89,53 @@ def check_topic(overrides: Mapping[str, str | None]) -> dict[str, str]:
     return checked
 
 
-def check_static(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The settings a broker starts with, and the names that mean nothing here."""
-    kept: dict[str, str] = {}
-    ignored: list[str] = []
+def check_static(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings a broker starts with."""
     for name, text in settings.items():
-        if name not in broker.OPTIONS and unsupported.is_ignored(name):
-            ignored.append(name)
-            continue
         broker_option(name).parse(text)
-        kept[name] = text
-    BrokerConfig(kept)
-    return kept, ignored
+    BrokerConfig(settings)
+    return dict(settings)
 
 
 def alter_topic(current: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
     """The settings of a topic after the changes; `current` stays as it is."""
     return check_topic(_changed(current, changes, topic_option))
+
+
+def alter_group(
+    current: Mapping[str, str], changes: Iterable[Change], layers: Layers
+) -> dict[str, str]:
+    """The settings of a group after the changes, within what the broker's layers allow."""
+    from barnabas.config import group
+
+    def find(name: str) -> Option[Any]:
+        if option := group.ALL.get(name):
+            return option
+        raise invalid(f"unknown group option {name[:100]!r}{nearest(name, group.ALL)}")
+
+    changed = _changed(current, changes, find)
+    for name, text in changed.items():
+        find(name).parse(text)
+    group.check_bounds(changed, layers)
+    return changed
+
+
+def alter_client_metrics(current: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """The settings of a subscription to clients' metrics after the changes."""
+    from barnabas.config import client_metrics
+
+    def find(name: str) -> Option[Any]:
+        if option := client_metrics.ALL.get(name):
+            return option
+        hint = nearest(name, client_metrics.ALL)
+        detail = f"unknown client metrics option {name[:100]!r}{hint}"
+        raise InvalidRequest(Code.INVALID_REQUEST, detail)
+
+    changed = _changed(current, changes, find)
+    for name, text in changed.items():
+        find(name).parse(text)
+    client_metrics.check(changed)
+    return changed
 
 
 def alter_broker(current: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:

@@ -173,7 +173,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=-1,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Bytes of requests held at a time; above it, connections are not read; -1: no limit.",
+        doc="Bytes of requests held at a time; above it, connections are not read; -1: 256 MiB.",
     )
     max_connections = Option[int](
         name="max.connections",
@@ -247,7 +247,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         if self.queued_max_request_bytes == 0:
             raise invalid(
                 "broker option queued.max.request.bytes = 0 would hold no request at all: "
-                "give a number of bytes, or -1 for no limit"
+                "give a number of bytes, or -1 for 256 MiB"
             )
         for advertised in self.advertised_listeners or ():
             if advertised.host in ("", "0.0.0.0", "::"):

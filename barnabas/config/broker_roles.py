@@ -156,6 +156,42 @@ class RoleOptions(Config):
         "How often members of the new protocol are told to send a heartbeat. One that waits for"
         " others to give up partitions is told to come back sooner.",
     )
+    group_consumer_min_session_timeout_ms = _role(
+        "group.consumer.min.session.timeout.ms",
+        Milliseconds(min=1, bits=32),
+        45_000,
+        "The smallest consumer.session.timeout.ms that a group may have.",
+    )
+    group_consumer_max_session_timeout_ms = _role(
+        "group.consumer.max.session.timeout.ms",
+        Milliseconds(min=1, bits=32),
+        60_000,
+        "The largest consumer.session.timeout.ms that a group may have.",
+    )
+    group_consumer_min_heartbeat_interval_ms = _role(
+        "group.consumer.min.heartbeat.interval.ms",
+        Milliseconds(min=1, bits=32),
+        5_000,
+        "The smallest consumer.heartbeat.interval.ms that a group may have.",
+    )
+    group_consumer_max_heartbeat_interval_ms = _role(
+        "group.consumer.max.heartbeat.interval.ms",
+        Milliseconds(min=1, bits=32),
+        15_000,
+        "The largest consumer.heartbeat.interval.ms that a group may have.",
+    )
+    group_consumer_min_assignment_interval_ms = _role(
+        "group.consumer.min.assignment.interval.ms",
+        Milliseconds(min=0, bits=32),
+        0,
+        "The smallest consumer.assignment.interval.ms that a group may have.",
+    )
+    group_consumer_max_assignment_interval_ms = _role(
+        "group.consumer.max.assignment.interval.ms",
+        Milliseconds(min=0, bits=32),
+        15_000,
+        "The largest consumer.assignment.interval.ms that a group may have.",
+    )
     group_consumer_max_size = _role(
         "group.consumer.max.size",
         Int(min=1),

@@ -4,10 +4,12 @@ Always: the first synonym is the setting in force; the last is the default.
 """
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from barnabas.config import broker, topic
 from barnabas.config.broker import BrokerConfig
+from barnabas.config.kinds import ConfigType
 from barnabas.config.option import Option
 from barnabas.config.resolve import Layers, Setting, Source, names_on_broker
 from barnabas.config.topic import TopicConfig
@@ -37,20 +39,70 @@ def describe_topic(overrides: Mapping[str, str], layers: Layers) -> Iterator[Des
         yield _described(option, text, settings, read_only=False)
 
 
-def describe_broker(layers: Layers) -> Iterator[Described]:
-    """Every broker option, in the order of names."""
+def describe_broker(
+    layers: Layers, in_force: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Described]:
+    """Every broker option, Kafka's too that have no effect here, in the order of names.
+
+    `in_force`: what a running broker has made of options, such as the port for port 0.
+    """
+    from barnabas.config import kafka_options  # hundreds of them: not at start
+
     config = BrokerConfig(layers)
-    for option in broker.OPTIONS.values():
+    others = {
+        name: kafka_options.ignored_option(name)
+        for name in (*kafka_options.OPTIONS, *layers.names())
+        if name not in broker.OPTIONS
+    }
+    for name, option in sorted({**broker.OPTIONS, **others}.items()):
         settings = _on_broker(option, layers)
-        yield _described(option, config.text(option), settings, read_only=option.needs_restart)
+        if name in others:
+            text = settings[0].text if settings else None
+        else:
+            text = in_force.get(name, config.text(option))
+            if name in in_force and (not settings or settings[0].text != text):
+                settings = [
+                    Setting(name, text, Source.STATIC_BROKER),
+                    *(each for each in settings if each.source is not Source.STATIC_BROKER),
+                ]
+        yield _described(option, text, settings, read_only=option.needs_restart)
+
+
+def describe_group(settings: Mapping[str, str], layers: Layers) -> Iterator[Described]:
+    """Every group option, in the order of names."""
+    from barnabas.config import group, kafka_options
+
+    config = group.GroupConfig(settings, layers)
+    for name, option in group.ALL.items():
+        text = config.text(option) if name in group.OPTIONS else option.default
+        if name in group.OPTIONS:
+            found = _on_broker(option, layers)
+        else:
+            broker_name = f"group.{name}"
+            shown = broker_name if broker_name in kafka_options.OPTIONS else name
+            found = [Setting(shown, text, Source.DEFAULT)]
+        if name in settings:
+            found.insert(0, Setting(name, text, Source.DYNAMIC_GROUP))
+        yield _described(option, text, found, read_only=False)
+
+
+def describe_client_metrics(settings: Mapping[str, str]) -> Iterator[Described]:
+    from barnabas.config import client_metrics
+
+    for name, option in client_metrics.ALL.items():
+        own = settings.get(name)
+        found = [] if own is None else [Setting(name, own, Source.DYNAMIC_CLIENT_METRICS)]
+        text = option.format(option.default) if own is None else own
+        yield _described(option, text, found, read_only=False)
 
 
 def _described(
     option: Option[Any], text: str | None, settings: list[Setting], read_only: bool
 ) -> Described:
     source = settings[0].source if settings else Source.DEFAULT
+    sensitive = option.kind.type is ConfigType.PASSWORD
     return Described(
-        option.name, text, source, read_only, False, settings, int(option.kind.type), option.doc
+        option.name, text, source, read_only, sensitive, settings, int(option.kind.type), option.doc
     )
 
 
@@ -59,7 +111,7 @@ def _on_broker(option: Option[Any], layers: Layers) -> list[Setting]:
     for name in names_on_broker(option):
         settings.extend(layers.settings(name))
     for name in names_on_broker(option):
-        synonym = broker.OPTIONS[name]
+        synonym = option if name == option.name else broker.OPTIONS[name]
         if synonym.default is not None:
             settings.append(Setting(name, synonym.format(synonym.default), Source.DEFAULT))
     return settings

@@ -34,5 +34,30 @@ NO_EFFECT: dict[str, frozenset[str]] = {
             "transactional.id.expiration.ms",
         )
     ),
+    "group": frozenset(
+        (
+            "share.assignment.interval.ms",
+            "share.auto.offset.reset",
+            "share.delivery.count.limit",
+            "share.heartbeat.interval.ms",
+            "share.isolation.level",
+            "share.partition.max.record.locks",
+            "share.record.lock.duration.ms",
+            "share.renew.acknowledge.enable",
+            "share.session.timeout.ms",
+            "streams.assignment.interval.ms",
+            "streams.heartbeat.interval.ms",
+            "streams.initial.rebalance.delay.ms",
+            "streams.num.standby.replicas",
+            "streams.session.timeout.ms",
+        )
+    ),
+    "client metrics": frozenset(
+        (
+            "interval.ms",
+            "match",
+            "metrics",
+        )
+    ),
     "client": frozenset(),
 }

@@ -22,14 +22,16 @@ class Scope(Enum):
 
     TOPIC = "topic"
     BROKER = "broker"
+    GROUP = "group"
+    CLIENT_METRICS = "client metrics"
     CLIENT = "client"
 
 
 class Option(Generic[T]):
     """One option. On a config object, the attribute of this name is its value.
 
-    `synonyms`: names of broker options that give a topic option its default, or older
-    names of a broker option; the earlier ones win.
+    `synonyms`: names of broker options that give an option of a topic or group its default, or
+    older names of a broker option; the earlier ones win.
     """
 
     __slots__ = (

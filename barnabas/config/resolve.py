@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from barnabas.config.option import Option
+from barnabas.config.option import Option, Scope
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -24,6 +24,8 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_CLIENT_METRICS = 7
+    DYNAMIC_GROUP = 8
 
 
 class Setting(NamedTuple):
@@ -57,6 +59,11 @@ class Layers:
             if name in texts:
                 yield Setting(name, texts[name], source)
 
+    def names(self) -> Iterator[str]:
+        """Of every option that is set."""
+        for _, texts in self.by_source:
+            yield from texts
+
 
 NO_LAYERS = Layers()
 
@@ -81,7 +88,7 @@ class Config:
 
 def names_on_broker(option: Option[Any]) -> tuple[str, ...]:
     """The broker options that may give this option its value, the strongest first."""
-    if option.scope.value == "topic":
+    if option.scope in (Scope.TOPIC, Scope.GROUP):
         return option.synonyms
     return (option.name, *option.synonyms)
 

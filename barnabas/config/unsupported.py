@@ -1,7 +1,7 @@
 """Kafka's broker options that are not declared here, and what to say of each.
 
 An option that only tunes parts Kafka has and we have not (thread pools, purgatories, the
-quorum) is ignored with a warning, so that a server.properties file can be used as it is.
+quorum) is accepted with a warning, so that a server.properties file can be used as it is.
 One whose absence would surprise (security, tiered storage, policies) is refused.
 """
 

@@ -125,7 +125,8 @@ class Controller:
         return topics.delete(self._at(now), name, id_)
 
     def configure(self, kind: str, name: str, settle: Settle, now: int) -> Steps[dict[str, str]]:
-        """Of a topic ("topics"), of one broker, or of all (an empty name; "brokers")."""
+        """Of a topic ("topics"), of one broker, or of all (an empty name; "brokers"); of a group
+        ("groups"), or of a subscription to clients' metrics ("client-metrics")."""
         term = self._at(now)
         if kind == "topics":
             topics.existing(term, name)
@@ -136,7 +137,7 @@ class Controller:
         if settings.get(UNCLEAN) != before.get(UNCLEAN):
             if kind == "topics":
                 yield from elections.unclean_allowed(term, name)
-            elif not name:
+            elif kind == "brokers" and not name:
                 said = settings.get(UNCLEAN)
                 options = term.options
                 options.unclean = options.unclean_static if said is None else said == "true"

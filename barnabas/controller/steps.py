@@ -88,9 +88,9 @@ class Unmark(NamedTuple):
 
 
 class SetConfig(NamedTuple):
-    """Settings of a topic, of one broker, or of all (an empty name); every broker is told."""
+    """Settings of a topic, a group, one broker or all (an empty name); every broker is told."""
 
-    kind: str  # "topics" or "brokers"
+    kind: str  # "topics", "brokers", "groups" or "client-metrics"
     name: str
     settings: Mapping[str, str]
 

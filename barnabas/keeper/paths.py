@@ -17,6 +17,9 @@ BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+GROUPS, CLIENT_METRICS = "groups", "client-metrics"
+GROUP_CONFIGS = f"/config/{GROUPS}"
+CLIENT_METRICS_CONFIGS = f"/config/{CLIENT_METRICS}"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE = CONFIG_CHANGES + "/config_change_"
 DELETED_TOPICS = "/admin/delete_topics"
@@ -98,6 +101,23 @@ def topic_config(name: str) -> str:
 def broker_config(broker: int | None) -> str:
     """Of one broker; None: of all."""
     return f"{BROKER_CONFIGS}/{DEFAULT_BROKER if broker is None else broker}"
+
+
+def entity_config(kind: str, name: str) -> str:
+    """Of a group, or of a subscription to clients' metrics: their names may be any text."""
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else _percent(c) for c in name)
+    return f"/config/{kind}/{safe.replace('.', '%2E') if not safe.strip('.') else safe}"
+
+
+def entity_name(node: str) -> str:
+    """The name again, from that of its node."""
+    first, *rest = node.split("%")
+    data = first.encode() + b"".join(bytes((int(p[:2], 16),)) + p[2:].encode() for p in rest)
+    return data.decode()
+
+
+def _percent(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
 
 
 def topic_data(topic_id: UUID, replicas: Mapping[int, Sequence[int]]) -> bytes:

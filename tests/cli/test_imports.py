@@ -70,6 +70,12 @@ CLAIMS = [
         UP,
         ("barnabas.wire.messages", "barnabas.wire.decoder"),
     ),
+    Claim(
+        "barnabas/config/kafka_options.py",
+        "no start waits for it",
+        UP,
+        ("barnabas.config.kafka_options", "barnabas.config.kafka_table"),
+    ),
     Claim("barnabas/config/option.py", "only ever needed to word an error", UP, ("difflib",)),
     Claim("barnabas/cli/__init__.py", "imported only when it is used", UP, OTHER_COMMANDS),
     Claim(

@@ -1,5 +1,7 @@
 """Topic and broker configuration, by each library."""
 
+import re
+
 import pytest
 
 from barnabas.model.errors import Code
@@ -76,7 +78,12 @@ def test_configs_of_no_topic_are_refused(client: Client, topic: str) -> None:
 
 def test_the_broker_describes_itself(client: Client, topic: str) -> None:
     client.create_topic(topic)
-    configs = client.broker_configs(client.partitions(topic)[0].leader)
+    leader = client.partitions(topic)[0].leader
+    configs = client.broker_configs(leader)
+    assert configs["broker.id"].value == configs["node.id"].value == str(leader)
+    assert re.fullmatch(r"PLAINTEXT://127\.0\.0\.1:[1-9][0-9]+", configs["listeners"].value or "")
+    assert configs["advertised.listeners"].value == configs["listeners"].value
+    assert configs["num.io.threads"].value == "8"
     assert configs["num.partitions"].value == "1"
     assert configs["auto.create.topics.enable"].value == "true"
     assert configs["log.segment.bytes"].value == DEFAULTS["segment.bytes"]

@@ -78,6 +78,23 @@ def test_kafka_configs_describes_and_alters_brokers(
     tool(*configs, "--entity-default", "--alter", "--delete-config", "log.retention.ms")
 
 
+@pytest.mark.parametrize(
+    ("kind", "option", "value"),
+    [
+        ("groups", "consumer.session.timeout.ms", "50000"),
+        ("client-metrics", "interval.ms", "5000"),
+    ],
+)
+def test_kafka_configs_alters_and_describes_groups_and_client_metrics(
+    tool: Tool, topic: str, kind: str, option: str, value: str
+) -> None:
+    configs = ["kafka.admin.ConfigCommand", "--entity-type", kind, "--entity-name", topic]
+    tool(*configs, "--alter", "--add-config", f"{option}={value}")
+    assert f"{option}={value}" in tool(*configs, "--describe")
+    tool(*configs, "--alter", "--delete-config", option)
+    assert f"{option}={value}" not in tool(*configs, "--describe")
+
+
 def test_get_offsets_by_every_spec(tool: Tool, clients: Clients, topic: str) -> None:
     client = clients["confluent"]
     client.create_topic(topic)

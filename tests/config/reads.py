@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import barnabas
-from barnabas.config import broker, client, topic
+from barnabas.config import broker, client, client_metrics, group, topic
 from barnabas.config.option import Option, Scope
 
 PACKAGE = Path(barnabas.__file__).parent
@@ -18,6 +18,8 @@ CLIENT_FOLDERS = ("cli", "client", "pipeline")
 SCOPES: dict[Scope, Iterable[Option[Any]]] = {
     Scope.TOPIC: topic.ALL.values(),
     Scope.BROKER: broker.OPTIONS.values(),
+    Scope.GROUP: group.ALL.values(),
+    Scope.CLIENT_METRICS: client_metrics.ALL.values(),
     Scope.CLIENT: client.OPTIONS.values(),
 }
 HEAD = '''"""Options that are accepted, kept and described, and have no effect: no code reads them.
@@ -70,8 +72,9 @@ def module() -> str:
 def _attributes(*, client: bool) -> Iterator[str]:
     for path in PACKAGE.rglob("*.py"):
         folder = path.relative_to(PACKAGE).parts[0]
-        if folder == "config":
+        if folder == "config" and not client:
             yield from _properties(path)
+            yield from _taken(ast.parse(path.read_text()), "_config")
         elif client == (folder in CLIENT_FOLDERS):
             yield from _taken(ast.parse(path.read_text()), "config")
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.config import broker, kafka_options
 from barnabas.config.alter import (
     Change,
     Operation,
@@ -9,12 +10,14 @@ from barnabas.config.alter import (
     alter_topic,
     check_static,
     check_topic,
+    without_effect,
 )
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.describe import describe_broker, describe_topic
 from barnabas.config.properties import parse_properties
 from barnabas.config.resolve import Layers, Setting, Source
 from barnabas.config.topic import TopicConfig
+from barnabas.config.unsupported import is_ignored, is_refused
 from barnabas.model.errors import Code, InvalidRequest
 
 SET, DELETE, APPEND, SUBTRACT = Operation
@@ -98,13 +101,49 @@ def test_limits_that_contradict_each_other_are_refused() -> None:
         check_topic({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
 
 
-def test_tuning_of_parts_we_lack_is_ignored_and_security_is_not() -> None:
-    kept, ignored = check_static({"num.io.threads": "8", "node.id": "3", "process.roles": "broker"})
-    assert kept == {"node.id": "3"}
-    assert ignored == ["num.io.threads", "process.roles"]
+IGNORED = {"num.io.threads": "8", "log.cleaner.threads": "2", "metric.reporters": "a,b"}
+
+
+def test_one_rule_says_what_becomes_of_an_option_at_start_and_when_altered() -> None:
+    changes = [Change(name, SET, text) for name, text in IGNORED.items()]
+    assert check_static(IGNORED) == alter_broker({}, changes) == IGNORED
+    assert [name for name, _ in without_effect({**IGNORED, "num.partitions": "4"})] == [*IGNORED]
     for name in ["authorizer.class.name", "ssl.keystore.location", "sasl.enabled.mechanisms"]:
-        with pytest.raises(InvalidRequest, match="Barnabas does not implement it"):
+        with pytest.raises(InvalidRequest, match=f"{name}: leave it out") as at_start:
             check_static({name: "x"})
+        with pytest.raises(InvalidRequest) as altered:
+            alter_broker({}, [Change(name, SET, "x")])
+        assert altered.value.detail == at_start.value.detail
+
+
+def test_an_option_without_effect_has_its_type_all_the_same() -> None:
+    for settings in ({"num.io.threads": "many"}, {"controlled.shutdown.enable": "maybe"}):
+        with pytest.raises(InvalidRequest, match="expected"):
+            check_static(settings)
+    with pytest.raises(InvalidRequest, match="cannot change while the broker runs"):
+        alter_broker({}, [Change("fetch.purgatory.purge.interval.requests", SET, "2")])
+    assert check_static({"zookeeper.set.acl": "x"}) == {"zookeeper.set.acl": "x"}  # of old Kafkas
+
+
+def test_options_that_do_nothing_are_named_unless_they_have_their_default() -> None:
+    assert [name for name, _ in without_effect({"queued.max.requests": "9"})] == [
+        "queued.max.requests"
+    ]
+    assert not list(without_effect({"queued.max.requests": "500"}))
+
+
+def test_every_option_of_kafkas_is_described_with_what_it_is_here() -> None:
+    shown = {each.name: each for each in describe_broker(Layers({"num.io.threads": "9"}))}
+    assert list(shown) == sorted(shown)
+    assert not set(kafka_options.OPTIONS) & set(broker.OPTIONS)
+    assert all(is_ignored(name) or is_refused(name) for name in kafka_options.OPTIONS)
+    threads = shown["num.io.threads"]
+    assert (threads.text, threads.source, threads.type) == ("9", Source.STATIC_BROKER, 3)
+    assert "No effect: One event loop" in threads.doc
+    password = shown["ssl.keystore.password"]
+    assert password.sensitive
+    assert "Not supported: TLS" in password.doc
+    assert all(each.doc for each in shown.values())
 
 
 def test_changes_set_delete_append_and_subtract() -> None:

@@ -1,5 +1,6 @@
 """Groups of the new protocol: topics, patterns, commits, and what outlives a restart."""
 
+from barnabas.coordinators.groups.limits import Limits
 from barnabas.model.errors import Code
 from tests.coordinators.new_groups import kept, told, two_members, world
 from tests.coordinators.world import GROUP, Cluster, World, broken_disk, given
@@ -267,3 +268,30 @@ def test_a_group_that_is_not_there_is_told_from_a_classic_one() -> None:
     classic = w.beat("a", -1)
     assert classic.code is Code.GROUP_ID_NOT_FOUND
     assert "uses the classic protocol" in classic.response.error_message
+
+
+# --- settings of single groups --------------------------------------------------------------------
+
+
+def test_a_group_has_the_session_timeout_of_its_own_settings() -> None:
+    own: dict[str, dict[str, int]] = {"other": {"consumer_session_timeout_ms": 90_000}}
+    w = World(Limits(groups=own), topics=Cluster({"t": 4}))
+    w.enter("a")
+    own[GROUP] = {"consumer_session_timeout_ms": 60_000}
+    w.shard.configured(GROUP)
+    w.beat("a", 1)
+    w.advance(59_000)
+    assert w.beat("a", 1).code is Code.NONE, "45 s are the broker's"
+    del own[GROUP]
+    w.shard.configured(GROUP)
+    w.beat("a", 1)
+    w.advance(46_000)
+    assert w.beat("a", 1).code is Code.UNKNOWN_MEMBER_ID
+
+
+def test_settings_of_a_group_outlive_a_restart() -> None:
+    own = {GROUP: {"consumer_heartbeat_interval_ms": 9_000}}
+    w = World(Limits(groups=own), topics=Cluster({"t": 4}))
+    w.enter("a")
+    w.start()
+    assert w.beat("a", 1).response.heartbeat_interval_ms == 9_000

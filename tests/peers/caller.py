@@ -44,7 +44,7 @@ MAY_DIFFER = {
     "throttle_time_ms", "topic_id", "total_bytes", "usable_bytes",
 }  # fmt: skip
 READY_S_MAX = 60
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 

@@ -1,5 +1,6 @@
 """The same requests to Apache Kafka and to us, answer compared with answer."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
@@ -23,6 +24,10 @@ from barnabas.wire.messages.delete_records import (
 )
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest
+from barnabas.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from barnabas.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -49,6 +54,9 @@ from tests.peers.caller import (
     APPEND,
     BROKER,
     DELETE,
+    GROUP,
+    METRICS,
+    READY_S_MAX,
     SET,
     SUBTRACT,
     TOPIC,
@@ -493,6 +501,57 @@ def resources_listed(caller: Caller, topic: str) -> Any:
 
 
 @case
+def options_of_groups(caller: Caller, topic: str) -> Any:
+    """The interval of heartbeats is another one where tests start Kafka."""
+    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    answers = [
+        altered(caller, GROUP, topic, (session, SET, "50000"), (heartbeat, SET, "9000")),
+        altered(caller, GROUP, topic, (session, SET, "44999")),
+        altered(caller, GROUP, topic, (session, SET, "60001")),
+        altered(caller, GROUP, topic, (heartbeat, SET, "15001")),
+        altered(caller, GROUP, topic, (heartbeat, SET, "soon")),
+        altered(caller, GROUP, topic, (heartbeat, APPEND, "9000")),
+        altered(caller, GROUP, topic, (session, SET, None)),
+        altered(caller, GROUP, topic, ("no.such.option", SET, "1")),
+        altered(caller, GROUP, "", (session, SET, "50000")),
+        described(caller, GROUP, "")["error_code"],
+    ]
+    if_set = await_group(caller, topic, session, "50000")
+    everything = [
+        without_source(config) if config["name"] == heartbeat else config
+        for config in described(caller, GROUP, topic)["configs"]
+    ]
+    altered(caller, GROUP, topic, (session, DELETE, None), (heartbeat, DELETE, None))
+    return answers, if_set, everything
+
+
+@case
+def subscriptions_to_clients_metrics(caller: Caller, topic: str) -> Any:
+    answers = [
+        altered(caller, METRICS, topic, ("interval.ms", SET, "5000")),
+        altered(caller, METRICS, topic, ("interval.ms", SET, "1")),
+        altered(caller, METRICS, topic, ("match", SET, "foo=x")),
+        altered(caller, METRICS, topic, ("match", APPEND, "client_id=x")),
+        altered(caller, METRICS, topic, ("no.such.option", SET, "1")),
+        altered(caller, METRICS, "", ("interval.ms", SET, "5000")),
+        described(caller, METRICS, "")["error_code"],
+        described(caller, METRICS, f"{topic}-missing"),
+    ]
+    altered(caller, METRICS, topic, ("interval.ms", DELETE, None))
+    return answers
+
+
+def await_group(caller: Caller, group: str, option: str, value: str) -> bool:
+    """Kafka's brokers learn of a change after its answer."""
+    deadline = time.monotonic() + READY_S_MAX
+    while time.monotonic() < deadline:
+        (config,) = described(caller, GROUP, group, option)["configs"]
+        if config["value"] == value:
+            return True
+    return False
+
+
+@case
 def clients_named(caller: Caller, topic: str) -> Any:
     return [
         caller.answer(
@@ -532,3 +591,45 @@ def test_what_we_advertise_kafka_advertises_too(us: Caller, them: Caller) -> Non
     spoken = {api.api_key: api for api in theirs.api_keys}
     assert all(spoken[api.api_key] == api for api in ours.api_keys)
     assert all(feature in theirs.finalized_features for feature in ours.finalized_features)
+
+
+# Ours differ on purpose: defaults of our own, options that we cannot change yet, a number written
+# as Python does, two that we count in 32 bits.
+OPTIONS_THAT_DIFFER = {
+    "group.consumer.assignment.interval.ms",
+    "listeners",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.dir",
+    "node.id",
+    "offsets.topic.replication.factor",
+    "replica.selector.class",
+    "transaction.state.log.replication.factor",
+}
+
+
+def test_every_broker_option_of_kafka_is_described_as_kafka_does(us: Caller, them: Caller) -> None:
+    def options(caller: Caller) -> dict[str, Any]:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=BROKER, resource_name="1", configuration_keys=None
+                )
+            ],
+            include_synonyms=True,
+        )
+        answer: Any = caller.ask(request, 4)
+        return {
+            config.name: (
+                config.config_type,
+                config.read_only,
+                config.is_sensitive,
+                # The default, whatever is set.
+                [s.value for s in config.synonyms if s.source == 5 and s.name == config.name],
+            )
+            for config in answer.results[0].configs
+            if config.name not in OPTIONS_THAT_DIFFER
+        }
+
+    ours, theirs = options(us), options(them)
+    assert {name: ours.get(name) for name in theirs} == theirs

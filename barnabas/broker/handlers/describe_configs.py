@@ -1,12 +1,26 @@
-"""DescribeConfigs: every option of a topic or broker, with its value and where that is set."""
+"""DescribeConfigs: every option of a topic, broker or group, its value and where that is set."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.dispatch import Call
-from barnabas.broker.resources import Kind, existing_topic, not_configurable, which_broker
-from barnabas.config.describe import Described, describe_broker, describe_topic
+from barnabas.broker.resources import (
+    ENTITIES,
+    Kind,
+    entity_settings,
+    existing_topic,
+    not_configurable,
+    values_in_force,
+    which_broker,
+)
+from barnabas.config.describe import (
+    Described,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
 from barnabas.config.resolve import Layers, Source
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.describe_configs import (
@@ -73,11 +87,16 @@ def _options(broker: "Broker", asked: DescribeConfigsResource) -> Iterable[Descr
     if asked.resource_type == Kind.TOPIC:
         topic = existing_topic(broker, asked.resource_name)
         return describe_topic(topic.overrides, broker.layers)
+    if asked.resource_type in ENTITIES:
+        settings = entity_settings(broker, asked.resource_type, asked.resource_name)
+        if asked.resource_type == Kind.GROUP:
+            return describe_group(settings, broker.layers)
+        return describe_client_metrics(settings)
     if asked.resource_type != Kind.BROKER:
         raise not_configurable(asked.resource_type)
     if which_broker(broker, asked.resource_name) is None:
         return _defaults_of_all(broker)
-    return describe_broker(broker.layers)
+    return describe_broker(broker.layers, values_in_force(broker))
 
 
 def _defaults_of_all(broker: "Broker") -> Iterator[Described]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
-from barnabas.broker.resources import Kind
+from barnabas.broker.resources import ENTITIES, Kind
 from barnabas.model.errors import Code
 from barnabas.wire.messages.list_config_resources import (
     ConfigResource,
@@ -20,9 +20,9 @@ TYPES_SINCE = 1
 def handle(
     broker: "Broker", request: ListConfigResourcesRequest, call: Call
 ) -> ListConfigResourcesResponse:
-    if call.version < TYPES_SINCE:  # asks for client metrics alone, and there are none
-        return ListConfigResourcesResponse(error_code=0, config_resources=[])
     asked = set(request.resource_types) or set(Kind)  # none named: all
+    if call.version < TYPES_SINCE:
+        asked = {Kind.CLIENT_METRICS}
     if not asked <= set(Kind):
         return ListConfigResourcesResponse(error_code=Code.UNSUPPORTED_VERSION, config_resources=[])
     resources = []
@@ -36,4 +36,11 @@ def handle(
             ConfigResource(resource_name=topic.name, resource_type=Kind.TOPIC)
             for topic in broker.topics
         ]
+    resources += [
+        ConfigResource(resource_name=name, resource_type=kind)
+        for kind, node in ENTITIES.items()
+        if kind in asked
+        for (found, name), settings in broker.catalog.entities.items()
+        if found == node and settings
+    ]
     return ListConfigResourcesResponse(error_code=0, config_resources=resources)

@@ -1,6 +1,8 @@
 """What a broker's configuration says about groups."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from barnabas.coordinators.groups.room import Room
 
@@ -31,3 +33,9 @@ class Limits:
     consumer_lull_ms: int = 0
     consumer_upgrade: bool = True
     consumer_downgrade: bool = True
+    # Of single groups, by id: the fields of this class that their own settings replace.
+    groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def of_group(self, group_id: str) -> "Limits":
+        own = self.groups.get(group_id)
+        return replace(self, **own) if own else self

@@ -156,7 +156,14 @@ class Registry:
                 for member_id, target in kept.targets.items()
             }
             story = Story(shares, group=kept.id, ledger=self.chronicle)
-        return MixedGroup(kept, self.limits, self._timers, self.topics, story)
+        limits = self.limits.of_group(kept.id)
+        return MixedGroup(kept, limits, self._timers, self.topics, story)
+
+    def configured(self, group_id: str) -> None:
+        """The group has other settings now. A running session ends as before, unless renewed."""
+        group = self._groups.get(group_id)
+        if isinstance(group, MixedGroup):
+            group.limits = self.limits.of_group(group_id)
 
     def _take(self, group: ClassicGroup) -> Outcome[Record]:
         """Its outcome; a group that came to nothing leaves no trace."""

@@ -7,6 +7,7 @@ import pytest
 
 from barnabas.broker.resources import Kind
 from barnabas.config.broker import OPTIONS as BROKER_OPTIONS
+from barnabas.config.kafka_options import OPTIONS as KAFKA_OPTIONS
 from barnabas.config.topic import ALL as TOPIC_OPTIONS
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
@@ -143,11 +144,46 @@ async def test_every_option_of_a_topic_is_described(running: Running, version: i
 
 async def test_every_option_of_a_broker_is_described(running: Running) -> None:
     result = await describe(running, Kind.BROKER, "1")
-    assert [config.name for config in result.configs] == list(BROKER_OPTIONS)
+    names = [config.name for config in result.configs]
+    assert names == sorted({*BROKER_OPTIONS, *KAFKA_OPTIONS})
     configs = {config.name: config for config in result.configs}
     assert configs["node.id"].read_only
     assert not configs["log.segment.bytes"].read_only
     assert configs["log.dirs"].config_source == STATIC
+
+
+async def test_a_running_broker_describes_the_values_in_force(running: Running) -> None:
+    result = await describe(running, Kind.BROKER, "1")
+    configs = {config.name: config for config in result.configs}
+    broker = running.broker
+    where = f"PLAINTEXT://{broker.host}:{broker.port}"
+    directories = ",".join(broker.config.directories)
+    for name, value in {
+        "node.id": "1",
+        "broker.id": "1",
+        "advertised.listeners": where,
+        "listeners": "PLAINTEXT://:9092",
+        "log.dirs": directories,
+        "log.dir": directories,
+    }.items():
+        config = configs[name]
+        assert (name, config.value) == (name, value)
+        assert (config.synonyms[0].value, config.synonyms[0].source) == (
+            value,
+            config.config_source,
+        )
+
+
+async def test_an_option_that_a_start_would_ignore_can_be_altered(running: Running) -> None:
+    assert await alter(running, Kind.BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
+    config = await described(running, Kind.BROKER, "1", "num.io.threads")
+    assert (config.value, config.config_source) == ("9", DYNAMIC_BROKER)
+    assert [(s.value, s.source) for s in config.synonyms] == [("9", DYNAMIC_BROKER), ("8", DEFAULT)]
+    code, _ = await alter(running, Kind.BROKER, "1", ("num.io.threads", SET, "many"))
+    assert code == Code.INVALID_CONFIG
+    code, message = await alter(running, Kind.BROKER, "1", ("ssl.protocol", SET, "TLSv1.3"))
+    assert code == Code.INVALID_CONFIG
+    assert "TLS is not supported" in (message or "")
 
 
 async def test_only_named_options_are_described_and_none_named_means_all(
@@ -186,8 +222,8 @@ async def test_synonyms_and_documentation_come_when_asked_for(running: Running) 
         (Kind.BROKER, "2", Code.INVALID_REQUEST),
         (Kind.BROKER, "one", Code.INVALID_REQUEST),
         (Kind.BROKER_LOGGER, "1", Code.INVALID_REQUEST),
-        (Kind.CLIENT_METRICS, "m", Code.INVALID_REQUEST),
-        (Kind.GROUP, "g", Code.INVALID_REQUEST),
+        (Kind.CLIENT_METRICS, "", Code.INVALID_REQUEST),
+        (Kind.GROUP, "", Code.INVALID_REQUEST),
         (0, "x", Code.INVALID_REQUEST),
         (99, "x", Code.INVALID_REQUEST),
         (-128, "x", Code.INVALID_REQUEST),
