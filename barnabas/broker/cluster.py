@@ -164,6 +164,7 @@ class Cluster:
                     await task
         with suppress(KafkaError, KeeperError):  # then it goes with the session
             await self.controlling.stop()
+        self.forwarding.close()
         self.peers.close()
         await self._session.close()
 

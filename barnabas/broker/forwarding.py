@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.member import PEER
+from barnabas.broker.settings_everywhere import SettingsEverywhere
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import Message, Struct
 
@@ -35,6 +36,10 @@ class Forwarding:
     def __init__(self, broker: "Broker", cluster: "Cluster") -> None:
         self._broker = broker
         self._cluster = cluster
+        self.settings = SettingsEverywhere(cluster, broker.log)
+
+    def close(self) -> None:
+        self.settings.close()
 
     def forwarded(self, handle: Handle) -> Handle:
         """The same handler, but where this broker is not the controller, the other one's answer."""
@@ -50,8 +55,8 @@ class Forwarding:
         timeout_ms = min(max(0, getattr(request, "timeout_ms", TIMEOUT_MS)), TIMEOUT_MS_MAX)
         try:
             answer = await self.ask(request, timeout_ms, call.version)
-            if request.api_key in SETTINGS:  # whoever has changed them here finds them changed here
-                await self._cluster.refresh()
+            if request.api_key in SETTINGS:  # whoever has changed them finds them changed
+                await self.settings.wait(request, answer)
             return answer
         except KafkaError:
             # Here nobody is controller either: the handler knows how to say so of each part.

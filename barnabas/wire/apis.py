@@ -130,6 +130,7 @@ APIS = {
         Api(20_001, "LogStory", 0, 0, 0),
         Api(20_002, "ClusterStory", 0, 0, 0),
         Api(20_003, "ReplicasFailed", 0, 0, 0),
+        Api(20_004, "RefreshSettings", 0, 0, 0),
     )
 }
 """By key."""

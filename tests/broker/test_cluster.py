@@ -9,9 +9,11 @@ from uuid import uuid4
 import pytest
 
 from barnabas.keeper import paths
+from barnabas.keeper.keeper import Event, SessionState
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code, Failed, Retriable
 from barnabas.model.ids import NO_TOPIC_ID
+from barnabas.wire.messages import alter_configs
 from barnabas.wire.messages.alter_partition import AlterPartitionRequest
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.wire.messages.delete_topics import (
@@ -55,7 +57,7 @@ from tests.broker.clustered import Clustered, cluster_of
 from tests.broker.running import creatable, running_broker
 from tests.waiting import eventually
 
-TOPIC, BROKER = 2, 4  # kinds of resources
+TOPIC, BROKER, GROUP = 2, 4, 32  # kinds of resources
 CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=False)
 
 
@@ -77,6 +79,19 @@ async def alter(clustered: Clustered, at: int, kind: int, name: str, **settings:
     return answer.responses[0].error_code
 
 
+async def replace(clustered: Clustered, at: int, kind: int, name: str, **settings: str) -> int:
+    changes = [
+        alter_configs.AlterableConfig(name=option.replace("_", "."), value=value)
+        for option, value in settings.items()
+    ]
+    resource = alter_configs.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=changes
+    )
+    request = alter_configs.AlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = await clustered.ask(at, request, alter_configs.AlterConfigsResponse)
+    return answer.responses[0].error_code
+
+
 async def described(clustered: Clustered, at: int, kind: int, name: str, option: str) -> str | None:
     asked = DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=[option]
@@ -85,6 +100,20 @@ async def described(clustered: Clustered, at: int, kind: int, name: str, option:
     answer = await clustered.ask(at, request, DescribeConfigsResponse)
     assert not answer.results[0].error_code, answer.results[0].error_message
     return answer.results[0].configs[0].value
+
+
+def without_news_of_settings(clustered: Clustered, id_: int) -> None:
+    """As if what the keeper has to say of changes were still on its way."""
+    session = clustered.sessions[id_]._session
+    assert session is not None
+    tell = session.listener
+    assert tell is not None
+
+    def listener(news: Event | SessionState) -> None:
+        if not isinstance(news, Event) or news.path != paths.CONFIG_CHANGES:
+            tell(news)
+
+    session.listener = listener
 
 
 @contextmanager
@@ -261,14 +290,75 @@ async def test_settings_of_a_topic_are_in_force_everywhere(tmp_path: Path) -> No
         for id_ in clustered.brokers:
             value = str(1000 * id_)
             assert not await alter(clustered, id_, TOPIC, "t", retention_ms=value)
-            # Where it was changed it is seen at once, elsewhere soon.
-            assert await described(clustered, id_, TOPIC, "t", "retention.ms") == value
-            await eventually(
-                lambda: all(
-                    clustered.partition(each, "t").log.config.retention_ms == 1000 * id_  # noqa: B023
-                    for each in clustered.brokers
-                )
-            )
+            for each in clustered.brokers:
+                assert await described(clustered, each, TOPIC, "t", "retention.ms") == value
+                assert clustered.partition(each, "t").log.config.retention_ms == 1000 * id_
+
+
+@pytest.mark.parametrize("replacing", [False, True], ids=["incremental", "classic"])
+async def test_no_broker_shows_an_old_setting_after_the_answer_to_a_change(
+    tmp_path: Path, replacing: bool
+) -> None:
+    async with cluster_of(tmp_path, 3) as clustered:
+        await clustered.create("t")
+        for id_ in clustered.brokers:
+            without_news_of_settings(clustered, id_)
+        stale = 0
+        for number in range(30):
+            at = 1 + number % 3
+            change = replace if replacing else alter
+            assert not await change(clustered, at, TOPIC, "t", retention_ms=str(1000 + number))
+            for other in others(clustered, at):
+                seen = await described(clustered, other, TOPIC, "t", "retention.ms")
+                stale += seen != str(1000 + number)
+        assert not stale, f"{stale} of 60 reads at the other two brokers were stale"
+
+
+async def test_settings_of_a_group_are_in_force_on_every_broker(tmp_path: Path) -> None:
+    option = "consumer.session.timeout.ms"
+    async with cluster_of(tmp_path, 3) as clustered:
+        assert not await alter(clustered, 1, GROUP, "g/1", **{option: "50000"})
+        for each in clustered.brokers:
+            assert await described(clustered, each, GROUP, "g/1", option) == "50000"
+        await clustered.stop(3)
+        await clustered.start(3)
+        assert await described(clustered, 3, GROUP, "g/1", option) == "50000"
+
+
+async def test_a_broker_that_does_not_answer_holds_up_a_change_once_and_not_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barnabas.broker.settings_everywhere.WAIT_MS_MAX", 200)
+    async with cluster_of(tmp_path, 3) as clustered:
+        await clustered.create("t")
+        at = await controller_of(clustered)
+        paused, awake = others(clustered, at)
+        resumed = asyncio.Event()
+
+        async def wait() -> None:
+            await resumed.wait()
+
+        cluster = clustered.brokers[paused].cluster
+        assert cluster is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster, "refresh", wait)
+            loop = asyncio.get_running_loop()
+            waited = []
+            for number in range(3):
+                began = loop.time()
+                assert not await alter(clustered, at, TOPIC, "t", retention_ms=str(number))
+                waited.append(loop.time() - began)
+                assert await described(clustered, awake, TOPIC, "t", "retention.ms") == str(number)
+            assert waited[0] >= 0.2
+            assert min(waited[1:]) < 0.2, "one that is late already is not waited for"
+            resumed.set()
+        await eventually(lambda: not cluster_settings_overdue(clustered, at))
+
+
+def cluster_settings_overdue(clustered: Clustered, at: int) -> bool:
+    cluster = clustered.brokers[at].cluster
+    assert cluster is not None
+    return bool(cluster.forwarding.settings.overdue)
 
 
 async def test_settings_of_brokers_are_made_by_any_of_them(tmp_path: Path) -> None:

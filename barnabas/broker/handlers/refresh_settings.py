@@ -1,0 +1,17 @@
+"""RefreshSettings: another broker waits until changed settings are in force here."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.wire.messages.refresh_settings import RefreshSettingsRequest, RefreshSettingsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: RefreshSettingsRequest, call: Call
+) -> RefreshSettingsResponse:
+    assert broker.cluster is not None
+    await broker.cluster.refresh()
+    return RefreshSettingsResponse(error_code=0)
