@@ -119,7 +119,7 @@ class Catalog:
         """A log that is gone may have held records: nobody should find out by their absence."""
         for index in range(total):
             name = TopicPartition(topic.name, index)
-            if name not in self._broker.logs.logs:
+            if name not in self._broker.logs.logs and name not in self._broker.logs.damaged:
                 self._broker.log.warning(
                     "log missing: the partition begins empty", partition=str(name)
                 )
@@ -352,8 +352,9 @@ class Catalog:
         for index in range(len(topic.partitions), total):
             name = TopicPartition(topic.name, index)
             log = self._own_log(name, topic.id)
-            if log is None and lost:
-                topic.partitions.append(lost_partition(name, broker, lost))
+            why_lost = lost or logs.damaged.get(name, "")
+            if log is None and why_lost:
+                topic.partitions.append(lost_partition(name, broker, why_lost))
                 continue
             log = log or logs.create(name, topic.id, config)
             self._lead(log)

@@ -149,6 +149,8 @@ class Cleaner:
         log = found.log
         if self._stopping.is_set():
             return False
+        if found.cuts != log.cuts:
+            return True  # truncated meanwhile: what was read and written is of no use
         if isinstance(report, Stopped):
             # Files may have gone with their segments, which is no fault; or without them.
             bases = {segment.base_offset for segment in log.segments}

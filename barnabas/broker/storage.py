@@ -34,6 +34,7 @@ class Storage:
         self.unopened: dict[str, str] = {}  # paths, and why not
         self.logs: dict[TopicPartition, Log] = {}  # of volumes that are online
         self._homes: dict[TopicPartition, Volume] = {}
+        self.damaged: dict[TopicPartition, str] = {}  # logs that cannot be opened, and why
 
     # At start and at the end
 
@@ -73,6 +74,14 @@ class Storage:
         self.volumes.append(volume)
         for finding in volume.logs.findings:
             self._log.warning("recovery", path=finding.path, what=finding.what, did=finding.action)
+        for partition, reason in volume.logs.damaged.items():
+            self.damaged[partition] = reason
+            self._log.error(
+                "log cannot be opened: its partition is not served",
+                partition=partition,
+                reason=reason,
+                remedy="look at it with `barnabas log verify`, then repair or remove it",
+            )
         for partition, log in tuple(volume.logs.logs.items()):
             other = self.logs.get(partition)
             if other is not None:
@@ -128,7 +137,7 @@ class Storage:
         home = self._homes.get(partition)
         if home is not None and not home.online:
             return f"{home.path}: {home.failure}"
-        return self.lost_on()
+        return self.damaged.get(partition) or self.lost_on()
 
     def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         volumes = self.online()

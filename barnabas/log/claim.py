@@ -5,10 +5,12 @@ Always: a directory of another broker or cluster is refused; a new one is marked
 
 from barnabas.log.checkpoints import (
     META_PROPERTIES,
+    RECOVERY_POINT,
     CorruptCheckpoint,
     MetaProperties,
     decode_meta,
     encode_meta,
+    encode_offsets,
 )
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Disk
@@ -32,6 +34,9 @@ def claim(disk: Disk, path: str, meta: MetaProperties) -> MetaProperties:
     """The directory's own meta.properties, which must be the broker's; written if new."""
     found = read_meta(disk, path)
     if found is None:
+        # Before it is ours: where this file is there, a log that it does not name is new.
+        if not disk.exists(f"{path}/{RECOVERY_POINT}"):
+            disk.replace_file(f"{path}/{RECOVERY_POINT}", encode_offsets([]))
         disk.replace_file(f"{path}/{META_PROPERTIES}", encode_meta(meta))
         disk.sync_directory(path.rpartition("/")[0] or "/")
         return meta

@@ -23,6 +23,7 @@ class Cleanable(NamedTuple):
     clean_bytes: int
     dirty_bytes: int
     due: str
+    cuts: int  # truncations that the log had seen
 
     @property
     def dirty_ratio(self) -> float:
@@ -54,7 +55,7 @@ def look(log: Log, wall_ms: int) -> Cleanable:
             stamp = segment.first_time()
             if stamp > 0:
                 oldest = min(oldest, stamp)
-    found = Cleanable(log, first, last, clean_bytes, dirty_bytes, "")
+    found = Cleanable(log, first, last, clean_bytes, dirty_bytes, "", log.cuts)
     if not dirty_bytes:
         return found
     ratio, least = found.dirty_ratio, config.min_cleanable_dirty_ratio
@@ -108,4 +109,5 @@ def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Job:
         delete_retention_ms=config.delete_retention_ms,
         producers=producers,
         keys_bytes_max=keys_bytes_max,
+        cuts=cleanable.cuts,
     )

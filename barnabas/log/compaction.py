@@ -192,7 +192,8 @@ class Compaction:
         self._write(paths[1], builder.time_entries)
         newest = self._disk.modified_ms(self._path(group[-1].base_offset, LOG_SUFFIX))
         self._disk.set_modified_ms(paths[2], newest)
-        return Cleaned(bases, writer.size, sum(source.size for source in group), *counts)
+        size, (read, kept, keyless) = sum(source.size for source in group), counts
+        return Cleaned(bases, writer.size, size, read, kept, keyless, self._job.cuts)
 
     def _clean_source(
         self, writer: "_Writer", reader: BatchReader, final: bool, counts: list[int]

@@ -94,6 +94,8 @@ class LogDirectory:
         self.meta = meta
         self.clean = clean  # how the last process left it
         self.logs: dict[TopicPartition, Log] = {}
+        self.damaged: dict[TopicPartition, str] = {}  # logs that cannot be opened, and why
+        self._damaged_offsets: dict[TopicPartition, Checkpoints] = {}  # as they were found
         self.findings: list[Finding] = []
         self.deleted: list[str] = []  # renamed directories whose removal is due
         self._rolled: list[Log] = []
@@ -131,6 +133,9 @@ class LogDirectory:
         starts = directory._read_offsets(LOG_START, names)
         watermarks = directory._read_offsets(HIGH_WATERMARK, names)
         cleaned = directory._read_offsets(CLEANER, names)
+        # A log is compacted only below a recovery point that is on disk: one that the file does not
+        # name is new. Without the file nobody knows.
+        all_named = RECOVERY_POINT in directory._written
         directory._named = {*points, *starts, *watermarks, *cleaned}
         configs: dict[str, LogConfig] = {}
         for name in names:
@@ -148,6 +153,13 @@ class LogDirectory:
             config = configs.get(partition.topic)
             if config is None:
                 config = configs[partition.topic] = config_for(partition.topic)
+            checkpoints = Checkpoints(
+                points.get(partition, UNKNOWN),
+                starts.get(partition, 0),
+                watermarks.get(partition, 0),
+                cleaned.get(partition, 0),
+                new=all_named and partition not in points,
+            )
             try:
                 log = open_log(
                     disk,
@@ -156,16 +168,17 @@ class LogDirectory:
                     config,
                     directory._warm,
                     clean=clean,
-                    checkpoints=Checkpoints(
-                        points.get(partition, UNKNOWN),
-                        starts.get(partition, 0),
-                        watermarks.get(partition, 0),
-                        cleaned.get(partition, 0),
-                    ),
+                    checkpoints=checkpoints,
                 )
             except NotADirectoryError:
                 what = "named like a partition, but not a directory"
                 findings.append(Finding(f"{path}/{name}", what, "left alone"))
+                continue
+            except OSError:
+                raise  # the disk's, or the process's: not of this log alone
+            except Exception as error:  # whatever its files are like, the others can be served
+                directory.damaged[partition] = f"{path}/{name}: {error!r}"
+                directory._damaged_offsets[partition] = checkpoints
                 continue
             log.on_roll = partial(directory._rolled.append, log)
             directory.logs[partition] = log
@@ -294,15 +307,22 @@ class LogDirectory:
     def pending_checkpoint(self) -> CheckpointWork | None:
         """The checkpoint files that changed; None if none did."""
         logs = ({**self.moving, **self.logs} if self.moving else self.logs).items()
+        damaged = self._damaged_offsets.items()  # for whoever repairs one
+        points = [(tp, log.recovery_point) for tp, log in logs]
+        points += [(tp, each.recovery_point) for tp, each in damaged if each.recovery_point >= 0]
+        starts = [(tp, log.start_offset) for tp, log in logs if log.start_offset]
+        starts += [(tp, each.start_offset) for tp, each in damaged if each.start_offset]
+        watermarks = [(tp, log.high_watermark) for tp, log in logs]
+        watermarks += [(tp, each.high_watermark) for tp, each in damaged]
+        cleaned = [(tp, log.cleaned_to) for tp, log in logs if log.cleaned_to]
+        cleaned += [(tp, each.cleaned_to) for tp, each in damaged if each.cleaned_to]
         contents = {
-            RECOVERY_POINT: encode_offsets((tp, log.recovery_point) for tp, log in logs),
-            LOG_START: encode_offsets(
-                (tp, log.start_offset) for tp, log in logs if log.start_offset
-            ),
-            HIGH_WATERMARK: encode_offsets((tp, log.high_watermark) for tp, log in logs),
-            CLEANER: encode_offsets((tp, log.cleaned_to) for tp, log in logs if log.cleaned_to),
+            RECOVERY_POINT: encode_offsets(points),
+            LOG_START: encode_offsets(starts),
+            HIGH_WATERMARK: encode_offsets(watermarks),
+            CLEANER: encode_offsets(cleaned),
         }
-        if CLEANER not in self._written and not any(log.cleaned_to for _, log in logs):
+        if CLEANER not in self._written and not cleaned:
             del contents[CLEANER]
         changed = {name: data for name, data in contents.items() if self._written.get(name) != data}
         doomed, self._doomed = self._doomed, []
@@ -350,7 +370,7 @@ class LogDirectory:
 
     def forget_gone(self) -> None:
         """Offsets of a log that is gone must not meet the next log of its name."""
-        if not self._named <= self.logs.keys():
+        if not self._named <= self.logs.keys() | self.damaged.keys():
             self.checkpoint()
 
     def checkpoint(self) -> None:

@@ -32,6 +32,7 @@ class Job(NamedTuple):
     delete_retention_ms: int
     producers: dict[int, int]  # active ones, and the last offset of each
     keys_bytes_max: int
+    cuts: int  # truncations that the log had seen: after another, its segments may be others
 
 
 class Cleaned(NamedTuple):
@@ -43,6 +44,7 @@ class Cleaned(NamedTuple):
     records_read: int
     records_kept: int
     keyless: int
+    cuts: int  # of the job
 
 
 def cleaned_paths(

@@ -43,13 +43,15 @@ _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 class Checkpoints(NamedTuple):
     """What the directory's checkpoint files say of one log; 0 where they say nothing.
 
-    A recovery point that is not known is UNKNOWN: all is checked, and holes are believed.
+    A recovery point that is not known is UNKNOWN: all is checked, and holes are believed; those
+    between files only unless the log is `new`, as it has never been compacted then.
     """
 
     recovery_point: int = 0
     start_offset: int = 0
     high_watermark: int = 0
     cleaned_to: int = 0
+    new: bool = False
 
 
 def create_log(
@@ -124,7 +126,7 @@ class _Opening:
             self._checkpoints = checkpoints._replace(recovery_point=0)
         # A new segment starts where the one before ends, also in a copy: a power loss that took
         # the end of a file and left the next one shows there.
-        self._gaps_to = self._holes_to
+        self._gaps_to = checkpoints.cleaned_to if checkpoints.new else self._holes_to
         if config.copied:  # its holes came with the records, wherever the leader had some
             self._holes_to = INT64_MAX
         self.topic_id = NO_TOPIC_ID
@@ -353,7 +355,7 @@ class _Opening:
         unsure = self._segments[first:]
         base = unsure[0].base_offset
         states, offset = snapshots.load_newest(base, self._findings)
-        replay(states, offset, base, self._segments[:first])
+        replay(states, offset, base, self._segments[:first], self._findings)
         # Later ones may be torn, or tell of records that are gone; the walk makes them anew.
         self._directory_changed |= snapshots.remove_above(max(base, point))
         expected = base

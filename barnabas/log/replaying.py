@@ -9,6 +9,7 @@ from barnabas.log.producers import ProducerStates
 from barnabas.log.scan import headers
 from barnabas.log.segment import Segment
 from barnabas.log.snapshots import Snapshots
+from barnabas.model.errors import Corrupt
 
 
 def load_producers(
@@ -18,7 +19,7 @@ def load_producers(
     if not snapshots.offsets and len(segments) == 1 and not segments[0].size:
         return ProducerStates()
     states, offset = snapshots.load_newest(end, findings)
-    replay(states, offset, end, segments)
+    replay(states, offset, end, segments, findings)
     return states
 
 
@@ -32,21 +33,33 @@ def load_exactly(
     return states if found == offset else None
 
 
-def replay(states: ProducerStates, offset: int, end: int, segments: list[Segment]) -> None:
-    """Headers of batches in [offset, end)."""
+def replay(
+    states: ProducerStates, offset: int, end: int, segments: list[Segment], findings: list[Finding]
+) -> None:
+    """Headers of batches in [offset, end).
+
+    A damaged segment stays in the log, and what is whole in it can be read. Only producers that
+    wrote nothing behind the damage are not known any more.
+    """
     if offset >= end:
         return
     for number, segment in enumerate(segments, 1):
         if number < len(segments) and segments[number].base_offset <= offset:
             continue
-        found = segment.locate(offset) if segment.size else None
-        if found is None:
-            continue
-        for _, header in headers(segment.file(), found[0], segment.size, 1 << 16):
-            if header.base_offset >= end:
-                break
-            states.replay(header)
-        segment.close()
+        try:
+            found = segment.locate(offset) if segment.size else None
+            if found is None:
+                continue
+            for _, header in headers(segment.file(), found[0], segment.size, 1 << 16):
+                if header.base_offset >= end:
+                    break
+                states.replay(header)
+        except Corrupt as error:
+            what = f"damaged, and there is no sound snapshot behind it: {error.detail}"
+            did = "kept; repeats of producers that wrote last before the damage are not recognized"
+            findings.append(Finding(segment.path, what, did))
+        finally:
+            segment.close()
 
 
 def remove_stray(snapshots: Snapshots, segments: list[Segment]) -> None:

@@ -349,6 +349,11 @@ class Segment:
         """From the headers of the batches; synced, as the log before may be durable already."""
         builder = IndexBuilder(self.base_offset, self._interval)
         for position, header in headers(self.file(), 0, self.size, 1 << 16):
+            if not 0 <= header.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX:
+                raise Corrupt(
+                    f"{self.path}: the batch at position {position} ends at offset "
+                    f"{header.last_offset}, which is not in this segment"
+                )
             builder.add(position, header)
         self.adopt_indexes(builder, sync=True)
 

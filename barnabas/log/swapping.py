@@ -146,7 +146,12 @@ class Swapping(Cutting):
         self._disk.remove(bases_path(self.path, cleaned.bases[0], SWAP_SUFFIX))
 
     def _place(self, cleaned: Cleaned) -> int:
-        """Where the old segments are, if they are all still there and nothing else is between."""
+        """Where the old segments are, if they are all still there and nothing else is between.
+
+        After a truncation others may have their base offsets, with other records in them.
+        """
+        if cleaned.cuts != self.cuts:
+            return -1
         place = self._reader.segment_at(cleaned.bases[0])
         found = self.segments[place : place + len(cleaned.bases)]
         if [segment.base_offset for segment in found] != cleaned.bases or self._active in found:

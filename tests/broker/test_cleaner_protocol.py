@@ -34,6 +34,7 @@ JOB = Job(
     delete_retention_ms=5,
     producers={2**62: 9, 7: 3},
     keys_bytes_max=1 << 20,
+    cuts=2,
 )
 
 
@@ -43,7 +44,7 @@ def test_messages_come_out_as_they_went_in() -> None:
     assert length_of(data[: LENGTH.size]) == len(data) - LENGTH.size
     assert read_order(data[LENGTH.size :]) == order
     reports: list[Report] = [
-        Part(Cleaned([0, 10], 5, 6, 7, 8, 0)),
+        Part(Cleaned([0, 10], 5, 6, 7, 8, 0, 0)),
         Done(10, 3),
         Stopped("no room", gone=False, damaged=True),
     ]

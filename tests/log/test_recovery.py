@@ -2,17 +2,22 @@
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
+from barnabas.log import directory as directory_module
+from barnabas.log import recovery
+from barnabas.log.checkpoints import RECOVERY_POINT, decode_offsets
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
-from barnabas.log.scan import CHUNK_SIZE
-from barnabas.model.ids import NO_TOPIC_ID
+from barnabas.log.scan import CHUNK_SIZE, headers
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from tests.log.batches import (
     DATA,
     NOW,
     PARTITION,
+    TOPIC_ID,
     batch,
     new_log,
     open_directory,
@@ -419,3 +424,98 @@ def test_holes_are_kept_where_compaction_makes_them_and_cut_elsewhere() -> None:
     part = compacted.read(7, 1000, 16)
     assert part.file_slice is not None
     assert part.file_slice.position == sum(map(len, batches[:3]))
+
+
+def test_a_new_compacted_log_believes_no_hole_between_its_files() -> None:
+    """It was never checkpointed, so it was never compacted: a power loss took what is missing."""
+    config = LogConfig(segment_bytes=600, index_interval_bytes=300, compacted=True)
+    disk = SimulatedDisk()
+    log = open_directory(disk, config).create(PARTITION, TOPIC_ID, config)
+    while len(log.segments) < 4:
+        log.append(batch(size=100), 0, NOW)
+    second = log.segments[1]
+    last, _ = list(headers(second.file(), 0, second.size))[-1]
+    lost_from = second.next_offset - 1
+    path = second.path
+    after = disk.kill()
+    after.open(path).truncate(last)
+    log = open_directory(after, config).logs[PARTITION]
+    assert log.end_offset == lost_from
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_its_files_are_like_one_log_does_not_stop_the_others(seed: int) -> None:
+    """Two logs, one of them damaged in several files: the directory opens, and says what it did."""
+    rng = Random(seed)
+    config = replace(CONFIG, compacted=rng.random() < 0.5)
+    disk = SimulatedDisk()
+    directory, log = new_log(disk, config)
+    other = directory.create(TopicPartition("other", 0), TOPIC_ID, config)
+    other.append(batch(2), 0, NOW)
+    for number in range(20):
+        data = batch(2, time=NOW + number, producer=number % 3, sequence=number // 3 * 2)
+        log.append(data, number // 5, NOW)
+        if rng.random() < 0.2:
+            log.flush()
+            directory.checkpoint()
+    if rng.random() < 0.3:
+        directory.close()
+    after = disk.kill()
+    names = [name for name in after.list(HOME) if after.size(f"{HOME}/{name}")]
+    for name in rng.sample(names, rng.randint(1, min(6, len(names)))):
+        path = f"{HOME}/{name}"
+        size = after.size(path)
+        match rng.randrange(4):
+            case 0:
+                after.open(path).truncate(rng.randrange(size))
+            case 1:
+                after.remove(path)
+            case 2:
+                after.open(path).write(rng.randrange(size), rng.randbytes(rng.choice((1, 8, 100))))
+            case 3:
+                for _ in range(5):
+                    after.flip(path, rng.randrange(size))
+    found = open_directory(after, config)
+    assert found.logs[TopicPartition("other", 0)].end_offset == 2
+    assert PARTITION in found.logs, found.damaged
+
+
+def test_a_damaged_segment_without_a_sound_snapshot_costs_only_what_is_in_it() -> None:
+    disk, _ = written(30)
+    directory = open_directory(disk, CONFIG)
+    directory.close()
+    names = [name for name in disk.list(HOME) if name.endswith(".snapshot")]
+    for name in names:
+        disk.open(f"{HOME}/{name}").truncate(3)
+    first = next(name for name in disk.list(HOME) if name.endswith(".log"))
+    disk.flip(f"{HOME}/{first}", 16)  # the magic of the first batch
+    log = reopened(disk.kill(), CONFIG)
+    assert log.end_offset == 60
+    assert any("not recognized" in finding.action for finding in log.findings)
+
+
+def test_a_log_that_cannot_be_opened_keeps_its_offsets_and_the_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = SimulatedDisk()
+    directory, log = new_log(disk, CONFIG)
+    other = TopicPartition("other", 0)
+    directory.create(other, TOPIC_ID, CONFIG)
+    log.append(batch(2), 0, NOW)
+    log.flush()
+    directory.checkpoint()
+    real = recovery.open_log
+
+    def open_log(disk: SimulatedDisk, path: str, *rest: Any, **options: Any) -> Log:
+        if path == HOME:
+            raise ValueError("a file that nobody foresaw")
+        return real(disk, path, *rest, **options)
+
+    monkeypatch.setattr(directory_module, "open_log", open_log)
+    found = open_directory(disk.kill(), CONFIG)
+    assert list(found.logs) == [other]
+    assert "nobody foresaw" in found.damaged[PARTITION]
+    found.forget_gone()
+    found.checkpoint()
+    data = found._disk.read_file(f"{DATA}/{RECOVERY_POINT}")
+    assert decode_offsets(data)[PARTITION] == 1

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from barnabas.log.cleanable import look
+from barnabas.log.cleanable import job_for, look
 from barnabas.log.compaction import Compaction
 from barnabas.log.config import DAY_MS, LogConfig
 from barnabas.log.key_loops import LOAD_MAX, SLOT_BYTES
@@ -21,7 +21,7 @@ from barnabas.wire.batch import DELETE_HORIZON, check_crc
 from barnabas.wire.compression import Codec
 from barnabas.wire.records import Record, decode_batch, encode_batch
 from tests.log.batches import NOW, PARTITION, TOPIC_ID, open_directory
-from tests.log.compacting import Kept, compact, stored
+from tests.log.compacting import SECRET, Kept, compact, stored, swap
 from tests.simulator.disk import Died, SimulatedDisk
 
 TEN_YEARS_MS = 3653 * DAY_MS
@@ -135,6 +135,7 @@ class Life:
             (self.flush, 12),
             (self.compact, 12),
             (self.compact_and_die, 6),
+            (self.compact_and_truncate, 4),
             (self.delete, 3),
             (self.expire, 5),
             (self.remove_files, 4),
@@ -285,6 +286,32 @@ class Life:
                 assert there.get(base) in (batch, after.get(base))
         assert not there.keys() - before.keys()
         self.batches = left
+
+    def compact_and_truncate(self) -> None:
+        """An unclean truncation while the worker reads; other records get the same base offsets."""
+        found = look(self.log, self.now)
+        if not found.dirty_bytes:
+            return
+        self.directory.checkpoint()
+        work = Compaction(
+            self.disk, job_for(found, self.now, self.keys_bytes), SECRET, lambda size: None
+        )
+        work.map_keys()
+        parts = [work.clean(group) for group in work.groups()]
+        bases = [each.base_offset for each in self.log.segments if each.size]
+        self.log.truncate_to(max(self.rng.choice(bases), self.log.start_offset))
+        self.flush()
+        end = self.log.end_offset
+        self.batches = [batch for batch in self.batches if batch.base < end]
+        self.sent.clear()
+        self.producers = [each + PRODUCERS for each in self.producers]
+        while len(self.log.segments) <= len(bases) and self.log.end_offset <= bases[-1]:
+            self.roll()
+            self.append()
+        self.log.advance_high_watermark(self.log.end_offset)
+        self.flush()
+        for cleaned in parts:
+            swap(self.disk, self.directory, self.log, cleaned)
 
     def kill(self) -> None:
         end = self.log.end_offset

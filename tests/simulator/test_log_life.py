@@ -4,9 +4,12 @@ LIVES in the environment sets how many, FIRST_LIFE where they begin; a failure n
 """
 
 import os
+from unittest.mock import patch
 
 import pytest
 
+from barnabas.log.jobs import Cleaned
+from barnabas.log.swapping import Swapping
 from tests.share import IN_FULL
 from tests.simulator.life import live
 
@@ -31,3 +34,19 @@ def test_a_log_agrees_with_its_model_whatever_happens(first: int) -> None:
 def test_lives_that_found_a_fault_once(seed: int) -> None:
     """20633: a crash in the second pass over a segment, with the first one's swap not on disk."""
     live(seed, STEPS)
+
+
+def test_a_compacted_segment_put_in_place_after_a_truncation_is_found() -> None:
+    """With the bug planted: only base offsets are compared, as if nothing had been cut."""
+
+    def place(self: Swapping, cleaned: Cleaned) -> int:
+        return real(self, cleaned._replace(cuts=self.cuts))
+
+    real = Swapping._place
+    with patch.object(Swapping, "_place", place):
+        for seed in range(200):
+            try:
+                live(seed, STEPS)
+            except AssertionError:
+                return
+    pytest.fail("200 lives did not show it")
