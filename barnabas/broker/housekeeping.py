@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TICK_S = 1.0
 CHECKPOINT_EVERY_TICKS = 5
 EXPIRE_EVERY_TICKS = 600
+CROWDED_EVERY_TICKS = 5
+PRODUCERS_MAX = 200_000  # of all partitions together: some 100 MB
 RETENTION_SLICE_S = 0.005
 CLOCK_JUMP_MS = 3_600_000
 
@@ -30,6 +32,7 @@ class Housekeeping:
         self._ticks = 0
         self._work: dict[Volume, asyncio.Task[None]] = {}
         self._retaining: asyncio.Task[None] | None = None
+        self._expiring: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._retention_ms = 0  # when segments were last looked at, by the clock that never jumps
         self._clock_offset_ms = 0  # of the clock people read, at that time
@@ -46,8 +49,9 @@ class Housekeeping:
     async def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._retaining is not None:
-            await self._retaining
+        for task in (self._retaining, self._expiring):
+            if task is not None:
+                await task
         for work in self._work.values():
             await work
 
@@ -55,8 +59,10 @@ class Housekeeping:
         self._ticks += 1
         self._door.now_ms = now_ms = self._broker.clock.monotonic_ms()
         self._close_idle(now_ms)
-        if self._ticks % EXPIRE_EVERY_TICKS == 0:
-            self._expire_producers()
+        if self._ticks % CROWDED_EVERY_TICKS == 0 and (
+            self._expiring is None or self._expiring.done()
+        ):
+            self._expiring = self._broker.loop.create_task(self._expire_producers())
         if self._retaining is None or self._retaining.done():
             self._retaining = self._broker.loop.create_task(self._retain())
         for volume in self._broker.logs.online():
@@ -77,10 +83,21 @@ class Housekeeping:
             elif 0 <= idle_ms_max < now_ms - connection.active_ms and not connection.waiting:
                 connection.close("")
 
-    def _expire_producers(self) -> None:
-        wall_ms = self._broker.clock.wall_ms()
-        for log in self._broker.logs.logs.values():
-            log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
+    async def _expire_producers(self) -> None:
+        """By time now and then; by number whenever the broker remembers too many."""
+        broker, wall_ms = self._broker, self._broker.clock.wall_ms()
+        by_time = self._ticks % EXPIRE_EVERY_TICKS == 0
+        total = sum(len(log.producers) for log in broker.logs.logs.values())
+        excess = max(0, total - PRODUCERS_MAX)
+        slice_end = broker.loop.time() + RETENTION_SLICE_S
+        for log in tuple(broker.logs.logs.values()) if excess or by_time else ():
+            if by_time:
+                log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
+            if excess and (known := len(log.producers)):
+                log.producers.expire_oldest(-(-known * excess // total))
+            if broker.loop.time() > slice_end:
+                await asyncio.sleep(0)
+                slice_end = broker.loop.time() + RETENTION_SLICE_S
 
     async def _tidy(self, volume: Volume) -> None:
         volume.try_again()

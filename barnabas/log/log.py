@@ -79,6 +79,10 @@ class Log(Copying):
         """The first record with the largest timestamp of all."""
         return lookup.find_max_timestamp(self.segments, self.start_offset)
 
+    def time_slice(self, timestamp: int | None) -> FileSlice | None:
+        """What a search by time (None: for the largest) would read first, still in its file."""
+        return lookup.time_slice(self.segments, timestamp, self.start_offset)
+
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch: the epoch at or below, and where it ends; (-1, -1) if unknown."""
         return self.epochs.end_of(leader_epoch, self.end_offset)

@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from barnabas.log.scan import headers
 from barnabas.log.segment import Segment
+from barnabas.model.ports import FileSlice
 from barnabas.wire.batch import BatchHeader
+
+READ_BYTES = 1 << 20  # from an index entry on: the batches up to the next, or one large batch
 
 
 class Found(NamedTuple):
@@ -34,6 +37,22 @@ def find_time(segments: list[Segment], timestamp: int, start_offset: int) -> Fou
             found = _in_batch(segment, at, header, timestamp, start_offset)
             if found is not None:
                 return found
+    return None
+
+
+def time_slice(
+    segments: list[Segment], timestamp: int | None, start_offset: int
+) -> FileSlice | None:
+    """Where `find_time` would begin to read, by the indexes alone; None: the largest timestamp."""
+    searched = [each for each in segments if each.size and each.next_offset > start_offset]
+    if timestamp is None:
+        timestamp = max((each.largest_timestamp() for each in searched), default=-1)
+    for segment in searched:
+        if segment.largest_timestamp() >= timestamp:
+            relative = max(segment.floor_time(timestamp), start_offset - segment.base_offset)
+            position = segment.floor(relative)
+            length = min(READ_BYTES, segment.size - position)
+            return FileSlice(segment.file(), position, length)
     return None
 
 

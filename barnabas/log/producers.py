@@ -6,12 +6,13 @@ of the headers rebuilds it.
 Not here: snapshot files (snapshots.py), transactions.
 """
 
-from collections import deque
 from typing import NamedTuple
 
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.wire.batch import CONTROL, BatchHeader
 
+PRODUCERS_MAX = 10_000  # of one partition: beyond it, those that wrote longest ago are forgotten
+FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 10
 WINDOW = 5  # batches a producer may have in flight, hence may repeat
 NO_EPOCH = -1
 NO_SEQUENCE = -1
@@ -48,7 +49,7 @@ class ProducerState:
         self.last_timestamp = -1
         self.coordinator_epoch = -1
         self.transaction_start = -1
-        self.batches: deque[Remembered] = deque(maxlen=WINDOW)
+        self.batches: tuple[Remembered, ...] = ()  # the last ones; a deque would take 600 bytes
 
     @property
     def last_offset(self) -> int:
@@ -128,16 +129,17 @@ class ProducerStates:
         """The batch is in the log."""
         state = self.entries.get(producer_id)
         if state is None:
+            if len(self.entries) >= PRODUCERS_MAX:
+                self.expire_oldest(FORGOTTEN_AT_ONCE)
             state = self.entries[producer_id] = ProducerState(producer_id, epoch)
         elif state.epoch != epoch:
             state.epoch = epoch
-            state.batches.clear()
+            state.batches = ()
         last_sequence = (base_sequence + last_offset - base_offset) & SEQUENCE_MASK
         state.last_sequence = last_sequence
         state.last_timestamp = timestamp
-        state.batches.append(
-            Remembered(base_sequence, last_sequence, base_offset, last_offset, timestamp)
-        )
+        batch = Remembered(base_sequence, last_sequence, base_offset, last_offset, timestamp)
+        state.batches = (*state.batches[1 - WINDOW :], batch)
 
     def replay(self, header: BatchHeader) -> None:
         """A batch found in the log; it was checked when it was written."""
@@ -162,3 +164,17 @@ class ProducerStates:
         for producer_id in silent:
             del self.entries[producer_id]
         return silent
+
+    def expire_oldest(self, count: int) -> None:
+        """Forget so many of those that wrote longest ago, unless a transaction of theirs is open.
+
+        One that writes again is taken as a new one, as in Kafka.
+        """
+        idle = [
+            (state.last_offset, producer_id)
+            for producer_id, state in self.entries.items()
+            if state.transaction_start < 0
+        ]
+        idle.sort()
+        for _, producer_id in idle[:count]:
+            del self.entries[producer_id]

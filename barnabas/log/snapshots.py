@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError
 
 from barnabas.log.findings import Finding
-from barnabas.log.producers import ProducerState, ProducerStates, Remembered
+from barnabas.log.producers import WINDOW, ProducerState, ProducerStates, Remembered
 from barnabas.model.ports import Disk
 from barnabas.wire.checksum import crc32c
 
@@ -73,7 +73,8 @@ def decode(data: bytes) -> ProducerStates:
             state = states.entries[producer] = ProducerState(producer, epoch)
         if offset >= 0:
             base_sequence = (sequence - delta) & _SEQUENCE_MASK
-            state.batches.append(Remembered(base_sequence, sequence, offset - delta, offset, time))
+            batch = Remembered(base_sequence, sequence, offset - delta, offset, time)
+            state.batches = (*state.batches[1 - WINDOW :], batch)
             state.last_sequence = sequence
         state.last_timestamp = time
         state.coordinator_epoch = coordinator

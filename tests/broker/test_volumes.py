@@ -9,6 +9,12 @@ from barnabas.model.errors import Code
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from barnabas.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -19,6 +25,7 @@ from barnabas.wire.messages.produce import ProduceResponse
 from tests.broker.running import running_broker
 from tests.broker.sick_disks import (
     NAMES,
+    TIME,
     SickDisk,
     described,
     log_dirs,
@@ -282,3 +289,27 @@ async def test_what_is_not_in_memory_is_read_off_the_loop_and_keeps_nobody_waiti
         response = await running.receive(request, FetchResponse, 12, wire)
         (answer,) = response.responses[0].partitions
         assert answer.records
+
+
+async def test_a_search_by_time_in_records_that_are_not_in_memory_keeps_nobody_waiting(
+    tmp_path: Path, directories: list[Path]
+) -> None:
+    disk = SickDisk()
+    settings = {**log_dirs(directories), "log.segment.bytes": "1048576"}
+    async with running_broker(tmp_path, settings, disk=disk) as running:
+        await running.create("t", partitions=2)
+        for number in range(20):
+            await running.ask(request_for("t", 1, 5000, number * 5000), ProduceResponse, 12)
+        disk.cold = threading.Event()
+        wire = running.connect()
+        asked = ListOffsetsPartition(partition_index=1, current_leader_epoch=-1, timestamp=TIME)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])]
+        )
+        running.send(request, 7, wire)
+        assert (await produced(running, "t", 0)).error_code == 0
+        assert (await produced(running, "t", 1)).error_code == 0
+        disk.cold.set()
+        response = await running.receive(request, ListOffsetsResponse, 7, wire)
+        (answer,) = response.topics[0].partitions
+        assert (answer.error_code, answer.offset, answer.timestamp) == (0, 0, TIME)

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Appended, Log
+from barnabas.log.producers import PRODUCERS_MAX, ProducerStates
 from barnabas.model.errors import Code, KafkaError
 from tests.log.batches import NOW, batch, new_log
 from tests.simulator.disk import SimulatedDisk
@@ -119,3 +120,15 @@ def test_producers_can_be_described(send: Send, log: Log) -> None:
     assert (state.producer_id, state.epoch, state.last_sequence) == (7, 2, 2)
     assert (state.last_timestamp, state.last_offset) == (NOW, 2)
     assert (state.coordinator_epoch, state.transaction_start) == (-1, -1)
+
+
+def test_beyond_a_number_of_producers_those_that_wrote_longest_ago_are_forgotten() -> None:
+    states = ProducerStates()
+    for producer in range(PRODUCERS_MAX + 5):
+        states.record(producer, 0, 0, producer, producer, NOW)
+        states.record(0, 0, producer + 1, producer, producer, NOW)  # writes all the time
+    assert len(states) <= PRODUCERS_MAX
+    assert 0 in states.entries
+    assert 1 not in states.entries
+    assert PRODUCERS_MAX + 4 in states.entries
+    assert states.check(1, 0, 7, 1) is None  # as a new one

@@ -1,10 +1,13 @@
 """ListOffsets: the offset that belongs to a timestamp, or to a place such as the end.
 
 Always: a timestamp finds the first record that is not older, with that record's own timestamp.
+Always: a search by time holds the loop for one batch at most, and never waits there for a disk.
 """
 
+import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.dispatch import Call
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
@@ -39,46 +42,100 @@ EPOCHS_SINCE = 4
 NOT_AVAILABLE_SINCE = 5
 CONSUMER = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+SLICE_S = 0.002  # of searches, until others get their turn
 UNKNOWN = (-1, -1, -1)  # timestamp, offset, leader epoch
 
 
-def handle(broker: "Broker", request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+def handle(
+    broker: "Broker", request: ListOffsetsRequest, call: Call
+) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
     counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
-    answered: set[tuple[str, int]] = set()
+    if any(_reads_records(asked) for topic in request.topics for asked in topic.partitions):
+        return _looked_up(broker, request, call, counts)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _answer(broker, topic.name, asked, request, call, counts)
+                    for asked in _once(topic.partitions)
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _reads_records(asked: ListOffsetsPartition) -> bool:
+    return asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP
+
+
+async def _looked_up(
+    broker: "Broker",
+    request: ListOffsetsRequest,
+    call: Call,
+    counts: Counter[tuple[str, int]],
+) -> ListOffsetsResponse:
+    """Records must be read and unpacked: others get their turn between, and while a disk works."""
     topics = []
+    slice_end = broker.loop.time() + SLICE_S
     for topic in request.topics:
         partitions = []
-        for asked in topic.partitions:
-            key = (topic.name, asked.partition_index)
-            if key in answered:
-                continue
-            answered.add(key)
-            try:
-                if counts[key] > 1:
-                    raise InvalidRequest(
-                        Code.INVALID_REQUEST, "the partition is in the request more than once"
-                    )
-                partition = broker.topics.existing(topic.name).partition(asked.partition_index)
-                found = _find(partition, asked, request, call.version)
-            except KafkaError as error:
-                partitions.append(
-                    ListOffsetsPartitionResponse(
-                        partition_index=asked.partition_index, error_code=error.code
-                    )
-                )
-                continue
-            timestamp, offset, epoch = found
-            partitions.append(
-                ListOffsetsPartitionResponse(
-                    partition_index=asked.partition_index,
-                    error_code=0,
-                    timestamp=timestamp,
-                    offset=offset,
-                    leader_epoch=epoch if call.version >= EPOCHS_SINCE else -1,
-                )
-            )
+        for asked in _once(topic.partitions):
+            if _reads_records(asked):
+                await _warm(broker, topic.name, asked)
+            partitions.append(_answer(broker, topic.name, asked, request, call, counts))
+            if broker.loop.time() > slice_end:
+                await asyncio.sleep(0)
+                slice_end = broker.loop.time() + SLICE_S
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
+
+
+def _once(partitions: list[ListOffsetsPartition]) -> list[ListOffsetsPartition]:
+    """One that is asked for twice is refused once."""
+    return list({asked.partition_index: asked for asked in partitions}.values())
+
+
+async def _warm(broker: "Broker", topic: str, asked: ListOffsetsPartition) -> None:
+    """Have the disk's thread read what the search will look at, unless it is in memory."""
+    try:
+        partition = broker.topics.existing(topic).partition(asked.partition_index)
+        log, volume = partition.log, partition.volume
+        if volume is None:
+            return
+        timestamp = None if asked.timestamp == MAX_TIMESTAMP else asked.timestamp
+        found = log.time_slice(timestamp)
+        if found is not None and log.is_cold(found):
+            await volume.warm([found])
+    except (KafkaError, OSError):
+        return  # the search meets it too, and says so
+
+
+def _answer(
+    broker: "Broker",
+    topic: str,
+    asked: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    call: Call,
+    counts: Counter[tuple[str, int]],
+) -> ListOffsetsPartitionResponse:
+    try:
+        if counts[topic, asked.partition_index] > 1:
+            raise InvalidRequest(Code.INVALID_REQUEST, "a partition is asked for twice")
+        partition = broker.topics.existing(topic).partition(asked.partition_index)
+        timestamp, offset, epoch = _find(partition, asked, request, call.version)
+    except KafkaError as error:
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index, error_code=error.code
+        )
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=0,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch if call.version >= EPOCHS_SINCE else -1,
+    )
 
 
 def _find(
@@ -106,7 +163,10 @@ def _find(
         return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # there are no tiers
         return UNKNOWN
-    found = log.find_max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_time(timestamp)
+    try:
+        found = log.find_max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_time(timestamp)
+    except OSError as error:
+        raise partition.unreadable(error) from error
     if found is None or found.offset >= end:
         _check_settled(partition, end, version)
         return UNKNOWN
