@@ -110,10 +110,13 @@ def entity_config(kind: str, name: str) -> str:
 
 
 def entity_name(node: str) -> str:
-    """The name again, from that of its node."""
+    """The name again, from that of its node; one that this code did not write is taken as it is."""
     first, *rest = node.split("%")
-    data = first.encode() + b"".join(bytes((int(p[:2], 16),)) + p[2:].encode() for p in rest)
-    return data.decode()
+    try:
+        data = first.encode() + b"".join(bytes((int(p[:2], 16),)) + p[2:].encode() for p in rest)
+        return data.decode()
+    except ValueError:
+        return node
 
 
 def _percent(character: str) -> str:

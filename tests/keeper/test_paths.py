@@ -1,9 +1,12 @@
 """Nodes are written as ZooKeeper-era Kafka wrote them."""
 
 import json
+import re
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas.keeper import paths
 from barnabas.model.errors import Corrupt
@@ -78,3 +81,18 @@ def test_a_note_of_changed_settings_names_whose_they_are() -> None:
     assert paths.read_config_change("/n", paths.config_change_data("topics/t")) == "topics/t"
     with pytest.raises(Corrupt, match="entity_path"):
         paths.read_config_change("/n", b"{}")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampled_from([".", ".."]))
+def test_a_group_of_any_name_has_a_node_of_its_own(name: str) -> None:
+    path = paths.entity_config(paths.GROUPS, name)
+    parent, _, node = path.rpartition("/")
+    assert parent == paths.GROUP_CONFIGS
+    assert re.fullmatch(r"[A-Za-z0-9._%-]+", node, re.ASCII)
+    assert node not in (".", "..")
+    assert paths.entity_name(node) == name
+
+
+def test_a_node_with_a_name_of_another_kind_is_taken_as_it_is() -> None:
+    assert paths.entity_name("100%") == "100%"
+    assert paths.entity_name("%FF") == "%FF"
