@@ -55,6 +55,16 @@ def test_java_consumers_come_and_go(broker: BrokerProcess, topic: str, assignor:
         check_one_reader(team)
 
 
+def test_the_first_assignment_of_a_new_java_group_is_the_real_one(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """An empty one before it would call the listener with no partitions."""
+    with team_of(broker.bootstrap_servers, topic, 4, ["java"], strategy=UNIFORM) as team:
+        (member,) = team.members
+        team.wait_shared()
+        assert member.assigned == [[0, 1, 2, 3]]
+
+
 def test_a_pattern_is_matched_by_the_broker(broker: BrokerProcess, topic: str) -> None:
     with Team(broker.bootstrap_servers, f"{topic}-a", 2) as team:
         member = team.add("java", UNIFORM, pattern=f"^{topic}-[a-c]")

@@ -205,6 +205,7 @@ class NewConsumer:
         self.restart()
 
     def restart(self) -> None:
+        self.call: Call | None = None
         self.member = f"n{next(self.life.names)}"
         self.positions: dict[int, int] = {}
         self.others: set[tuple[str, int]] = set()  # of other topics
@@ -220,7 +221,11 @@ class NewConsumer:
         return set(self.positions)
 
     def act(self) -> None:
-        if self.epoch > 0 and self.positions and self.random.random() < 0.5:
+        if self.call is not None:  # its first heartbeat in a new group is answered later
+            if not self.call.waits:
+                call, self.call = self.call, None
+                self.heard(call)
+        elif self.epoch > 0 and self.positions and self.random.random() < 0.5:
             self.commit()
         else:
             self.beat()
@@ -238,6 +243,13 @@ class NewConsumer:
             rebalance=self.rebalance if says_all else -1,
             assignor=self.assignor if says_all else None,
         )
+        if call.waits:
+            assert joins
+            self.call = call
+        else:
+            self.heard(call)
+
+    def heard(self, call: Call) -> None:
         if self.random.random() < 0.04:
             self.says_all = True  # the answer got lost
         elif call.code:
@@ -284,10 +296,11 @@ class NewConsumer:
         elif code is Code.GROUP_MAX_SIZE_REACHED or code is Code.UNRELEASED_INSTANCE_ID:
             assert self.epoch == 0
         else:
-            assert code is Code.NOT_COORDINATOR, code
+            assert code in (Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE), code
             self.says_all = True
 
     def drop_all(self) -> None:
+        self.call = None
         if self.positions:
             self.lost = (self.member, self.epoch, self.positions)
         self.positions, self.others = {}, set()
@@ -334,6 +347,7 @@ class NewConsumer:
             self.drop_all()
 
     def broker_gone(self) -> None:
+        self.call = None
         self.says_all = True
 
     def leave(self) -> None:

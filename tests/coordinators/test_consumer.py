@@ -5,7 +5,7 @@ import pytest
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.model.errors import Code
 from tests.coordinators.new_groups import kept, told, two_members, world
-from tests.coordinators.world import Cluster, World
+from tests.coordinators.world import PARTITION, Cluster, World, broken_disk
 
 # --- joining and sharing --------------------------------------------------------------------------
 
@@ -53,16 +53,52 @@ def test_members_that_come_together_are_given_their_shares_together() -> None:
 def test_a_fleet_that_starts_together_is_given_its_shares_together() -> None:
     w = world(consumer_lull_ms=100)
     first = w.enter("a")
-    assert told(w, first) == (1, [])
-    assert first.response.heartbeat_interval_ms == 100
     w.advance(80)
-    assert told(w, w.enter("b")) == (1, [])
+    second = w.enter("b")
     w.advance(80)
-    assert told(w, w.beat("a", 1)) == (1, None)  # b has come, so there may be more
+    assert first.waits  # b has come, so there may be more
     w.advance(20)
-    assert told(w, w.beat("a", 1)) == (3, [0, 1])
-    assert told(w, w.beat("b", 1)) == (3, [2, 3])
+    assert told(w, first) == (3, [0, 1])
+    assert told(w, second) == (3, [2, 3])
     assert w.state() == "Stable"
+
+
+def test_a_member_that_joins_again_while_it_waits_is_answered_once() -> None:
+    w = world(consumer_lull_ms=100)
+    lost = w.enter("a")
+    again = w.enter("a")
+    assert lost.code is Code.COORDINATOR_NOT_AVAILABLE
+    w.advance(100)
+    assert told(w, again) == (2, [0, 1, 2, 3])
+
+
+def test_a_member_that_goes_while_it_waits_is_answered() -> None:
+    w = world(consumer_lull_ms=100)
+    first, second = w.enter("a"), w.enter("b")
+    w.beat("a", -1)
+    assert first.code is Code.UNKNOWN_MEMBER_ID
+    w.advance(1_000)
+    assert told(w, second)[1] == [0, 1, 2, 3]
+
+
+def test_a_member_that_waits_is_answered_when_its_coordinator_moves() -> None:
+    w = world(consumer_lull_ms=100)
+    first = w.enter("a")
+    w.deliver(w.runtime.unload(PARTITION))
+    assert first.code is Code.NOT_COORDINATOR
+
+
+def test_a_member_that_waits_is_answered_when_the_log_does_not_take_its_target() -> None:
+    w = world(consumer_lull_ms=100)
+    first, second = w.enter("a"), w.enter("b")
+    w.journal.error = broken_disk()
+    w.advance(100)
+    assert not first.waits
+    assert not second.waits
+    w.journal.error = None
+    w.advance(1_000)
+    shares = [told(w, w.enter(name))[1] for name in "ab"]
+    assert shares == [[0, 1], [2, 3]]
 
 
 def test_newcomers_cannot_put_off_the_first_shares_for_ever() -> None:

@@ -7,6 +7,7 @@ Not here: what members say (consumer.py).
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from barnabas.coordinators.groups.consumer_member import (
     ConsumerMember,
@@ -15,19 +16,27 @@ from barnabas.coordinators.groups.consumer_member import (
 from barnabas.coordinators.groups.consumer_state import ConsumerState
 from barnabas.coordinators.groups.limits import Limits
 from barnabas.coordinators.groups.member import Caller, TimerKey
+from barnabas.coordinators.groups.replies import consumer_refused
 from barnabas.coordinators.groups.states import ConsumerStage
 from barnabas.coordinators.groups.story import Cause, Kind, Story, difference
 from barnabas.coordinators.groups.target import partitions_of
 from barnabas.coordinators.groups.topics import Topics
 from barnabas.coordinators.groups.turn import Turn, wait_ms
-from barnabas.coordinators.runtime import Now
+from barnabas.coordinators.runtime import Answer, Now
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
 
-SESSION, REVOKE, JOIN, SYNC = "session", "revoke", "join", "sync"
+SESSION, REVOKE, JOIN, SYNC, TARGET = "session", "revoke", "join", "sync", "target"
+
+
+class Waiting(NamedTuple):
+    """The first heartbeat of a member of a new group: answered when there are targets."""
+
+    request: ConsumerGroupHeartbeatRequest
+    caller: Caller
 
 
 class Seat:
@@ -71,6 +80,8 @@ class Attendance:
         self._seats: dict[str, Seat] = {}
         self._unsettled: dict[str, None] = {}
         self._gathering: tuple[int, int] | None = None  # since when, and the last to come
+        self._waiting: dict[str, Waiting] = {}  # by member
+        self._released: list[Answer] = []  # to those that waited in vain
         self._contested: dict[str, Cause] = {}  # by member: who else has its instance id
 
     # To look at
@@ -112,10 +123,23 @@ class Attendance:
             self._heard(member, now)
             self._watch_revocation(member, now)
 
-    def end(self) -> None:
+    def end(self, code: Code) -> None:
         for seat in self._seats.values():
             seat.leave()
         self._seats.clear()
+        for member_id in tuple(self._waiting):
+            self._release(member_id, code)
+
+    def take_released(self) -> tuple[Answer, ...]:
+        """Answers to members that waited for targets and get none."""
+        released, self._released = tuple(self._released), []
+        return released
+
+    def _release(self, member_id: str, code: Code) -> None:
+        waiting = self._waiting.pop(member_id, None)
+        if waiting is not None:
+            refused = consumer_refused(code, f"group {self.id!r} has no assignment for the member")
+            self._released.append(Answer(waiting.caller.token, refused))
 
     # Deadlines
 
@@ -123,7 +147,7 @@ class Attendance:
         """The member that must go, if that is so."""
         member = self.kept.members.get(member_id)
         seat = self._seats.get(member_id)
-        if member is None or seat is None:
+        if member is None or seat is None or kind == TARGET:
             return None
         if kind == REVOKE and member.standing is not Standing.UNREVOKED:
             return None
@@ -196,6 +220,7 @@ class Attendance:
         return timer is not None and timer.at is not None
 
     def _unseat(self, member_id: str) -> None:
+        self._release(member_id, Code.UNKNOWN_MEMBER_ID)
         self._contested.pop(member_id, None)
         seat = self._seats.pop(member_id, None)
         if seat is not None:

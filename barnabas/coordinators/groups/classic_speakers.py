@@ -140,6 +140,8 @@ class MixedGroup(ConsumerGroup):
             turn = Turn(kept, self.limits, self._topics, member)
             turn.describe(member, look_again=self.stale, now=now)
             turn.retarget(now, wait=self._wait_ms(now) > 0)
+            if turn.targets is not None:
+                self._gathering = None
             self.stale = False
             self._tell(turn, now)
             records = turn.records

@@ -9,7 +9,7 @@ members, which may end the group's protocol (consumer_verbs.py).
 from collections.abc import Iterable
 from dataclasses import replace
 
-from barnabas.coordinators.groups.attendance import REVOKE, Attendance
+from barnabas.coordinators.groups.attendance import REVOKE, TARGET, Attendance, Waiting
 from barnabas.coordinators.groups.consumer_member import (
     AWAY,
     JOINING,
@@ -23,10 +23,11 @@ from barnabas.coordinators.groups.consumer_records import (
 )
 from barnabas.coordinators.groups.member import Caller
 from barnabas.coordinators.groups.reconcile import Owned
+from barnabas.coordinators.groups.replies import consumer_refused
 from barnabas.coordinators.groups.topics import metadata_hash
 from barnabas.coordinators.groups.turn import Turn
-from barnabas.coordinators.runtime import Now
-from barnabas.model.errors import Code, Fenced, InvalidRequest, Retriable
+from barnabas.coordinators.runtime import Answer, Now
+from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -63,8 +64,12 @@ class ConsumerGroup(Attendance):
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, new_id: str, now: Now
-    ) -> tuple[list[ConsumerRecord], ConsumerGroupHeartbeatResponse]:
-        """`new_id`: the id for a member that has none. A KafkaError when it may not speak."""
+    ) -> tuple[list[ConsumerRecord], ConsumerGroupHeartbeatResponse | None]:
+        """`new_id`: the id for a member that has none. A KafkaError when it may not speak.
+
+        No response: the group is new and waits for more members; the answer follows when there
+        are targets. An empty assignment before the first would call the client's listener.
+        """
         owned = owned_by(request)
         try:
             turn = self._admit(request, request.member_id or new_id, owned, now)
@@ -75,7 +80,34 @@ class ConsumerGroup(Attendance):
             self._note_twin(turn.member.id, now)
         turn.describe(_described(turn.member, request, caller), look_again=self.stale, now=now)
         self._go_on(turn, owned, caller, now)
+        has_targets = turn.target_epoch >= turn.epoch
+        if self._gathering is not None and not has_targets and request.member_epoch == JOINING:
+            self._wait_for_target(turn.member.id, Waiting(request, caller), now)
+            return turn.records, None
         return turn.records, self._told(turn, request, owned, now)
+
+    def _wait_for_target(self, member_id: str, waiting: Waiting, now: Now) -> None:
+        self._release(member_id, Code.COORDINATOR_NOT_AVAILABLE)  # it has joined again since
+        self._waiting[member_id] = waiting
+        self._start(TARGET, member_id, now.ms + self._wait_ms(now))
+
+    def target_due(
+        self, member_id: str, now: Now
+    ) -> tuple[list[ConsumerRecord], tuple[Answer, ...]]:
+        """The wait for more members is over, unless others came meanwhile."""
+        waiting = self._waiting.get(member_id)
+        if waiting is None:
+            return [], ()
+        if self._gathering is not None and self._wait_ms(now) > 0:
+            self._start(TARGET, member_id, now.ms + self._wait_ms(now))
+            return [], ()
+        del self._waiting[member_id]
+        try:
+            records, response = self.heartbeat(waiting.request, waiting.caller, member_id, now)
+        except KafkaError as error:
+            records, response = [], consumer_refused(error.code, error.detail)
+        assert response is not None, "there are targets"
+        return records, (Answer(waiting.caller.token, response),)
 
     def _has_nothing_new(
         self, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest

@@ -7,6 +7,8 @@ one batch.
 Not here: what a group decides (consumer.py), classic groups (classic_verbs.py).
 """
 
+from msgspec.structs import replace
+
 from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.classic_speakers import MixedGroup
 from barnabas.coordinators.groups.consumer_member import AWAY, JOINING, LEAVING, ConsumerMember
@@ -50,7 +52,7 @@ class ConsumerVerbs(Registry):
             records, response = group.heartbeat(request, caller, uuid, now)
         except KafkaError as error:
             return reply(caller, consumer_refused(error.code, error.detail))
-        return Outcome(tuple(records), (Answer(caller.token, response),), request.group_id)
+        return Outcome(tuple(records), _answers(group, caller, response), request.group_id)
 
     def topics_changed(self, names: frozenset[str], *, of_names: bool) -> None:
         """Topics came, went or grew. `of_names`: patterns may stand for others than before."""
@@ -104,7 +106,7 @@ class ConsumerVerbs(Registry):
         found = self._find(request.group_id)
         if isinstance(found, MixedGroup):
             records, response = found.heartbeat(request, caller, uuid, now)
-            return Outcome(tuple(records), (Answer(caller.token, response),), found.id)
+            return Outcome(tuple(records), _answers(found, caller, response), found.id)
         if request.member_epoch != JOINING:
             # Clients give up for good when their group is not found. One that was out for a while
             # and finds its group turned back had better rejoin, and turn it again.
@@ -128,7 +130,7 @@ class ConsumerVerbs(Registry):
                 before += upgraded
         group = self._new_consumer(kept, None if found is None else found.story)
         records, response = group.heartbeat(request, caller, uuid, now)
-        answers = [Answer(caller.token, response)]
+        answers = list(_answers(group, caller, response))
         if found is not None:
             if found.size:
                 found.story.noted(Cause(Kind.CONVERTED), now)
@@ -187,6 +189,16 @@ class ConsumerVerbs(Registry):
         """These members go; if only classic ones stay, the group is a classic one again."""
         if not members:
             return Outcome(answers=answers)
+        outcome = self._removed(group, members, answers, now)
+        return replace(outcome, answers=(*outcome.answers, *group.take_released()))
+
+    def _removed(
+        self,
+        group: MixedGroup,
+        members: list[ConsumerMember],
+        answers: tuple[Answer, ...],
+        now: Now,
+    ) -> Outcome[Record]:
         stay = group.size - len(members)
         if stay and self._may_downgrade(group, members):
             records, classic = self._downgraded(group, members, now)
@@ -210,13 +222,21 @@ class ConsumerVerbs(Registry):
     ) -> tuple[list[Record], ClassicGroup]:
         """The records, and the classic group, in motion already."""
         records, value = downgrade(group.kept, leaving, self.topics, now)
-        group.end()
+        group.end(Code.UNKNOWN_MEMBER_ID)
         classic = ClassicGroup.kept(group.id, value, self.limits, self._timers, self.chronicle)
         classic.story = group.story
         classic.story.happened(Cause(Kind.CONVERTED), now)
         classic.loaded(now)
         self._groups[group.id] = classic
         return records, classic
+
+
+def _answers(
+    group: MixedGroup, caller: Caller, response: ConsumerGroupHeartbeatResponse | None
+) -> tuple[Answer, ...]:
+    """To the member, unless its answer waits for targets, and to those that wait no longer."""
+    own = () if response is None else (Answer(caller.token, response),)
+    return (*own, *group.take_released())
 
 
 def _wrong_with_join(request: ConsumerGroupHeartbeatRequest) -> str | None:

@@ -82,7 +82,7 @@ class Registry:
             self.limits.room.used -= before
             if group is not None and kept is not None:
                 del self._groups[record.group]
-                group.end()
+                group.end(Code.COORDINATOR_NOT_AVAILABLE)
             return
         if kept is None:
             if record.value is None:

@@ -10,6 +10,7 @@ request where they differ only in form (broker/handlers).
 from collections.abc import Iterable, Sequence
 
 from barnabas.coordinators.groups import records as records_
+from barnabas.coordinators.groups.attendance import TARGET
 from barnabas.coordinators.groups.classic import ClassicGroup
 from barnabas.coordinators.groups.classic_speakers import MixedGroup
 from barnabas.coordinators.groups.classic_verbs import ClassicVerbs
@@ -51,7 +52,8 @@ class GroupShard(ClassicVerbs, OffsetVerbs):
                 group.end(Code.NOT_COORDINATOR)
                 answers += group.take().answers
             else:
-                group.end()
+                group.end(Code.NOT_COORDINATOR)
+                answers += group.take_released()
         self._groups.clear()
         self.limits.room.used -= sum(kept.weight for kept in self.consumers.values())
         return tuple(answers)
@@ -72,7 +74,8 @@ class GroupShard(ClassicVerbs, OffsetVerbs):
             group.end(Code.COORDINATOR_NOT_AVAILABLE)
             answers += group.take().answers
         else:
-            group.end()
+            group.end(Code.COORDINATOR_NOT_AVAILABLE)
+            answers += group.take_released()
         if outcome.subject in self.generations or outcome.subject in self.consumers:
             revived = self._revive(outcome.subject)
             revived.story = group.story
@@ -94,6 +97,9 @@ class GroupShard(ClassicVerbs, OffsetVerbs):
         if group is None:
             return Outcome()
         if isinstance(group, MixedGroup):
+            if kind == TARGET:
+                records, answers = group.target_due(member_id, now)
+                return Outcome(tuple(records), answers, group.id)
             member = group.due(kind, member_id, now)
             return self._without(group, [] if member is None else [member], (), now)
         if kind == "session":

@@ -49,6 +49,7 @@ class Member:
         self.name: str = options["name"]
         self.library = library
         self.owned: list[int] = []
+        self.assigned: list[list[int]] = []  # as Java's listener was told
         self.changes = 0  # how often what it owns has changed
         self.read: list[tuple[int, int]] = []
         self.errors: list[int] = []
@@ -75,6 +76,8 @@ class Member:
             if "owned" in said:
                 self.owned = said["owned"]
                 self.changes += 1
+            elif "assigned" in said:
+                self.assigned.append(said["assigned"])
             elif "error" in said:
                 self.errors.append(said["error"])
             else:

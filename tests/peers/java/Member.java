@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Properties;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.CommitFailedException;
@@ -84,7 +85,17 @@ public class Member {
         } else if (arguments[1].startsWith("^")) {
             consumer.subscribe(Pattern.compile(arguments[1]));
         } else {
-            consumer.subscribe(List.of(arguments[1]));
+            consumer.subscribe(List.of(arguments[1]), new ConsumerRebalanceListener() {
+                @Override
+                public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+                    say("assigned", owned(partitions));
+                }
+
+                @Override
+                public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                    // What it owns is said after each poll.
+                }
+            });
         }
         TreeSet<Integer> before = null;
         boolean uncommitted = false;
