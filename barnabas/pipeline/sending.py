@@ -3,9 +3,12 @@
 In: batches of records, by partition. Out: where they were written, or one line that says why not.
 Always: the batches of a partition are written once and in order, however often they were sent
 (with acks=all); memory is bounded by the rounds under way.
+Always: a producer id is used by one task at a time. The next task of the same process goes on with
+it, and with its sequence numbers, only if all that was sent under it was acknowledged.
 Not here: how rows become records (wire/column_writer.py, writing.py).
 """
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -58,6 +61,19 @@ def _unnoted(batch: Packed, base_offset: int) -> None:
     """Nobody asked where batches came to lie."""
 
 
+class ProducerIdentity(NamedTuple):
+    """A producer whose last batch of every partition was acknowledged."""
+
+    producer_id: int
+    epoch: int
+    sequences: dict[TopicPartition, int]  # of the next batch
+
+
+# Of finished tasks of this process (a fork starts without), by cluster: brokers remember each
+# producer id for a day, and a task for each would be far too many.
+_idle: dict[tuple[int, str], list[ProducerIdentity]] = {}
+
+
 class _Round:
     def __init__(self, batches: list[Packed]) -> None:
         self.batches = batches
@@ -80,12 +96,24 @@ class BatchSender:
         self.written: dict[TopicPartition, tuple[int, int]] = {}
         self.records = 0
         self._shared = False
+        self._reused = False
+        self._cluster_id = ""  # where the producer id was given out, if others may go on with it
         self.on_written: Callable[[Packed, int], None] = _unnoted
 
-    def identify(self) -> None:
-        """Become a producer whose repetitions the broker can see; only acks=all promises more."""
+    def identify(self, *, reuse: bool = False) -> None:
+        """Become a producer whose repetitions the broker can see; only acks=all promises more.
+
+        `reuse`: one that an earlier task of this process has released, if there is one.
+        """
         if self._acks != _ACKS_ALL:
             return
+        if reuse:
+            self._cluster_id = run(self._cluster.retrying(self._cluster.view)).cluster_id or ""
+            released = _idle.get((os.getpid(), self._cluster_id))
+            if self._cluster_id and released:
+                self.producer_id, self.epoch, self._sequences = released.pop()
+                self._reused = True
+                return
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
 
         async def attempt() -> None:
@@ -97,6 +125,13 @@ class BatchSender:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
         run(self._cluster.retrying(attempt))
+
+    def release(self) -> None:
+        """The task is done, and all of it acknowledged: another may go on as this producer."""
+        if self._cluster_id and self.producer_id != NO_PRODUCER_ID and not self._under_way:
+            identity = ProducerIdentity(self.producer_id, self.epoch, dict(self._sequences))
+            _idle.setdefault((os.getpid(), self._cluster_id), []).append(identity)
+            self._cluster_id = ""
 
     def go_on_as(self, producer_id: int, epoch: int, sequences: dict[TopicPartition, int]) -> None:
         """Be a producer that others may be as well: whoever is out of step stops with OutOfStep."""
@@ -181,6 +216,12 @@ class BatchSender:
 
     async def _send(self, begun: _Round, batches: list[Packed]) -> None:
         view = await self._cluster.view({batch.at.topic: None for batch in batches})
+        if self._cluster_id and view.cluster_id != self._cluster_id:
+            # There the id may be another producer's, and our batches would pass for its repeats.
+            raise PipelineError(
+                f"cluster {self._cluster_id} has become {view.cluster_id} while a task wrote to it;"
+                " run the task again"
+            )
         by_leader: dict[int, list[Packed]] = {}
         for batch in batches:
             by_leader.setdefault(view.leader(batch.at), []).append(batch)
@@ -292,6 +333,11 @@ class BatchSender:
 
     def _check_step(self, problem: Retriable) -> None:
         """All before it is written: one that is out of order now will never be in order."""
+        if self._reused and problem.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            raise PipelineError(
+                f"{problem.detail}: the topic has lost records that were acknowledged to producer"
+                f" {self.producer_id}; run the task again, it then gets a new producer id"
+            )
         if self._shared and problem.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             raise OutOfStep(f"{problem.detail}: another run of this mirror is writing; try again")
 

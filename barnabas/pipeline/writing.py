@@ -62,10 +62,11 @@ class Writing:
             if not batch.num_rows:
                 continue
             if not identified:
-                self._sender.identify()
+                self._sender.identify(reuse=True)
                 identified = True
             self._write(batch)
         self._sender.flush()
+        self._sender.release()
         return self._sender
 
     def _write(self, batch: "pyarrow.RecordBatch") -> None:

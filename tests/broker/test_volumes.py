@@ -4,6 +4,9 @@ import errno
 import threading
 from pathlib import Path
 
+import pytest
+
+from barnabas.broker import housekeeping
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -298,8 +301,8 @@ async def test_a_search_by_time_in_records_that_are_not_in_memory_keeps_nobody_w
     settings = {**log_dirs(directories), "log.segment.bytes": "1048576"}
     async with running_broker(tmp_path, settings, disk=disk) as running:
         await running.create("t", partitions=2)
-        for number in range(20):
-            await running.ask(request_for("t", 1, 5000, number * 5000), ProduceResponse, 12)
+        for number in range(12):
+            await running.ask(request_for("t", 1, 12_000, number * 12_000), ProduceResponse, 12)
         disk.cold = threading.Event()
         wire = running.connect()
         asked = ListOffsetsPartition(partition_index=1, current_leader_epoch=-1, timestamp=TIME)
@@ -313,3 +316,23 @@ async def test_a_search_by_time_in_records_that_are_not_in_memory_keeps_nobody_w
         response = await running.receive(request, ListOffsetsResponse, 7, wire)
         (answer,) = response.topics[0].partitions
         assert (answer.error_code, answer.offset, answer.timestamp) == (0, 0, TIME)
+
+
+# --- producers ----------------------------------------------------------------------------------
+
+
+async def test_the_broker_forgets_producers_when_it_remembers_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "PRODUCERS_MAX", 8)
+    monkeypatch.setattr(housekeeping, "CROWDED_EVERY_TICKS", 1)
+    async with running_broker(tmp_path) as running:
+        await running.create("t")
+        await running.create("u")
+        for producer in range(10):
+            sent = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
+            await running.produce("t", TIME, **sent)
+            await running.produce("u", TIME, **sent)
+        logs = running.broker.logs.logs.values()
+        await eventually(lambda: sum(len(log.producers) for log in logs) <= 8)
+        assert all(9 in log.producers.entries for log in logs)

@@ -154,3 +154,58 @@ def test_a_header_without_a_key_is_refused(broker: BrokerProcess, topic: str) ->
     batch = pa.record_batch({"value": pa.array([b"v"]), "headers": column})
     with pytest.raises(PipelineError, match="every header needs one"):
         write(broker.bootstrap_servers, [batch], topic=topic)
+
+
+def _numbers(count: int) -> Any:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([b"%d" % number for number in range(count)], pa.binary())], names=["value"]
+    )
+
+
+def test_tasks_of_one_process_write_as_one_producer(broker: BrokerProcess, topic: str) -> None:
+    """Brokers remember a producer id for a day: a new one for each task would be too many."""
+    servers = broker.bootstrap_servers
+    with Admin({"bootstrap.servers": servers}) as admin:
+        admin.create_topic(topic, partitions=1)
+    senders = [write(servers, [_numbers(5), _numbers(5)], topic=topic) for _ in range(20)]
+    assert len({sender.producer_id for sender in senders}) == 1
+    assert senders[0].producer_id >= 0
+    assert len(read(servers, topic, 0, 200)) == 200
+
+
+def test_a_task_that_failed_leaves_its_producer_id_to_nobody(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """What it has sent may still arrive: under the same id, it would mix with the next task's."""
+    servers = broker.bootstrap_servers
+    with Admin({"bootstrap.servers": servers}) as admin:
+        admin.create_topic(topic, partitions=1)
+    first = write(servers, [_numbers(3)], topic=topic)
+
+    def broken() -> Any:
+        yield _numbers(3)
+        raise RuntimeError("the task fails")
+
+    with pytest.raises(RuntimeError):
+        write(servers, broken(), topic=topic)
+    after = write(servers, [_numbers(3)], topic=topic)
+    assert after.producer_id != first.producer_id
+
+
+def test_tasks_at_the_same_time_never_share_a_producer_id(
+    broker: BrokerProcess, topic: str
+) -> None:
+    servers = broker.bootstrap_servers
+    with Admin({"bootstrap.servers": servers}) as admin:
+        admin.create_topic(topic, partitions=1)
+    write(servers, [_numbers(3)], topic=topic)
+    inner: list[Any] = []
+
+    def nested() -> Any:
+        yield _numbers(3)
+        inner.append(write(servers, [_numbers(3)], topic=topic))
+        yield _numbers(3)
+
+    outer = write(servers, nested(), topic=topic)
+    assert outer.producer_id != inner[0].producer_id
+    assert len(read(servers, topic, 0, 12)) == 12
