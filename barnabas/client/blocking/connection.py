@@ -184,9 +184,12 @@ class Connection:
         """Send what the socket takes now."""
         try:
             while self._unsent:
-                count = self._socket.sendmsg(self._unsent[:SEND_PARTS_MAX])
+                parts = self._unsent[:SEND_PARTS_MAX]
+                count = self._socket.sendmsg(parts)
                 self.left += count
                 cut(self._unsent, count)
+                if count < sum(map(len, parts)):
+                    return  # it is full
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as problem:

@@ -21,7 +21,7 @@ from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata, complain, fresh
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.net import run
-from barnabas.client.blocking.sender import Bell, Rest, Sender
+from barnabas.client.blocking.sender import Bell, Ready, Rest, Sender
 from barnabas.client.cluster import Cluster
 from barnabas.client.intake import Intake, closed
 from barnabas.client.outbox import Outbox
@@ -268,7 +268,7 @@ class Producer(Intake):
         )
         self._thread.start()
 
-    def turn(self, ready: list[int]) -> Rest | None:
+    def turn(self, ready: list[Ready]) -> Rest | None:
         """What is due, given the sockets with answers; then what to wait for.
 
         None: the thread ends. Whatever goes wrong, nobody is left waiting.
@@ -320,7 +320,7 @@ class Producer(Intake):
 
 def _serve(held: "weakref.ref[Producer]", bell: Bell) -> None:
     """The sender's thread. It holds no producer while it waits: a forgotten one can go."""
-    ready: list[int] = []
+    ready: list[Ready] = []
     try:
         while True:
             producer = held()

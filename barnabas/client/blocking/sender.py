@@ -37,6 +37,8 @@ from barnabas.wire.messages.produce import ProduceResponse
 _SLEEP_S_MAX = 60.0
 _METADATA, _IDENTITY = "metadata", "identity"  # flows; those that connect have a broker's number
 
+Ready = tuple[int, int]  # a socket and what poll() says of it
+
 
 class Rest(NamedTuple):
     """What to wait for: answers at these sockets, room in some, the bell, or so long."""
@@ -74,15 +76,15 @@ class Bell:
             except BlockingIOError:
                 pass  # it rings already
 
-    def wait(self, rest: Rest) -> list[int]:
+    def wait(self, rest: Rest) -> list[Ready]:
         """The sockets that have something, or room, after the bell, or the time."""
         poller = select.poll()
         for descriptor in (self._listens, *rest.sockets):
             poller.register(descriptor, select.POLLIN)
         for descriptor in rest.unsent:
             poller.modify(descriptor, select.POLLIN | select.POLLOUT)
-        ready = [descriptor for descriptor, _ in poller.poll(rest.wait_s * 1000)]
-        if self._listens in ready:
+        ready = poller.poll(rest.wait_s * 1000)
+        if any(descriptor == self._listens for descriptor, _ in ready):
             os.read(self._listens, 4096)
         return ready
 
@@ -171,15 +173,18 @@ class Sender:
             return Rest(sockets, unsent, _SLEEP_S_MAX)
         return Rest(sockets, unsent, max(min(deadlines) - now_ms(), 1) / 1000)
 
-    def take_in(self, ready: Sequence[int]) -> None:
+    def take_in(self, ready: Sequence[Ready]) -> None:
         """Use these sockets; then answers that came, and requests that will have none."""
         connections = {sent.connection.fileno(): sent.connection for sent in self._sent}
-        for descriptor in ready:
+        for descriptor, events in ready:
             if descriptor not in connections:
                 continue
+            # Each call lets another thread have the interpreter: none is made in vain.
             try:
-                connections[descriptor].push()
-                connections[descriptor].take_in()
+                if events & select.POLLOUT:
+                    connections[descriptor].push()
+                if events & ~select.POLLOUT:
+                    connections[descriptor].take_in()
             except KafkaError:
                 pass  # the connection says so to each of its requests
         with self._changed:
