@@ -176,6 +176,7 @@ class Connection:
 
     def _handle_frames(self, received: memoryview, end: int) -> None:
         position = 0
+        lane = self.lane
         while end - position >= 4:
             # A read full of short requests for long replies must not take seconds and gigabytes.
             if self._busy or self._is_full():
@@ -194,6 +195,10 @@ class Connection:
             self._handle(received[start:position])
             if not self.open:
                 return
+            if self.lane is not lane:
+                # A new connection has its first turn as a control connection. Where it turns out
+                # to carry data, the rest of its requests wait in the data lane.
+                break
         if position < end and self.open:
             self._kept = bytes(received[position:end])
 
@@ -266,6 +271,10 @@ class Connection:
             first = answer[0]
             if not isinstance(first, FileSlice):
                 self._unsent += len(first) + REPLY_COST
+            if len(answer) > 1:  # slices of files take no memory, but time to find and to send
+                for part in answer:
+                    if type(part) is FileSlice:
+                        self._unsent += part.length
             if not self._slots:
                 self._out += answer
                 return
