@@ -100,6 +100,7 @@ class _Collector:
             ("request_buffer_bytes", "Memory of requests under way.", broker.request_buffer_bytes),
         )
         yield from gauges("barnabas_", figures)
+        yield from _health(broker)
         labels = ["topic", "partition"]
         yield from _compaction(broker)
         end = GaugeMetricFamily("barnabas_log_end_offset", "Next offset.", labels=labels)
@@ -136,6 +137,33 @@ def gauges(prefix: str, figures: Figures) -> "Iterator[GaugeMetricFamily]":
 
     for name, doc, value in figures:
         yield GaugeMetricFamily(prefix + name, doc, value)
+
+
+def _health(broker: "Broker") -> "Iterator[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
+    from barnabas.broker.health import STATES, health_of
+
+    health = health_of(broker)
+    figures: Figures = (
+        (
+            "loop_delay_seconds_p99",
+            "Delay of the event loop: 99 of 100 events of the last minute waited less.",
+            health.loop_delay_ms_p99 / 1000,
+        ),
+        ("open_files", "Open file descriptors.", health.open_files),
+        ("open_files_max", "Limit of open file descriptors.", health.open_files_max),
+    )
+    yield from gauges("barnabas_", figures)
+    dropped = "Log lines dropped because standard error did not take them."
+    yield from counters("barnabas_", (("log_lines_dropped", dropped, health.log_lines_dropped),))
+    states = GaugeMetricFamily(
+        "barnabas_log_dir_state", "1 for the state of a log directory.", labels=["path", "state"]
+    )
+    for each in health.log_dirs:
+        for state in STATES:
+            states.add_metric([each.path, state], int(state == each.state))
+    yield states
 
 
 def _compaction(broker: "Broker") -> "Iterator[Metric]":

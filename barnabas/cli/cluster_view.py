@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 BROKER_COLUMNS = ("broker", "address", "state", "epoch", "rack", "process", "leads", "replicas")
+HEALTH_COLUMNS = (
+    "loop_delay_ms_p99", "open_files", "open_files_max", "disks", "log_lines_dropped",
+)  # fmt: skip
 PROBLEM_COLUMNS = ("topic", "partition", "problem", "leader", "replicas", "in_sync")
 
 
@@ -50,9 +53,25 @@ def broker_rows(view: "View", stories: Mapping[int, "BrokerStory"], machine: str
                 "version": None if story is None else story.version,
                 "leads": leads[id_],
                 "replicas": replicas[id_],
+                **_health(story),
             }
         )
     return rows
+
+
+def _health(story: "BrokerStory | None") -> Row:
+    """None where the broker does not say: it is down, silent, older, or not ours."""
+    if story is None or story.loop_delay_ms_p99 < 0:
+        return dict.fromkeys((*HEALTH_COLUMNS, "log_dirs"))
+    bad = [f"{each.state}: {each.path}" for each in story.log_dirs if each.state != "online"]
+    return {
+        "loop_delay_ms_p99": story.loop_delay_ms_p99,
+        "open_files": story.open_files,
+        "open_files_max": story.open_files_max,
+        "disks": ", ".join(bad) or "online",
+        "log_lines_dropped": story.log_lines_dropped,
+        "log_dirs": [each._asdict() for each in story.log_dirs],
+    }
 
 
 def _state(id_: int, view: "View", stories: Mapping[int, "BrokerStory"]) -> str:

@@ -14,7 +14,8 @@ _SHOWN_MAX = 20
 @cluster_options
 @click.pass_context
 def command(ctx: click.Context, output: str) -> None:
-    """Show the brokers, the controller, and partitions that are offline or under-replicated."""
+    """Show the brokers and how well they are, the controller, and partitions that are offline or
+    under-replicated."""
     from barnabas.system.machine import boot_id
 
     view, stories = cluster_view.look(ctx)
@@ -23,7 +24,7 @@ def command(ctx: click.Context, output: str) -> None:
     problems = cluster_view.problem_rows(view)
     topics, partitions = cluster_view.counts(view)
     if output == "csv":
-        render(brokers, cluster_view.BROKER_COLUMNS, output)
+        render(brokers, cluster_view.BROKER_COLUMNS + cluster_view.HEALTH_COLUMNS, output)
         return
     if output != "table":
         offline = [row for row in problems if row["problem"] == "offline"]
@@ -41,6 +42,7 @@ def command(ctx: click.Context, output: str) -> None:
         return
     click.echo(f"cluster {view.cluster_id}")
     click.echo(table(brokers, cluster_view.BROKER_COLUMNS), nl=False)
+    click.echo(table(brokers, ("broker", *cluster_view.HEALTH_COLUMNS)), nl=False)
     click.echo(cluster_view.health(problems, partitions))
     if problems:
         click.echo(table(problems[:_SHOWN_MAX], cluster_view.PROBLEM_COLUMNS), nl=False)

@@ -65,6 +65,14 @@ class Reassignment(NamedTuple):
     removing: list[int]
 
 
+class LogDirState(NamedTuple):
+    """`state`: online, full or offline, and then the reason."""
+
+    path: str
+    state: str
+    reason: str
+
+
 class BrokerStory(NamedTuple):
     """What a broker of ours tells of itself; `epoch` is -1 if it stands alone."""
 
@@ -75,6 +83,11 @@ class BrokerStory(NamedTuple):
     version: str
     controller_id: int
     controller_epoch: int
+    loop_delay_ms_p99: int = -1  # of the last minute; -1, here and below: it does not say
+    open_files: int = -1
+    open_files_max: int = -1
+    log_lines_dropped: int = -1
+    log_dirs: tuple[LogDirState, ...] = ()
 
 
 class ClusterAdmin:
@@ -124,6 +137,11 @@ class ClusterAdmin:
                     told.version,
                     told.controller_id,
                     told.controller_epoch,
+                    told.loop_delay_ms_p99,
+                    told.open_files,
+                    told.open_files_max,
+                    told.log_lines_dropped,
+                    tuple(LogDirState(d.path, d.state, d.reason) for d in told.log_dirs),
                 )
         return found
 

@@ -1,6 +1,10 @@
-"""Which machine this is, for as long as it runs: what is local can be told from what is not."""
+"""Which machine this is, for as long as it runs, and how many files this process has open."""
+
+import os
+import resource
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_DESCRIPTORS = "/proc/self/fd"
 
 
 def boot_id() -> str:
@@ -10,3 +14,12 @@ def boot_id() -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def open_files() -> tuple[int, int]:
+    """How many files this process has open, or -1; and how many it may have."""
+    try:
+        opened = len(os.listdir(_DESCRIPTORS)) - 1  # the one that lists them
+    except OSError:
+        opened = -1
+    return opened, resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -128,7 +128,7 @@ APIS = {
         Api(75, "DescribeTopicPartitions", 0, 0, 0),
         Api(20_000, "GroupStory", 0, 0, 0),
         Api(20_001, "LogStory", 0, 0, 0),
-        Api(20_002, "ClusterStory", 0, 0, 0),
+        Api(20_002, "ClusterStory", 0, 1, 0),
         Api(20_003, "ReplicasFailed", 0, 0, 0),
         Api(20_004, "RefreshSettings", 0, 0, 0),
     )

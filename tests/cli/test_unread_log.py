@@ -5,10 +5,13 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.cli.command import barnabas
+from tests.ports import free_ports_from
 from tests.process import BROKERS, BrokerProcess
 from tests.raw import RawClient
 from tests.waiting import until
@@ -23,8 +26,8 @@ def unread(tmp_path: Path) -> Iterator[tuple[BrokerProcess, int]]:
     path = tmp_path / "log"
     os.mkfifo(path)
     reads = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    broker = BrokerProcess(tmp_path / "data", log=path)
-    broker.start()
+    options = {"metrics.listen": f"127.0.0.1:{free_ports_from(1)}"}
+    broker = BrokerProcess(tmp_path / "data", options, log=path).start()
     yield broker, reads
     if broker.is_running():
         broker.kill()
@@ -68,3 +71,26 @@ def test_a_reader_that_returns_is_told_how_many_lines_were_dropped(
 
     until(lambda: dropped() > 0, lambda: said[-2_000:])
     assert dropped() + said.count(b"connection closed") >= BAD_REQUESTS
+
+
+@pytest.mark.skipif(BROKERS > 1, reason="one broker shows it")
+def test_status_and_metrics_show_how_well_a_broker_is(unread: tuple[BrokerProcess, int]) -> None:
+    broker, _ = unread
+    fill_the_log(broker)
+    ended = barnabas("status", "-J", servers=broker.bootstrap_servers)
+    [shown] = json.loads(ended.out)["brokers"]
+    assert shown["log_lines_dropped"] > 0
+    assert 0 <= shown["loop_delay_ms_p99"] < 60_000
+    assert 0 < shown["open_files"] < shown["open_files_max"]
+    assert shown["disks"] == "online"
+    assert shown["log_dirs"] == [{"path": str(broker.data), "state": "online", "reason": ""}]
+    with urlopen(f"http://{broker._options['metrics.listen']}/metrics", timeout=10) as page:
+        metrics = page.read().decode()
+    values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[0] != "#")
+    assert float(values["barnabas_log_lines_dropped_total"]) >= shown["log_lines_dropped"]
+    assert float(values["barnabas_loop_delay_seconds_p99"]) >= 0
+    assert float(values["barnabas_open_files"]) > 0
+    assert float(values["barnabas_open_files_max"]) == shown["open_files_max"]
+    assert float(values[f'barnabas_log_dir_state{{path="{broker.data}",state="online"}}']) == 1
+    table = barnabas("status", servers=broker.bootstrap_servers).out
+    assert "LOOP DELAY MS P99" in table

@@ -4,12 +4,14 @@ import os
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
+from barnabas.broker.health import health_of
 from barnabas.model.version import VERSION
 from barnabas.system.machine import boot_id
 from barnabas.wire.messages.cluster_story import (
     ClusterStoryRequest,
     ClusterStoryResponse,
     ToldEvent,
+    ToldLogDir,
 )
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ EVENTS_MAX = 10_000
 def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> ClusterStoryResponse:
     cluster = broker.cluster
     controlling = None if cluster is None else cluster.controlling
+    health = health_of(broker)
     return ClusterStoryResponse(
         broker_id=broker.id,
         broker_epoch=-1 if cluster is None else cluster.broker_epoch,
@@ -31,6 +34,14 @@ def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> Cluste
         controller_epoch=-1 if controlling is None else controlling.epoch,
         is_controller=controlling is None or controlling.active,
         events=_events(broker, request.after, request.events_max),
+        loop_delay_ms_p99=health.loop_delay_ms_p99,
+        open_files=health.open_files,
+        open_files_max=health.open_files_max,
+        log_lines_dropped=health.log_lines_dropped,
+        log_dirs=[
+            ToldLogDir(path=each.path, state=each.state, reason=each.reason)
+            for each in health.log_dirs
+        ],
     )
 
 

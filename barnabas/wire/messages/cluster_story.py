@@ -1,9 +1,9 @@
 """What happens in a cluster, and why: an API of Barnabas' own, for its client (docs/adr/0010)."""
 
-from barnabas.wire.codec import Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int32, Int64, Message, Struct, message, since
 
 
-@message(api_key=20_002, versions="0", flexible="0+")
+@message(api_key=20_002, versions="0-1", flexible="0+")
 class ClusterStoryRequest(Message):
     """Any broker tells of itself, and the controller of what it did after event `after`."""
 
@@ -27,12 +27,21 @@ class ToldEvent(Struct):
     leader_before: Int32 = -1
 
 
-@message(api_key=20_002, versions="0", flexible="0+")
+class ToldLogDir(Struct):
+    """`state`: online, full or offline, and then the reason."""
+
+    path: str
+    state: str
+    reason: str = ""
+
+
+@message(api_key=20_002, versions="0-1", flexible="0+")
 class ClusterStoryResponse(Message):
     """`machine` tells whether a process id means anything where it is read.
 
     `broker_epoch` is -1 of a broker that stands alone. `controller_id` is -1 while nobody is.
     `events` are the controller's, oldest first; none of another broker.
+    v1: how well the broker is; -1 where it is not known.
     """
 
     broker_id: Int32
@@ -44,3 +53,8 @@ class ClusterStoryResponse(Message):
     controller_epoch: Int32
     is_controller: bool
     events: list[ToldEvent]
+    loop_delay_ms_p99: Int64 = since(1, default=-1, ignorable=True)
+    open_files: Int64 = since(1, default=-1, ignorable=True)
+    open_files_max: Int64 = since(1, default=-1, ignorable=True)
+    log_lines_dropped: Int64 = since(1, default=-1, ignorable=True)
+    log_dirs: list[ToldLogDir] = since(1, default=[], ignorable=True)
