@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.later import Later
+from barnabas.keeper.sqlite import SqliteKeeper
 from barnabas.log.log import Log
 from barnabas.model.errors import Code
 from tests.broker.running import running_broker
@@ -140,3 +141,23 @@ async def test_whoever_waits_for_a_sync_is_told_whatever_goes_wrong(
                 later.then(told.append)
             await eventually(lambda: len(told) == 2)
         assert all("a fault of the program" in reason for reason in told)
+
+
+async def test_a_topic_is_refused_while_the_keeper_file_has_no_room_and_made_once_it_has(
+    tmp_path: Path,
+) -> None:
+    keeper = SqliteKeeper(str(tmp_path / "keeper.db"))
+    async with running_broker(tmp_path, keeper=keeper) as running:
+        database = keeper._file._database
+        database.execute("PRAGMA max_page_count=1")  # SQLite takes what is there already
+        refused = 0
+        for number in range(60):
+            try:
+                await running.create(f"t{number}", partitions=20)
+            except AssertionError:
+                refused += 1
+        assert refused
+        assert not running.broker.failure
+        database.execute("PRAGMA max_page_count=100000")
+        await running.create("later")
+        assert (await produced(running, "later", 0)).error_code == 0
