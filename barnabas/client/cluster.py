@@ -19,7 +19,7 @@ from barnabas.client.net import Connection, Net
 from barnabas.client.sockets import Unreached
 from barnabas.config.client import ClientConfig
 from barnabas.config.kinds import Address, parse_address
-from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.find_coordinator import (
@@ -287,6 +287,9 @@ class Cluster:
             except KafkaError as problem:
                 self._failed_at[address] = self.net.now_ms()
                 self.reached = self.reached or not isinstance(problem, Unreached)
+                if isinstance(problem, Corrupt) and self._view is not None:
+                    # A broker was there before: its greeting was garbled on the way.
+                    raise Retriable(Code.CORRUPT_MESSAGE, problem.detail) from None
                 raise
             self.reached = True
             self._failed_at.pop(address, None)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.client.arrow import ArrowRows
 
 UNKNOWN = -1
+GARBLED_MAX = 3  # what cannot be read is fetched again, until it is as bad for the third time
 
 
 class Place(NamedTuple):
@@ -45,6 +46,7 @@ class Partition:
         "failed",
         "fetch_epoch",
         "fetch_offset",
+        "garbled",
         "marks",
         "moves",
         "offset",
@@ -64,6 +66,7 @@ class Partition:
         self.stop = NEVER
         self.paused = False
         self.buffered = 0
+        self.garbled = 0  # times in a row that the next batch could not be read
         self.marks: Marks | None = None
         self.moves = 0  # how often the position was set: tells answers to older fetches apart
         self.replica = -1  # that the leader wants us to read from
@@ -117,11 +120,14 @@ class Partition:
         ready, start = self._ready, self._ready_from
         if start >= len(ready):
             if not self._chunks:
-                if self.failed is not None:
-                    failed, self.failed = self.failed, None
-                    raise failed
+                self._raise_failed()
                 return []
-            ready, self._ready_after = self._decoded(crc)
+            try:
+                ready, self._ready_after = self._decoded(crc)
+            except Corrupt as problem:
+                self._fetch_again(problem)
+                return []
+            self.garbled = 0
             self._ready, start = ready, 0
             if not ready:
                 self.offset = max(self.offset, min(self._ready_after, self.stop))
@@ -136,6 +142,21 @@ class Partition:
             self.offset = given[-1].offset + 1
         self.epoch = given[-1].leader_epoch
         return given
+
+    def _raise_failed(self) -> None:
+        failed, self.failed = self.failed, None
+        if isinstance(failed, Corrupt):
+            self._fetch_again(failed)
+        elif failed is not None:
+            raise failed
+
+    def _fetch_again(self, problem: Corrupt) -> None:
+        """Bytes that were garbled on the way are not garbled in the log."""
+        self.seek(Place(self.offset, self.epoch))
+        self.garbled += 1
+        if self.garbled >= GARBLED_MAX:
+            self.garbled = 0
+            raise problem
 
     def _decoded(self, crc: bool) -> tuple[list[RawMessage], int]:
         header, batch = self._next_batch()
@@ -162,16 +183,19 @@ class Partition:
             self.seek(Place(self.offset, self.epoch))
             return 0
         if not self._chunks:
-            if self.failed is not None:
-                failed, self.failed = self.failed, None
-                raise failed
+            self._raise_failed()
             return 0
-        header, batch = self._next_batch()
-        count = 0
-        if batch is not None:
-            topic, number = self.at
-            count = rows.add(topic, number, header, batch, self.offset, self.stop, crc=crc)
-            self.epoch = header.leader_epoch
+        try:
+            header, batch = self._next_batch()
+            count = 0
+            if batch is not None:
+                topic, number = self.at
+                count = rows.add(topic, number, header, batch, self.offset, self.stop, crc=crc)
+                self.epoch = header.leader_epoch
+        except Corrupt as problem:
+            self._fetch_again(problem)
+            return 0
+        self.garbled = 0
         self.offset = max(self.offset, min(header.last_offset + 1, self.stop))
         return count
 

@@ -46,6 +46,11 @@ class Session(Exchange):
         self._versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
         return None
 
+    @property
+    def versions_known(self) -> bool:
+        """Whether the broker has said which versions it speaks."""
+        return bool(self._versions)
+
     def version_of(self, api_key: int, version_max: int | None = None) -> int:
         """The highest version of an API that both sides speak."""
         api = APIS[api_key]

@@ -80,9 +80,15 @@ def _said(address: Address, problem: OSError) -> tuple[Code, str]:
     return Code.NETWORK_EXCEPTION, f"{address}: {reason}"
 
 
-def named(address: Address, problem: KafkaError) -> KafkaError:
-    """The error for bytes that cannot be read: it says whose they were."""
+def named(address: Address, problem: KafkaError, *, greeted: bool) -> KafkaError:
+    """The error for bytes that cannot be read: it says whose they were.
+
+    Of a broker that was greeted, they were garbled on the way: another connection may do. Before,
+    this may be no broker at all, and trying again would not help.
+    """
     said = f"{address}: {problem.detail}"
     if isinstance(problem, Corrupt | Malformed):
+        if greeted:
+            return Retriable(Code.CORRUPT_MESSAGE, f"{said}; the connection was closed")
         return Corrupt(said, problem.code)
     return type(problem)(problem.code, said)

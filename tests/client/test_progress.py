@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.client.decoding import Chunk
 from barnabas.client.message import RawMessage
-from barnabas.client.progress import Place, Progress
+from barnabas.client.progress import GARBLED_MAX, Place, Progress
 from barnabas.model.errors import Corrupt, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.fetch import PartitionData
@@ -122,8 +122,13 @@ def test_partitions_have_their_turn() -> None:
 def test_a_batch_with_a_wrong_checksum_is_corrupt_unless_nobody_looks() -> None:
     broken = bytearray(batch(0, 1))
     broken[17] ^= 1
+    reader = reading()
+    for _ in range(GARBLED_MAX - 1):  # garbled on the way, perhaps: it is fetched again
+        assert offsets(reader, fetched(bytes(broken))) == []
+        assert reader[AT].fetch_offset == 0
     with pytest.raises(Corrupt, match="checksum"):
-        offsets(reading(), fetched(bytes(broken)))
+        offsets(reader, fetched(bytes(broken)))
+    assert offsets(reader, fetched(batch(0, 1))) == [0]
     trusting = Progress(crc=False)
     trusting.add([AT])
     trusting[AT].seek(Place(0))

@@ -196,7 +196,7 @@ class Connection:
         except OSError as problem:
             self._end(lost(self.address, problem))
         except KafkaError as problem:
-            self._end(named(self.address, problem))
+            self._end(named(self.address, problem, greeted=self._session.versions_known))
 
     def _writable(self) -> None:
         try:

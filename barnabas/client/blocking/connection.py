@@ -235,7 +235,9 @@ class Connection:
             except OSError as problem:
                 raise self._end(lost(self.address, problem)) from None
             except KafkaError as problem:
-                raise self._end(named(self.address, problem)) from None
+                raise self._end(
+                    named(self.address, problem, greeted=self._session.versions_known)
+                ) from None
 
     def read_until(self, answer: Answer[Any], deadline: float) -> None:
         """Take answers in until this one has come."""
@@ -252,7 +254,9 @@ class Connection:
             raise self._end(lost(self.address, problem)) from None
         except KafkaError as problem:
             # What follows in the stream can no longer be trusted.
-            raise self._end(named(self.address, problem)) from None
+            raise self._end(
+                named(self.address, problem, greeted=self._session.versions_known)
+            ) from None
 
     def _receive(self) -> None:
         count = self._socket.recv_into(self._session.room())
