@@ -225,6 +225,12 @@ class Accumulator:
     def _chosen(self, slot: Slot, key: bytes | None, value: bytes | None) -> Queue:
         assert self._partitioner is not None
         number = self._partitioner(slot.topic, key, value, slot.count)
+        if not hasattr(number, "__index__"):  # also numpy's
+            raise InvalidRequest(
+                Code.INVALID_REQUEST,
+                f"the partitioner {self._partitioner!r:.200} returned {number!r:.100} for topic"
+                f" {slot.topic!r}: it must return the number of a partition",
+            )
         if not 0 <= number < slot.count:
             raise InvalidRequest(
                 Code.UNKNOWN_TOPIC_OR_PARTITION,

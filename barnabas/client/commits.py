@@ -48,6 +48,12 @@ class Commits:
         self._waiting: list[tuple[Answer[OffsetCommitResponse], Offsets]] = []
         self._kept: Offsets = {}  # as last committed by itself
         self._next_at = 0
+        config = cluster.config
+        self._limits = (
+            f" (session.timeout.ms={config.session_timeout_ms},"
+            f" max.poll.interval.ms={config.max_poll_interval_ms},"
+            f" max.poll.records={config.max_poll_records})"
+        )
         self._finding = cluster.net.errand()
 
     async def now(self, offsets: Offsets) -> None:
@@ -102,7 +108,7 @@ class Commits:
         while self._waiting and (wait or self._waiting[0][0].done()):
             answer, offsets = self._waiting.pop(0)
             try:
-                check_committed(self._group_id, await answer)
+                check_committed(self._group_id, await answer, self._limits)
             except KafkaError as problem:
                 self._kept.clear()
                 if isinstance(problem, Retriable):
@@ -132,7 +138,7 @@ class Commits:
 
     async def _once(self, offsets: Offsets) -> None:
         answer = await self._send(offsets)
-        check_committed(self._group_id, await answer)
+        check_committed(self._group_id, await answer, self._limits)
         self._told(offsets)
 
     async def _send(self, offsets: Offsets) -> Answer[OffsetCommitResponse]:

@@ -152,9 +152,13 @@ class Consumer(Messages[K, V]):
         if standing is None:
             raise Fenced(
                 Code.UNKNOWN_MEMBER_ID,
-                f"group {self._group_id!r}: not committed, this consumer is not a member",
+                f"group {self._group_id!r}: not committed, this consumer is not a member"
+                f"{self._why_taken()}. Ask for messages, so that it joins (again)",
             )
         return standing
+
+    def _why_taken(self) -> str:
+        return self._member.error_text if self._member is not None else ""
 
     def _may_commit(self) -> bool:
         return self._standing() is not None

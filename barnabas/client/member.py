@@ -76,6 +76,8 @@ class GroupMember:
         self._finding = cluster.net.errand()
         self._describing = cluster.net.errand()
         self._look_at = 0
+        self._last_taken: Cause | None = None
+        self._missing: list[str] = []  # topics that are wanted and were not there
         self._beat_due: int | None = None
         self._pulse = cluster.net.pulse(self._beat)
         self.wait_until = 0
@@ -83,6 +85,13 @@ class GroupMember:
     @property
     def standing(self) -> Standing | None:
         return self._machine.standing
+
+    @property
+    def error_text(self) -> str:
+        """Why partitions were last taken from this consumer, or it is out of its group."""
+        cause = self._machine.left_because if self.standing is None else None
+        cause = cause or self._last_taken
+        return f": {cause}" if cause is not None else ""
 
     @property
     def answers(self) -> list[Answer[Message]]:
@@ -140,6 +149,8 @@ class GroupMember:
 
     async def _tell(self, step: Revoke | Lose | Give) -> None:
         _log.info("group %s: %s", self._group_id, _said(step))
+        if not isinstance(step, Give):
+            self._last_taken = step.cause
         try:
             await self._told(step)
         except Exception:
@@ -294,7 +305,15 @@ class GroupMember:
             names = self._wanted.among(view.topics, internal=not config.exclude_internal_topics)
         else:
             view = await self._view(watched, create=config.allow_auto_create_topics)
-        missing = any(name not in view.topics for name in watched)
+        missing = [name for name in watched if name not in view.topics]
+        if missing and missing != self._missing:
+            _log.warning(
+                "group %s: no topic %s (yet), so nothing is read there: create it, or check its"
+                " name",
+                self._group_id,
+                ", ".join(missing),
+            )
+        self._missing = missing
         self._look_at = now + min(
             config.metadata_max_age_ms or 1, _MISSING_LOOK_MS if missing else 1 << 40
         )

@@ -136,6 +136,9 @@ class Membership(Protocol):
     def standing(self) -> Standing | None:
         """None while not a member."""
 
+    left_because: Cause | None
+    """Why this member was last out of its group; None: it never was."""
+
     @property
     def owned(self) -> Partitions: ...
 

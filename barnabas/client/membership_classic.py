@@ -100,6 +100,7 @@ class ClassicMembership:
         self._beat_at = now
         self._beating = False
         self._error: KafkaError | None = None
+        self.left_because: Cause | None = None
 
     # --- what the reader wants ---
 
@@ -399,6 +400,7 @@ class ClassicMembership:
         self._reset(Cause("expired", text, self.generation))
 
     def _reset(self, cause: Cause) -> None:
+        self.left_because = cause
         if self.owned or self._giving:  # lost while the reader is told of them: that comes next
             self._gone = cause
         self._rejoin = Cause("joined", f"this consumer joined the group again: {cause.text}")

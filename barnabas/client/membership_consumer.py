@@ -102,6 +102,7 @@ class ConsumerMembership:
         self._polled_at = now
         self._slow = False  # it left because it was not polled
         self._error: KafkaError | None = None
+        self.left_because: Cause | None = None
 
     @property
     def standing(self) -> Standing | None:
@@ -330,6 +331,7 @@ class ConsumerMembership:
         self._lose(Cause("expired", text, self.epoch), now)
 
     def _lose(self, cause: Cause, now: int) -> None:
+        self.left_because = cause
         # Lost while the reader is told of them: that comes next.
         self._gone = cause if self.owned or self._giving else None
         self._arrived = Cause("joined", f"this consumer joined the group again: {cause.text}")

@@ -298,6 +298,12 @@ class Messages(Seeking, Generic[K, V]):
         try:
             for one in self._interceptors:
                 messages = one.on_consume(messages)
+                if not isinstance(messages, list):
+                    raise InvalidRequest(
+                        Code.INVALID_REQUEST,
+                        f"on_consume of the interceptor {one!r:.200} returned {messages!r:.100}:"
+                        " it must return a list of messages",
+                    )
         except BaseException:
             self._read_again(taken)
             raise
@@ -352,7 +358,8 @@ class Messages(Seeking, Generic[K, V]):
                 raise Fenced(
                     Code.ILLEGAL_GENERATION,
                     f"group {self._group_id!r}: not committed, {at} is not assigned to this"
-                    " consumer (any more): whoever has it will read on from its last commit",
+                    f" consumer (any more){self._why_taken()}. Whoever has it will read on from"
+                    " its last commit",
                 )
         return offsets
 
@@ -372,6 +379,10 @@ class Messages(Seeking, Generic[K, V]):
     def _commits_as(self) -> Standing | None:
         """As which member; None: as somebody who is not one."""
         return None
+
+    def _why_taken(self) -> str:
+        """Why partitions went to others, behind a colon, where it is known."""
+        return ""
 
     def _may_commit(self) -> bool:
         return True

@@ -215,8 +215,22 @@ def commit_request(
     )
 
 
-def check_committed(group_id: str, response: OffsetCommitResponse) -> None:
-    """Raises the first error there is."""
+_JOIN_AGAIN = "; ask for messages, so that it joins again and reads on from the last commit"
+_REFUSED: dict[int, str] = {
+    Code.UNKNOWN_MEMBER_ID: "the coordinator has removed this member: it sent no heartbeat in"
+    " session.timeout.ms, or asked for no messages in max.poll.interval.ms, and its partitions"
+    f" belong to others by now{_JOIN_AGAIN}",
+    Code.ILLEGAL_GENERATION: "the group has rebalanced without this member, and its partitions"
+    f" belong to others by now{_JOIN_AGAIN}",
+    Code.FENCED_MEMBER_EPOCH: "the group has rebalanced without this member, and its partitions"
+    f" belong to others by now{_JOIN_AGAIN}",
+    Code.FENCED_INSTANCE_ID: "another consumer has joined with the same group.instance.id: give"
+    " every member its own",
+}
+
+
+def check_committed(group_id: str, response: OffsetCommitResponse, limits: str = "") -> None:
+    """Raises the first error there is. `limits`: the options that a member must keep to."""
     for topic in response.topics:
         for answer in topic.partitions:
             code = answer.error_code
@@ -230,8 +244,7 @@ def check_committed(group_id: str, response: OffsetCommitResponse) -> None:
                 raise Retriable(Code.STALE_MEMBER_EPOCH, f"{about}: the next heartbeat mends it")
             if code in _STALE:
                 raise Fenced(
-                    error_of(code).code,
-                    f"{about}: not committed, the partition belongs to another member by now",
+                    error_of(code).code, f"{about}: not committed, {_REFUSED[code]}{limits}"
                 )
             if code == Code.UNKNOWN_TOPIC_OR_PARTITION:
                 raise partition_error(code, about=about)

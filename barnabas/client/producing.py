@@ -98,6 +98,13 @@ def preparation(
             record = ProducerRecord(topic, value, key, headers, partition, timestamp)
             for interceptor in interceptors:
                 record = interceptor.on_send(record)
+                if not isinstance(record, ProducerRecord):
+                    raise InvalidRequest(
+                        Code.INVALID_REQUEST,
+                        f"on_send of the interceptor {interceptor!r:.200} returned"
+                        f" {record!r:.100}: it must return a ProducerRecord, the one that it was"
+                        " given or another",
+                    )
             topic, value, key, headers, partition, timestamp = record
             callback = _ToldToo(interceptors, callback)
         if key_serializer is not None and key is not None:

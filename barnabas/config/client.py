@@ -304,6 +304,15 @@ class ClientConfig(Config):
 
 
 def _put(given: dict[str, str], name: str, value: object, said: str) -> None:
+    if name == "bootstrap.servers" and value is None:
+        raise invalid(f"{said} is None: name a broker, as in 'localhost:9092', or leave it out")
+    if name not in OPTIONS and name.startswith(_NOT_SUPPORTED_YET):
+        if name == "security.protocol" and str(value).upper() == "PLAINTEXT":
+            return  # the only one there is
+        raise invalid(
+            f"{said[:100]} is not supported yet: this client speaks PLAINTEXT only, without TLS and"
+            " without SASL. Leave the option out, and connect to a PLAINTEXT listener"
+        )
     if name not in OPTIONS and name not in _OLDER_NAMES:
         known = {**OPTIONS, **_OLDER_NAMES}
         hint = nearest(said, _PARAMETERS) or nearest(name, known)
@@ -324,6 +333,7 @@ def _text(value: object, said: str) -> str:
     raise invalid(f"{said} is {value!r:.100}: a text, a number, a truth value or a list of texts")
 
 
+_NOT_SUPPORTED_YET = ("security.", "sasl.", "ssl.")
 OPTIONS = {option.name: option for option in declared(ClientConfig)}
 _OLDER_NAMES = {name: option for option in OPTIONS.values() for name in option.synonyms}
 _BY_KEYWORD = {name.replace(".", "_").replace("-", "_"): name for name in (*OPTIONS, *_OLDER_NAMES)}
