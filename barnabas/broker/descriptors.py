@@ -20,8 +20,8 @@ class Descriptors:
 
     def __init__(self, limit: int, open_files: Callable[[], int]) -> None:
         self.limit = limit
-        self.segments_max = max(4, limit // 8)  # each may hold three: its log and two indexes
-        self.replies_max = max(8, limit // 8)  # files that only replies hold
+        self.segments_max = max(4, limit // 10)  # each may hold three: its log and two indexes
+        self.replies_max = max(8, limit // 10)  # files that only replies hold
         self.connections_max = max(4, limit - 3 * self.segments_max - self.replies_max - OWN_FILES)
         self._open_files = open_files
         self._refused_ms = -CROWDED_MS
