@@ -289,3 +289,17 @@ async def test_a_producer_whose_connections_are_always_reset_says_so_after_max_b
     with pytest.raises(Retriable, match="closed the connection"):
         await asyncio.to_thread(blocking.send, "t", b"value")
     blocking.close()
+
+
+async def test_metadata_that_goes_stale_as_the_last_response_is_learned_is_asked_for_again(
+    brokers: Brokers,
+) -> None:
+    async with barnabas.Producer(bootstrap_servers=brokers.all[0].address) as producer:
+        await producer.send("t", b"value")
+        before = sum(brokers.asked)
+        ending = asyncio.create_task(asyncio.sleep(0))
+        producer._tasks["metadata"] = ending
+        producer._outbox.picture.stale = True
+        producer._pump()
+        producer._ended("metadata", ending)
+        await eventually(lambda: sum(brokers.asked) > before, wait_s=SOON_S)
