@@ -300,7 +300,7 @@ class Producer(Intake):
             for outgoing in requests:
                 self._send(outgoing, now)
         self._outbox.picture.expire(now)
-        # A task that has learned may not have left `_tasks` yet: it wakes the producer when it does.
+        # A task that has learned may still be in `_tasks`: it wakes the producer as it leaves.
         if "metadata" not in self._tasks and self._outbox.picture.wanted(now):
             self._outbox.picture.asking = True
             self._spawn("metadata", self._refresh())
