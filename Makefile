@@ -12,6 +12,7 @@ REQUESTS ?= 20000
 RUNS ?= 20
 ROUNDS ?= 20
 BENCH ?=
+OS_FAULTS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -26,7 +27,7 @@ TYPED := $(shell find barnabas -name '*.pxd')
 # Real clients, other languages, kills, fuzzing, and all that starts many processes or floods a broker
 # take minutes: they run in `test`, not in `check`.
 # (ZooKeeper's server comes with Spark's wheel.)
-SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill tests/fuzz tests/zookeeper \
+SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill tests/fuzz tests/os_faults tests/zookeeper \
 	$(addprefix tests/cli/test_,groups.py log.py logs_told.py pipeline.py topics.py up.py usage.py) \
 	$(addprefix tests/broker/test_,descriptors.py hostile.py hostile_groups.py log_life.py) \
 	$(addprefix tests/pipeline/test_,mirror.py stream_reader.py writing.py) tests/client/test_driver.py \
@@ -42,7 +43,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults os-faults pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -131,6 +132,9 @@ pipeline-kills: $(COMPILED) $(SPARK) ## ROUNDS of kill -9 at drivers and executo
 
 faults: $(COMPILED) $(SPARK) ## ROUNDS of each fault on clusters of processes, on a file and on ZooKeeper
 	$(PY) -m tests.cluster --rounds $(ROUNDS)
+
+os-faults: $(COMPILED) ## each error at each call site, on one broker and on three; the table in DURABILITY.md
+	$(PY) -m tests.os_faults --write $(OS_FAULTS)
 
 bench: $(COMPILED) $(SPARK) ## beside Apache Kafka; BENCH='--suite groups', BENCH='--quick'
 	$(PY) -m bench $(BENCH)

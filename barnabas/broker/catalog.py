@@ -419,7 +419,11 @@ class Catalog:
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         """The keeper syncs to disk: never on the loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        except Failed as error:  # whoever asked is told so; the operator must hear of it as well
+            self._broker.log.error("the keeper's file failed", reason=error.detail)
+            raise
 
 
 def _failed(problem: str, error: OSError | KafkaError) -> Failed:

@@ -21,6 +21,7 @@ from barnabas.system.disk import DirectoryLock, SystemDisk
 from barnabas.system.logs import Logger, take_over
 from barnabas.system.network import SystemNetwork
 
+LOOP_DESCRIPTORS = 8  # what an event loop opens when it is made
 OPEN_FILES_MAX = 1 << 20  # where the hard limit is none; the usual fs.nr_open
 
 
@@ -50,6 +51,7 @@ def run(
                     if not number:  # of the others, whatever can be used is
                         raise
             full = {**settings, "log.dirs": ",".join(directories)}
+            _check_descriptors()
             uvloop.run(_serve(full, ready, lifeline, log))
     except (KafkaError, OSError) as error:
         log.error("broker stopped", reason=str(error))
@@ -147,6 +149,17 @@ def host_name() -> str:
     except (OSError, UnicodeError):
         return "localhost"
     return name
+
+
+def _check_descriptors() -> None:
+    """An OSError that says so: where libuv finds no descriptor, it aborts the process."""
+    opened: list[int] = []
+    try:
+        while len(opened) < LOOP_DESCRIPTORS:
+            opened += os.pipe()
+    finally:
+        for fd in opened:
+            os.close(fd)
 
 
 def _raise_file_limit() -> int:

@@ -74,7 +74,7 @@ def broker_numbers(directory: str) -> list[int]:
     """Of the brokers that have had their data below it."""
     try:
         names = os.listdir(directory)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(
         int(number)

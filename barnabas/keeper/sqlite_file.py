@@ -123,6 +123,7 @@ class SqliteFile:
             self.execute("PRAGMA journal_mode=WAL")
             self.execute("PRAGMA synchronous=FULL")
             self._make_schema()
+            self._check_writable()
         except BaseException:
             self.close()
             raise
@@ -215,6 +216,15 @@ class SqliteFile:
             if self._database.in_transaction:
                 self.execute("ROLLBACK")
             raise
+
+    def _check_writable(self) -> None:
+        """SQLite opens a file for reading only where it cannot for both, and says nothing: not even
+        BEGIN IMMEDIATE fails then, only a write does."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            self.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        finally:
+            self.execute("ROLLBACK")
 
     def _schema(self) -> int:
         [(found,)] = self.execute("PRAGMA user_version")

@@ -178,3 +178,9 @@ def test_a_reply_carries_no_more_slices_than_there_are_descriptors_for() -> None
     assert parts.crowded(10)
     assert not parts.crowded(60_000)
     assert Descriptors(1 << 20, lambda: 0).slices_max(0) == SLICES_MAX
+
+
+def test_a_start_without_descriptors_ends_with_an_error_that_says_so(tmp_path: Path) -> None:
+    broker = FewFiles(tmp_path, 7)
+    with pytest.raises(RuntimeError, match="Too many open files"):
+        broker.start()

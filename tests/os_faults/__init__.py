@@ -1,0 +1,1 @@
+"""Faults of the operating system, injected into running brokers at every call site in turn."""

@@ -1,0 +1,404 @@
+"""Brokers as processes under the library, and a load that notes what was acknowledged.
+
+In: how many brokers. Out: whether they are well again, and whether every acknowledged record is
+where it was acknowledged. The first broker is the one that faults befall.
+"""
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from barnabas.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from barnabas.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.wire.messages.fetch import FetchResponse
+from barnabas.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from barnabas.wire.messages.metadata import MetadataResponse
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
+from barnabas.wire.records import Record, decode_batch, encode_batch, iter_batches
+from tests.group_requests import commit_request
+from tests.os_faults.control import Control
+from tests.ports import free_ports_from
+from tests.process import BrokerProcess
+from tests.raw import FETCH_BY_NAME, RawClient, batch_of, fetch_request, records_in
+from tests.waiting import until
+
+TOPIC, SYNCED, COMPACTED, CUT = "t", "synced", "compacted", "cut"
+PARTITIONS = 3
+FILL = b"." * 2_000
+WELL_S_MAX = 60.0
+RECOVERS_S_MAX = 10.0  # by itself, else it is restarted
+CALL_S_MAX = 5.0
+STOP_S_MAX = 30.0
+REPEATED_S = 65.0
+FAILOVER_S_MAX = 15.0  # the session timeout is 1.5 s; this machine may be busy
+LARGE = b"x" * 20_000
+ALONE = {
+    "log.segment.bytes": "20000",
+    "log.index.interval.bytes": "512",
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.segment.delete.delay.ms": "100",
+    "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
+    "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+TOGETHER = {
+    "zookeeper.session.timeout.ms": "1500",
+    "replica.lag.time.max.ms": "1000",
+    "replica.fetch.wait.max.ms": "100",
+    "min.insync.replicas": "2",
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+}
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+class Victim(BrokerProcess):
+    """One that hangs leaves the stacks of its threads in its log."""
+
+    def stop(self) -> int:
+        process = self._running()
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+        return super().stop()
+
+
+class Load:
+    """An idempotent producer at acks=all that goes on through everything."""
+
+    def __init__(self, servers: str) -> None:
+        self.acknowledged: dict[tuple[str, int], dict[int, bytes]] = {}
+        self.failed = 0
+        self._sent = 0
+        self._ending = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "delivery.timeout.ms": 120_000,
+                "socket.timeout.ms": 5_000,
+                "reconnect.backoff.max.ms": 200,
+                "retry.backoff.ms": 50,
+                "linger.ms": 5,
+                "batch.size": 8_000,  # less than a segment, however many wait
+                "log_level": 0,
+                "topic.metadata.refresh.interval.ms": 1_000,
+                "error_cb": lambda _: None,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            for topic in (TOPIC, SYNCED):
+                for partition in range(PARTITIONS):
+                    value = b"%d " % self._sent + FILL
+                    self._sent += 1
+                    with suppress(BufferError):
+                        self._producer.produce(
+                            topic, value, partition=partition, on_delivery=self._told
+                        )
+            self._producer.poll(0.1)
+            while len(self._producer) > 300 and not self._ending.is_set():
+                self._producer.poll(0.05)
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed += 1
+            return
+        place = message.topic() or "", message.partition() or 0
+        self.acknowledged.setdefault(place, {})[message.offset() or 0] = message.value() or b""
+
+    def counts(self) -> dict[tuple[str, int], int]:
+        return {place: len(found) for place, found in list(self.acknowledged.items())}
+
+    def end(self) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._producer.purge()
+        self._producer.flush(5)
+
+
+class Rig:
+    """One broker, or three; `victim` runs under a Control."""
+
+    def __init__(self, home: Path, count: int) -> None:
+        home.mkdir(parents=True)
+        self.count = count
+        ports = [free_ports_from(1) for _ in range(count)]
+        self.members: list[BrokerProcess] = []
+        self.control = Control(home, home / "data-1")
+        for number, port in enumerate(ports, 1):
+            options = dict(ALONE)
+            env = {"PYTHONFAULTHANDLER": "1", **(self.control.env if number == 1 else {})}
+            if count > 1:
+                keeper = {"keeper.file": str(home / "data-1/keeper.db"), "node.id": str(number)}
+                options |= TOGETHER | keeper
+            self.members.append(
+                Victim(
+                    home / f"data-{number}", options, port=port, log=home / f"log-{number}", env=env
+                )
+            )
+        (home / "data-1").mkdir()
+        self.victim = self.members[0]
+        self.servers = ",".join(f"127.0.0.1:{port}" for port in ports)
+        self._checked: dict[tuple[str, int], int] = {}
+        self._round = self._probes = 0
+        self.compacted = COMPACTED
+        self._log_positions: list[tuple[float, int]] = []
+        self.load: Load | None = None
+
+    # Starting and ending
+
+    def begin(self) -> None:
+        for member in self.members:
+            if not member.is_running():
+                member.start()
+        until(self._created, "no topics", WELL_S_MAX)
+        self.load = Load(self.servers)
+        self.wait_well()
+
+    def _created(self) -> bool:
+        small = [("segment.bytes", "20000")]
+        with suppress(OSError), self.client() as client:
+            _create(client, TOPIC, PARTITIONS, small)
+            _create(client, SYNCED, PARTITIONS, [*small, ("flush.messages", "1")])
+            _create(client, CUT, 1, small)
+            _create(client, self.compacted, 1, [*small, ("cleanup.policy", "compact")])
+            names = {topic.name for topic in client.metadata().topics}
+            return {TOPIC, SYNCED, CUT, self.compacted} <= names
+        return False
+
+    def end(self) -> None:
+        self.control.disarm()
+        if self.load is not None:
+            self.load.end()
+        for member in self.members:
+            if member.is_running():
+                member.kill()
+
+    def forget(self) -> None:
+        """The victim has ended by itself; it can be started again."""
+        with suppress(AssertionError):
+            self.victim.kill()
+
+    def client(self) -> RawClient:
+        return RawClient("127.0.0.1", self.victim.port, timeout_s=CALL_S_MAX)
+
+    def take_new_compacted_topic(self) -> None:
+        """A log whose compaction has failed is left alone until a restart."""
+        with suppress(OSError, IndexError), self.client() as client:
+            request = DeleteTopicsRequest(topic_names=[self.compacted], timeout_ms=1_000)
+            client.call(request, 5, DeleteTopicsResponse)
+        self.compacted = f"{COMPACTED}-{self._round}"
+        until(self._created, "no compacted topic", WELL_S_MAX)
+
+    # The state it is in
+
+    def metadata(self) -> MetadataResponse:
+        problem: OSError | None = None
+        for member in self.members:
+            if member.is_running():
+                try:
+                    with RawClient("127.0.0.1", member.port, timeout_s=CALL_S_MAX) as client:
+                        return client.metadata()
+                except OSError as error:
+                    problem = error
+        raise problem or ConnectionError("no broker runs")
+
+    def well(self) -> bool:
+        """All run, all replicas are in sync, and each partition of the load has a new record."""
+        try:
+            answer = self.metadata()
+        except OSError:
+            return False
+        whole = len(answer.brokers) == self.count and all(
+            partition.leader_id >= 0 and len(partition.isr_nodes) == len(partition.replica_nodes)
+            for topic in answer.topics
+            for partition in topic.partitions
+        )
+        return whole and self._advanced(self._before)
+
+    def _advanced(self, before: dict[tuple[str, int], int]) -> bool:
+        assert self.load is not None
+        now = self.load.counts()
+        places = [(t, p) for t in (TOPIC, SYNCED) for p in range(PARTITIONS)]
+        return all(now.get(place, 0) > before.get(place, 0) for place in places)
+
+    def wait_well(self) -> None:
+        assert self.load is not None
+        self._before = self.load.counts()
+        until(self.well, self._story, WELL_S_MAX)
+        until(self._makes_topics, "no topic can be made", WELL_S_MAX)
+
+    def wait_served(self) -> None:
+        """Every partition takes records, whatever has become of the victim."""
+        assert self.load is not None
+        before = self.load.counts()
+        until(lambda: self._advanced(before), self._story, FAILOVER_S_MAX)
+
+    def _makes_topics(self) -> bool:
+        """The keeper can be written through the victim."""
+        self._probes += 1
+        with suppress(OSError, IndexError), self.client() as client:
+            made = _create(client, name := f"probe-{self._probes}") == 0
+            request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
+            return (
+                made and not client.call(request, 5, DeleteTopicsResponse).responses[0].error_code
+            )
+        return False
+
+    def wait_well_or_ended(self) -> None:
+        assert self.load is not None
+        self._before = self.load.counts()
+        until(lambda: self.well() or not self.victim.is_running(), self._story, RECOVERS_S_MAX)
+
+    def _story(self) -> str:
+        try:
+            states = [
+                f"{t.name}-{p.partition_index}: {p.leader_id} of {p.isr_nodes} ({p.error_code})"
+                for t in self.metadata().topics
+                for p in t.partitions
+            ]
+        except OSError as problem:
+            states = [repr(problem)]
+        assert self.load is not None
+        return f"{states}; acknowledged {self._before} to {self.load.counts()}"
+
+    def log_position(self) -> int:
+        """Where its log was a minute ago: a refusal that repeats is logged once a minute."""
+        now = time.monotonic()
+        self._log_positions.append((now, len(self.victim.log)))
+        return next(at for then, at in self._log_positions if then > now - REPEATED_S)
+
+    # What is asked of the victim
+
+    def exercise(self) -> None:
+        """Once through what brokers are asked for; answers may be errors, but must come."""
+        self._round += 1
+        step: Callable[[RawClient], object]
+        for step in (
+            self._make_and_drop,
+            self._write_more,
+            self._read,
+            self._cut,
+            self._commit,
+        ):
+            with suppress(OSError, AssertionError, IndexError), self.client() as client:
+                step(client)
+
+    def _make_and_drop(self, client: RawClient) -> None:
+        name = f"gone-{self._round}"
+        with suppress(TimeoutError):
+            _create(client, name)
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
+        client.call(request, 5, DeleteTopicsResponse)
+
+    def _write_more(self, client: RawClient) -> None:
+        for number in range(6):
+            client.produce(CUT, batch_of(LARGE[:5_000]))
+            records = [Record(n, 1, b"key-%d" % n, b"%d" % number + FILL) for n in range(5)]
+            client.produce(self.compacted, encode_batch(records))
+
+    def _read(self, client: RawClient) -> None:
+        for topic in (TOPIC, CUT):
+            for size in (100_000, 5_000):  # sent from the file, and read for the reply
+                request = fetch_request(topic, 0, 0, bytes_max=size)
+                client.call(request, FETCH_BY_NAME, FetchResponse)
+            asked = ListOffsetsPartition(partition_index=0, timestamp=int(time.time() * 1000) - 500)
+            topics = [ListOffsetsTopic(name=topic, partitions=[asked])]
+            client.call(ListOffsetsRequest(replica_id=-1, topics=topics), 4, ListOffsetsResponse)
+
+    def _cut(self, client: RawClient) -> None:
+        asked = [DeleteRecordsPartition(partition_index=0, offset=-1)]
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=CUT, partitions=asked)], timeout_ms=1_000
+        )
+        client.call(request, 2, DeleteRecordsResponse)
+
+    def _commit(self, client: RawClient) -> None:
+        client.call(commit_request("g", {0: self._round}, topic=TOPIC), 8, OffsetCommitResponse)
+
+    # What was acknowledged
+
+    def check(self) -> int:
+        """Read on from where the last check ended; how many acknowledged records were found."""
+        assert self.load is not None
+        found = 0
+        leaders = {
+            (topic.name, partition.partition_index): partition.leader_id
+            for topic in self.metadata().topics
+            for partition in topic.partitions
+        }
+        for place, offsets in list(self.load.acknowledged.items()):
+            due = dict(offsets)
+            at = self._checked.get(place, 0)
+            last = max(due)
+            member = self.members[leaders[place] - 1 if self.count > 1 else 0]
+            with RawClient("127.0.0.1", member.port) as client:
+                while at <= last:
+                    data = client.fetch(place[0], at, partition=place[1], max_wait_ms=500)
+                    before = at
+                    for _, batch in iter_batches(records_in(data)):
+                        for record in decode_batch(batch):
+                            if record.offset < before:
+                                continue
+                            wanted = due.get(record.offset)
+                            if wanted is not None:
+                                found += 1
+                                if wanted != record.value:
+                                    raise Violation(f"{place} offset {record.offset}: another one")
+                            elif record.offset != at and at in due:
+                                raise Violation(
+                                    f"{place} offset {at} was acknowledged, is not there"
+                                )
+                            at = record.offset + 1
+                    if at == before:
+                        raise Violation(f"{place}: the log ends at {at}, {last} was acknowledged")
+            self._checked[place] = at
+        return found
+
+
+def _create(
+    client: RawClient, name: str, partitions: int = 1, configs: Sequence[tuple[str, str]] = ()
+) -> int:
+    """With a replica on each of the brokers; the error code."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=-1,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs],
+    )
+    answer = client.call(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+    return answer.topics[0].error_code

@@ -1,0 +1,114 @@
+"""The layer that injects faults, and a share of what `make os-faults` plays in full."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.os_faults.__main__ import played
+from tests.os_faults.control import (
+    EINTR,
+    EIO,
+    ENOSPC,
+    FROZEN,
+    RUNNING,
+    SHORT,
+    Action,
+    Control,
+    Site,
+    actions_for,
+)
+from tests.os_faults.rounds import UNMET, recorded
+from tests.waiting import until
+
+SHARE = {1: 8, 3: 4}  # rounds
+# Always played: each went wrong once, or would stop a cluster.
+SQLITE = "keeper/sqlite_file.py:SqliteFile"
+APPEND = "log/segment.py:Segment.append"
+CHOSEN = {
+    1: {
+        ("create", "keeper.db", f"{SQLITE}.__init__", "EIO"),
+        ("pwrite", "keeper.db-wal", f"{SQLITE}.execute.<locals>.<lambda>", "EIO"),
+        ("pwrite", "segment", APPEND, "ENOSPC"),
+        ("open", "segment", "log/segment.py:Segment.file", "EMFILE"),
+    },
+    3: {("pwrite", "segment", APPEND, "EIO"), ("pwrite", "segment", APPEND, "frozen")},
+}
+WRITES = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+try:
+    print(os.pwrite(fd, b"12345678", 0))
+except OSError as error:
+    print(error.errno)
+"""
+
+
+def started(control: Control, data: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITES, str(data / "0.log")],
+        env={**os.environ, **control.env},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    (tmp_path / "data").mkdir()
+    return Control(tmp_path, tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("action", "printed"),
+    [(EIO, EIO.number), (ENOSPC, ENOSPC.number), (SHORT, 4), (EINTR, 8)],
+    ids=lambda value: value.name if isinstance(value, Action) else "",
+)
+def test_a_fault_befalls_the_call_it_is_meant_for(
+    control: Control, tmp_path: Path, action: Action, printed: int
+) -> None:
+    control.arm(Site(RUNNING, "pwrite", "segment", ""), action)
+    with started(control, tmp_path / "data") as process:
+        said, _ = process.communicate(timeout=60)
+    assert int(said) == printed
+    assert control.hits
+
+
+def test_a_frozen_write_goes_on_when_it_is_released(control: Control, tmp_path: Path) -> None:
+    control.arm(Site(RUNNING, "pwrite", "segment", ""), FROZEN)
+    with started(control, tmp_path / "data") as process:
+        until(lambda: control.hits, "the write was not met")
+        assert process.poll() is None
+        control.disarm()
+        said, _ = process.communicate(timeout=60)
+    assert int(said) == 8
+
+
+def test_another_kind_of_file_is_left_alone(control: Control, tmp_path: Path) -> None:
+    control.arm(Site(RUNNING, "pwrite", "time index", ""), EIO)
+    with started(control, tmp_path / "data") as process:
+        said, _ = process.communicate(timeout=60)
+    assert int(said) == 8
+    assert not control.hits
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_no_fault_at_a_call_site_loses_an_acknowledged_record(tmp_path: Path, brokers: int) -> None:
+    """A few of all rounds, other ones with another SEED."""
+    sites = recorded(tmp_path / "recording", brokers)
+    print(f"{len(sites)} call sites on {brokers} broker(s)")
+    assert len(sites) > 150
+    every = [(site, action) for site in sites for action in actions_for(site)]
+    chosen = [each for each in every if (*each[0][1:], each[1].name) in CHOSEN[brokers]]
+    assert len(chosen) == len(CHOSEN[brokers])
+    rounds = chosen + Random(os.environ.get("SEED", "1")).sample(every, SHARE[brokers])
+    began = time.monotonic()
+    outcomes = list(played(tmp_path, brokers, rounds))
+    print(f"{len(outcomes)} rounds in {time.monotonic() - began:.0f} s")
+    failed = [f"{o.action.name} at {o.site}: {o.failed}" for o in outcomes if o.failed]
+    assert not failed
+    assert all(outcome.what != UNMET for outcome in outcomes[: len(chosen)])
