@@ -208,6 +208,10 @@ class Socket:
     def fileno(self) -> int:
         return self._number
 
+    def getpeername(self) -> tuple[str, int]:
+        host, _, port = self.end.peer.rpartition(":")
+        return host, int(port)
+
     def recv_into(self, buffer: memoryview) -> int:
         if self.end.broken:
             raise ConnectionResetError(104, "connection reset by the simulated network")
