@@ -295,6 +295,7 @@ class SimulatedDisk:
     def heal(self) -> None:
         """No fault waits any more."""
         self.full = False
+        self.failing_syncs.clear()
         self._faults.clear()
         self._closed_paths.clear()
 
