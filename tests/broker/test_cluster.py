@@ -224,6 +224,12 @@ async def test_who_loses_its_session_registers_anew_and_goes_on(tmp_path: Path) 
         await eventually(
             lambda: all(len(clustered.partition(1, "t", p).in_sync) == 3 for p in range(3))
         )
+        # The in-sync sets may be from before: the controller must know all three brokers again.
+        await eventually(
+            lambda: all(
+                b.cluster and len(b.cluster.members) == 3 for b in clustered.brokers.values()
+            )
+        )
         await clustered.create("u", by=1)
         assert len({b.cluster.broker_epoch for b in clustered.brokers.values() if b.cluster}) == 3
 

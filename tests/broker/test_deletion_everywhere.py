@@ -59,7 +59,7 @@ async def test_who_asks_waits_no_longer_than_it_said_and_not_for_the_dead(tmp_pa
         low_watermark, code = (await delete(cluster, 4, timeout_ms=50))[0]
         assert (low_watermark, code) == (0, Code.REQUEST_TIMED_OUT)
         assert not waits(cluster)
-        assert "still begins at 0" in cluster.logs[leader].getvalue()
+        assert "still starts at offset 0" in cluster.logs[leader].getvalue()
         waiting = asyncio.ensure_future(delete(cluster, 5))
         await eventually(lambda: waits(cluster))
         await cluster.kill(silent)

@@ -65,7 +65,8 @@ class ClassicVerbs(ConsumerVerbs):
             return reply(caller, join_refused(Code.INVALID_REQUEST, request.member_id))
         group = self._find(request.group_id)
         if isinstance(group, MixedGroup):
-            return self._join_mixed(group, request, caller, new_id, now)
+            outcome = self._join_mixed(group, request, caller, new_id, now)
+            return replace(outcome, answers=(*outcome.answers, *group.take_released()))
         if group is None:
             if request.member_id:
                 return reply(caller, join_refused(Code.UNKNOWN_MEMBER_ID, request.member_id))

@@ -107,7 +107,7 @@ class ConsumerGroup(Attendance):
         except KafkaError as error:
             records, response = [], consumer_refused(error.code, error.detail)
         assert response is not None, "there are targets"
-        return records, (Answer(waiting.caller.token, response),)
+        return records, (Answer(waiting.caller.token, response), *self.take_released())
 
     def _has_nothing_new(
         self, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest
