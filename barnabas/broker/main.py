@@ -71,7 +71,6 @@ async def _serve(
 ) -> None:
     take_over(log, asyncio.get_running_loop())
     open_files_max = _raise_file_limit()
-    log.info("limit of open files", open_files_max=open_files_max)
     config = BrokerConfig(settings)
     if config.clustered and "node.id" in settings:
         log.node = config.node_id
@@ -98,6 +97,7 @@ async def _serve(
             await broker.stop()
         raise
     _calm_garbage_collection()
+    log.info("limit of open files", open_files_max=open_files_max)
     ready(broker.host, broker.port)
     await broker.stopping.wait()
     log.info("broker stopping")

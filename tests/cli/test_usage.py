@@ -58,7 +58,7 @@ def test_the_version_is_the_packages() -> None:
         (["produce", "x", "-D", ""], "at least one character"),
         (["produce", "x", "-J", "-k", "1"], "leave out -k and -K"),
         (["up", "-X", "num.partitons=3"], "did you mean num.partitions?"),
-        (["up", "-X", "ssl.keystore.location=x"], "Barnabas does not implement it"),
+        (["up", "-X", "ssl.keystore.location=x"], "TLS is not supported"),
         (["up", "--data", "x", "--ephemeral"], "exclude each other"),
         (["up", "--listen", "localhost"], "expected HOST:PORT"),
         (["up", "--data", "x,y"], "a comma parts directories"),
