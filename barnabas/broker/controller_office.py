@@ -88,6 +88,9 @@ class Office:
         self._more = asyncio.Event()
         self._brokers_unread = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0
+        # Deadlines must not move when somebody sets the clock.
+        self._ahead_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
         self._couriers = Couriers(peers, machine.cluster.epoch, self._answered, self._behind)
         self._put(lambda machine, now: machine.take_over(now))
         self._task = broker.loop.create_task(self._work())
@@ -177,7 +180,7 @@ class Office:
         machine, clock, counts = self.machine, self._broker.clock, self._counts
         began, held, unclean = clock.monotonic_ms(), machine.elections, machine.unclean_elections
         try:
-            answer = await self._carry_out(job.verb(machine, clock.wall_ms()), job)
+            answer = await self._carry_out(job.verb(machine, self._now_ms()), job)
         except KafkaError as refusal:
             _refuse(job, refusal)
             return
@@ -233,9 +236,17 @@ class Office:
 
     def _set_timer(self) -> None:
         at = self.machine.next_deadline()
-        if self._timer is None and at is not None:
-            wait_ms = max(0, at - self._broker.clock.wall_ms())
-            self._timer = self._broker.loop.call_later(wait_ms / 1000, self._tick)
+        if at is None or (self._timer is not None and at >= self._timer_at):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        wait_ms = max(0, at - self._now_ms())
+        self._timer = self._broker.loop.call_later(wait_ms / 1000, self._tick)
+
+    def _now_ms(self) -> int:
+        """The time of day, by the clock as it was when the term began."""
+        return self._broker.clock.monotonic_ms() + self._ahead_ms
 
     def _tick(self) -> None:
         self._timer = None

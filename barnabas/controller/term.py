@@ -13,6 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from barnabas.controller.messages import ALL, SOME, Letters, live_brokers
+from barnabas.controller.proof import unreported
 from barnabas.controller.state import (
     NO_LEADER,
     Assignment,
@@ -83,6 +84,7 @@ class Term:
         self.unclean_elections = 0
         self.deletions: dict[str, dict[BrokerId, None]] = {}  # brokers that have not answered
         self.rebalance_at: int | None = None
+        self.waiting: dict[PartitionView, int] = {}  # until when, for members that are missing
         self._letters = Letters(controller, epoch)
         self._clear()
 
@@ -91,6 +93,7 @@ class Term:
         self._changed: dict[PartitionView, int] = {}  # told to nobody but in metadata, or to whom
         self._new: dict[PartitionView, None] = {}
         self._stops: dict[BrokerId, dict[TopicPartition, int]] = {}
+        self._questions: dict[BrokerId, list[PartitionView]] = {}
         self._deleted: list[UpdateMetadataTopicState] = []
         self._newcomers: dict[BrokerId, None] = {}
         self._brokers_changed = False
@@ -157,9 +160,17 @@ class Term:
         return known[topic]
 
     def racks(self) -> dict[BrokerId, str | None]:
-        """Brokers that replicas can be placed on."""
+        """Brokers that replicas are placed on first."""
         brokers = self.cluster.brokers.values()
         return {each.id: each.rack for each in brokers if each.id not in self.cluster.leaving}
+
+    def racks_down(self) -> dict[BrokerId, str | None]:
+        """Registered brokers that are down or about to stop: replicas are placed on them where
+        the others are too few, as in Kafka."""
+        up = self.racks()
+        known = {each.id: each.rack for each in self.cluster.known_brokers.values()}
+        known.update((each.id, each.rack) for each in self.cluster.brokers.values())
+        return {broker: rack for broker, rack in known.items() if broker not in up}
 
     # Telling
 
@@ -184,6 +195,13 @@ class Term:
         """It has replicas that have nothing yet."""
         self._new[partition] = None
 
+    def ask_for_report(self, partition: PartitionView) -> None:
+        """All its replicas that are there and were not asked yet."""
+        for broker in unreported(self.cluster, partition):
+            if not self.cluster.is_asked(broker, partition):
+                self.cluster.put_report(broker, partition, None)
+                self._questions.setdefault(broker, []).append(partition)
+
     def stop_replica(self, broker: BrokerId, name: TopicPartition, epoch: int) -> None:
         """With its log."""
         if broker in self.cluster.brokers:
@@ -193,10 +211,14 @@ class Term:
         self._deleted.append(self._letters.deleted(topic))
         for partition in topic.partitions:
             self._changed.pop(partition, None)
+            self.waiting.pop(partition, None)
 
     def flush(self) -> Steps[None]:
         """Tell brokers what this event has changed."""
         cluster, letters = self.cluster, self._letters
+        for broker, asked in sorted(self._questions.items()):
+            if broker in cluster.brokers:
+                yield Send(broker, letters.describe_replicas(cluster.brokers[broker], asked))
         for broker in sorted(self._newcomers, key=self._own_last):
             hosted = [each for each in cluster.hosted(broker) if each.state is not None]
             yield self._lead(broker, hosted, ALL)
