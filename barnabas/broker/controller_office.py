@@ -17,7 +17,7 @@ from barnabas.broker.controller_store import ControllerStore, Deposed
 from barnabas.broker.couriers import Couriers
 from barnabas.config.kinds import Address
 from barnabas.controller.controller import Controller
-from barnabas.controller.steps import Conflict, Say, Send, Steps, Write
+from barnabas.controller.steps import Conflict, Say, Send, Steps, Write, WriteTooLarge
 from barnabas.keeper.keeper import KeeperError
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
@@ -194,14 +194,14 @@ class Office:
 
     async def _carry_out(self, steps: Steps[T], job: _Job) -> T:
         answer: object = None
-        conflict: Conflict | None = None
+        problem: Conflict | WriteTooLarge | None = None
         while True:
             try:
-                step = steps.send(answer) if conflict is None else steps.throw(conflict)
+                step = steps.send(answer) if problem is None else steps.throw(problem)
             except StopIteration as end:
                 value: T = end.value
                 return value
-            answer = conflict = None
+            answer = problem = None
             if isinstance(step, Send):
                 job.sent.append(self._send(step))
                 await asyncio.sleep(0)  # thousands of partitions take a while: others have a turn
@@ -211,8 +211,8 @@ class Office:
             else:
                 try:
                     answer = await self._ask_keeper(step)
-                except Conflict as found:
-                    conflict = found
+                except (Conflict, WriteTooLarge) as found:
+                    problem = found
 
     async def _ask_keeper(self, step: Any) -> object:
         store = self._store
@@ -220,6 +220,8 @@ class Office:
             if isinstance(step, Write):
                 return await self._in_thread(lambda: store.write(step.changes))
             return await self._in_thread(lambda: store.read(step))
+        except WriteTooLarge:
+            raise
         except (KafkaError, KeeperError) as error:
             raise KeeperFailed(str(error)) from error
 

@@ -32,6 +32,7 @@ from barnabas.controller.steps import (
     SetState,
     TopicFound,
     Unmark,
+    WriteTooLarge,
 )
 from barnabas.keeper import controller_paths as nodes
 from barnabas.keeper import paths
@@ -45,9 +46,10 @@ from barnabas.keeper.keeper import (
     Operation,
     Result,
     Set,
+    TooLarge,
     ensure,
 )
-from barnabas.model.errors import Corrupt
+from barnabas.model.errors import Code, Corrupt
 from barnabas.model.ids import BrokerId
 
 NOTES_MAX = 100  # of changed settings; who has missed some of them reads everything
@@ -126,6 +128,8 @@ class ControllerStore:
             notes = notes or isinstance(change, SetConfig)
         try:
             results = self._keeper.multi(operations)
+        except TooLarge as error:
+            raise _too_large(changes, error) from None
         except KeeperError as error:
             if error.path == nodes.CONTROLLER_EPOCH:
                 raise Deposed(str(error)) from None
@@ -340,6 +344,26 @@ _MAKERS: dict[type, Callable[..., list[Operation]]] = {
     RememberBroker: ControllerStore._remember_broker,
     ForgetBroker: ControllerStore._forget_broker,
 }
+
+
+def _too_large(changes: Sequence[Change], error: TooLarge) -> WriteTooLarge:
+    """Of what is written at once, whatever the request named."""
+    size = f"in one write of {error.size} bytes; ZooKeeper takes {error.limit}"
+    for change in changes:
+        if isinstance(change, NewTopic | SetAssignments):
+            name = change.name if isinstance(change, NewTopic) else change.topic
+            return WriteTooLarge(
+                Code.INVALID_PARTITIONS,
+                f"topic {name!r} with {len(change.assignments)} partitions cannot be stored {size}:"
+                " use fewer partitions, or fewer replicas, in each of several topics",
+            )
+        if isinstance(change, SetConfig):
+            return WriteTooLarge(
+                Code.INVALID_CONFIG,
+                f"the settings of {change.kind} {change.name!r} cannot be stored {size}: use"
+                " shorter values",
+            )
+    return WriteTooLarge(Code.INVALID_REQUEST, f"{len(changes)} changes cannot be stored {size}")
 
 
 def _version(change: Change, result: Result) -> int | None:

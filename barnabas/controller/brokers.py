@@ -262,5 +262,6 @@ def unregister(term: Term, broker: BrokerId) -> Steps[None]:
             " move them to other brokers first (barnabas cluster reassign)",
         )
     yield Write([ForgetBroker(broker)])
+    term.cluster.known_brokers.pop(broker, None)
     term.story.add(term.now, "broker forgotten", f"broker {broker} was unregistered by request")
     yield Say("broker unregistered", {"broker": broker})

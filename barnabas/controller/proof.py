@@ -121,8 +121,9 @@ def why_offline(cluster: "Cluster", partition: "PartitionView") -> str:
 
 
 def _is_new(cluster: "Cluster", state: "State", broker: BrokerId, said: Report) -> bool:
-    """Its creation was cut off: the first state, and no log directory has gone since."""
-    if said.copy is not Copy.ABSENT or state.leader_epoch or state.version:
+    """It has never made a log: no log directory has gone since it got into the in-sync set. Where
+    that is so of all members, the creation of the partition was cut off."""
+    if said.copy is not Copy.ABSENT:
         return False
     known = cluster.known_brokers.get(broker)
     return known is None or known.lost_epoch <= state.epoch_of(broker)

@@ -231,8 +231,8 @@ class Cluster:
         return self._led.get(broker, {})
 
     def known(self, broker: BrokerId) -> bool:
-        """Alive, or named by an assignment."""
-        return broker in self.brokers or bool(self.hosted(broker))
+        """Registered once, or named by an assignment."""
+        return broker in self.brokers or broker in self.known_brokers or bool(self.hosted(broker))
 
     def all(self) -> Iterator[PartitionView]:
         for topic in self.topics.values():

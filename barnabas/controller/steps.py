@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from barnabas.controller.state import Assignment, BrokerInfo, KnownBroker, State
+from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import Message
 
@@ -23,6 +24,10 @@ T = TypeVar("T")
 
 class Conflict(Exception):
     """The keeper has something else than the controller thought; nothing was written."""
+
+
+class WriteTooLarge(InvalidRequest):
+    """The keeper cannot take this write; nothing was written."""
 
 
 # What is written

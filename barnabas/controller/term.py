@@ -6,9 +6,9 @@ Always: a change is in memory, in the story and in messages only after its write
 Not here: the decisions (brokers.py, topics.py, in_sync.py, moves.py, elections.py).
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
@@ -25,9 +25,11 @@ from barnabas.controller.state import (
 from barnabas.controller.steps import (
     Change,
     NewState,
+    NewTopic,
     ReadConfig,
     Say,
     Send,
+    SetAssignments,
     SetState,
     Steps,
     Write,
@@ -37,6 +39,7 @@ from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.update_metadata import UpdateMetadataTopicState
 
 CHANGES_MAX = 1000  # in one write
+WRITE_BYTES_MAX = 900_000  # about, in one write: ZooKeeper takes a million
 UNCLEAN = "unclean.leader.election.enable"
 _NOBODY, _LEADER, _EVERYONE = 0, 1, 2
 
@@ -110,14 +113,15 @@ class Term:
 
         `then` is called when that is done, before anything else changes in memory.
         """
-        few = list(islice(rest := iter(nexts), CHANGES_MAX))
+        rest = deque(nexts)
+        few = _some(rest, WRITE_BYTES_MAX - sum(map(_bytes_of, extra)))
         while few or extra:
             versions = yield Write([*extra, *(_change(each) for each in few)])
             if then is not None:
                 then()
             for each, version in zip(few, versions[len(extra) :], strict=True):
                 yield from self._written(each, version)
-            few, extra, then = list(islice(rest, CHANGES_MAX)), (), None
+            few, extra, then = _some(rest, WRITE_BYTES_MAX), (), None
 
     def _written(self, each: Next, version: int) -> Steps[None]:
         partition, old = each.partition, each.partition.state
@@ -264,6 +268,32 @@ def _recipients(partition: PartitionView, whom: int) -> Sequence[BrokerId]:
     if whom == _EVERYONE:
         return partition.assignment.replicas
     return (partition.leader,) if whom == _LEADER else ()
+
+
+def _some(nexts: deque[Next], bytes_max: int) -> list[Next]:
+    """As many as one write can have, at most; taken from `nexts`."""
+    some: list[Next] = []
+    while nexts and len(some) < CHANGES_MAX:
+        each = nexts[0]
+        # Two nodes, each with the path of the topic, and the state.
+        bytes_max -= 2 * len(each.partition.name.topic) + 500 + 50 * len(each.state.isr)
+        if bytes_max < 0 and some:
+            break
+        some.append(nexts.popleft())
+        if bytes_max < 0:
+            break
+    return some
+
+
+def _bytes_of(change: Change) -> int:
+    """About; of those that can be large."""
+    if not isinstance(change, NewTopic | SetAssignments):
+        return 0
+    ids = sum(
+        len(each.replicas) + len(each.adding) + len(each.removing)
+        for each in change.assignments.values()
+    )
+    return 12 * len(change.assignments) + 8 * ids
 
 
 def _change(each: Next) -> Change:

@@ -16,7 +16,7 @@ from barnabas.controller.controller import Controller
 from barnabas.controller.in_sync import Proposal, Verdict
 from barnabas.controller.proof import Copy, Report
 from barnabas.controller.state import NO_LEADER, Assignment, PartitionView, State
-from barnabas.controller.steps import Conflict, Say, Send, Steps, Write
+from barnabas.controller.steps import Conflict, Say, Send, Steps, Write, WriteTooLarge
 from barnabas.controller.term import UNCLEAN, Options
 from barnabas.keeper import controller_paths as nodes
 from barnabas.keeper import paths
@@ -28,6 +28,7 @@ from barnabas.keeper.keeper import (
     Result,
     Set,
     Unavailable,
+    check_size,
     ensure,
 )
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
@@ -70,6 +71,7 @@ class World:
         self.leaders: dict[tuple[UUID, int, int], int] = {}
         self.before: dict[tuple[UUID, int], State] = {}
         self.unclean_allowed = False
+        self.write_bytes_max = 1_000_000
         self.writes = 0
         # What brokers report of their replicas; a broker that is None here does not answer.
         self.reports: dict[int, Report | None] = {}
@@ -200,6 +202,7 @@ class WatchedKeeper(MemoryKeeper):
                 assert own or (
                     isinstance(checked, Check) and checked.path == nodes.CONTROLLER_EPOCH
                 ), f"{operation.path} is written without a check of the epoch"
+        check_size(operations, self._world.write_bytes_max)
         try:
             return super().multi(operations)
         finally:  # it may be done, whatever is said
@@ -297,7 +300,7 @@ class Work:
         self._office = office
         self._steps = steps
         self._answer: Any = None
-        self._conflict: Conflict | None = None
+        self._problem: Conflict | WriteTooLarge | None = None
         self.over = False
         self.answer: Any = None
 
@@ -309,9 +312,9 @@ class Work:
         """Deposed, when its controller is one no longer."""
         world, store = self._office.world, self._office.store
         try:
-            if self._conflict is not None:
-                conflict, self._conflict = self._conflict, None
-                step = self._steps.throw(conflict)
+            if self._problem is not None:
+                problem, self._problem = self._problem, None
+                step = self._steps.throw(problem)
             else:
                 step = self._steps.send(self._answer)
         except StopIteration as end:
@@ -326,8 +329,8 @@ class Work:
             world.writes += 1
             try:
                 self._answer = store.write(step.changes)
-            except Conflict as found:
-                self._conflict = found
+            except (Conflict, WriteTooLarge) as found:
+                self._problem = found
         else:
             self._answer = store.read(step)
 

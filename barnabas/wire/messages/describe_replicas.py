@@ -16,6 +16,8 @@ class AskedTopic(Struct):
 
 @message(api_key=20_005, versions="0", flexible="0+")
 class DescribeReplicasRequest(Message):
+    """Of partitions that nobody leads, before anything else is said of them."""
+
     controller_id: Int32
     controller_epoch: Int32
     broker_epoch: Int64
@@ -40,5 +42,7 @@ class DescribedTopic(Struct):
 
 @message(api_key=20_005, versions="0", flexible="0+")
 class DescribeReplicasResponse(Message):
+    """What there is, or why it is not said."""
+
     error_code: Int16
     topics: list[DescribedTopic]
