@@ -102,7 +102,7 @@ def why_offline(cluster: "Cluster", partition: "PartitionView") -> str:
     state = partition.state
     if state is None:
         return "no broker that has a replica has ever been there: start one of its brokers"
-    parts = []
+    parts, name = [], partition.name
     for broker in members(state):
         report = cluster.report(broker, partition)
         if not cluster.online(broker, partition):
@@ -115,8 +115,8 @@ def why_offline(cluster: "Cluster", partition: "PartitionView") -> str:
             parts.append(f"broker {broker} {report.reason}")
     return (
         f"no replica that is known to be complete is there: {'; '.join(parts)}."
-        " Start the brokers that are down with their disks, or elect another replica and lose"
-        " records: barnabas cluster elect --unclean"
+        " Start the brokers that are down, with their disks, or elect another replica and lose"
+        f" records: barnabas cluster elect --unclean {name.topic}:{name.partition}"
     )
 
 

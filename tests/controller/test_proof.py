@@ -103,7 +103,7 @@ def test_the_last_in_sync_replica_refuses_without_its_disk(world: World, office:
     assert world.state("t")[:3] == (NO_LEADER, 1, (1,))
     why = other.machine.why_offline(T0)
     assert "broker 1 has lost its log" in why
-    assert "barnabas cluster elect --unclean" in why
+    assert "barnabas cluster elect --unclean t:0" in why
     world.unclean_allowed = True
     assert other.do(lambda m, now: m.elect(Kind.UNCLEAN, [T0], now)) == {T0: None}
     state = world.state("t")
