@@ -145,8 +145,9 @@ class Storage:
         """LOST, SHORT or GONE (log/directory.py); None: nothing is known to be missing. A log that
         has moved to another directory is not gone."""
         found = [volume.logs.incomplete.get(partition) for volume in self.volumes]
-        none = (None, GONE) if partition in self.logs else (None,)
-        return min((each for each in found if each not in none), default=None)
+        moved = partition in self.logs
+        known = [each for each in found if each is not None and not (moved and each == GONE)]
+        return min(known, default=None)
 
     def mark_incomplete(self, partitions: Iterable[TopicPartition]) -> None:
         """Their logs are about to begin, and others may have records already. Every volume is told:
