@@ -15,17 +15,14 @@ if TYPE_CHECKING:
 PARTITIONS_MAX = 10_000  # of one topic, and made by one request: Kafka's own bound on the latter
 
 
-def registered_brokers(broker: "Broker") -> list[int] | None:
-    """Brokers that can have replicas, also while they are down.
+def live_brokers(broker: "Broker") -> list[int] | None:
+    """As far as this broker knows; the controller, which decides, knows best.
 
-    None: only the controller knows, or it was elected a moment ago and has not looked yet.
+    None: it was elected a moment ago, and has not looked yet.
     """
-    if broker.cluster is None:
-        return [each.id for each in broker.nodes()]
-    if not broker.cluster.controlling.active:
-        return None
-    cluster = broker.cluster.controlling.machine.cluster
-    return sorted({*cluster.brokers, *cluster.known_brokers}) or None
+    if broker.cluster is not None and broker.cluster.controlling.active:
+        return list(broker.cluster.controlling.machine.cluster.brokers) or None
+    return [each.id for each in broker.nodes()]
 
 
 def check_replication_factor(broker: "Broker", factor: int) -> None:
@@ -34,11 +31,11 @@ def check_replication_factor(broker: "Broker", factor: int) -> None:
             Code.INVALID_REPLICATION_FACTOR,
             f"replication factor {factor}: it must be above 0, or -1 for the default",
         )
-    known = registered_brokers(broker)
-    if known is not None and factor > len(known):
+    live = live_brokers(broker)
+    if live is not None and factor > len(live):
         there = "there is 1 broker, ask for 1 replica"
-        if len(known) != 1:
-            there = f"there are {len(known)} brokers, ask for at most {len(known)} replicas"
+        if len(live) != 1:
+            there = f"there are {len(live)} brokers, ask for at most {len(live)} replicas"
         raise InvalidRequest(
             Code.INVALID_REPLICATION_FACTOR, f"replication factor {factor}: {there}"
         )
@@ -46,16 +43,16 @@ def check_replication_factor(broker: "Broker", factor: int) -> None:
 
 def check_replicas(broker: "Broker", partition: int, replicas: Sequence[int]) -> None:
     """An explicit assignment of one partition."""
-    known = registered_brokers(broker) or list(replicas)
+    live = live_brokers(broker) or list(replicas)
     problem = ""
     if not replicas:
         problem = "no replica is given"
-    elif unknown := [id_ for id_ in replicas if id_ not in known]:
+    elif unknown := [id_ for id_ in replicas if id_ not in live]:
         problem = f"there is no broker {unknown[0]}"
     elif twice := [id_ for id_ in replicas if replicas.count(id_) > 1]:
         problem = f"broker {twice[0]} is there more than once"
     if problem:
-        of = f"[{known[0]}]" if len(known) == 1 else f"some of {known}"
+        of = f"[{live[0]}]" if len(live) == 1 else f"some of {live}"
         raise InvalidRequest(
             Code.INVALID_REPLICA_ASSIGNMENT,
             f"assignment of partition {partition}: {problem}; expected {of}",

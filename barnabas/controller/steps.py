@@ -10,12 +10,11 @@ generator; what it does not catch makes the controller read everything anew.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from barnabas.controller.state import Assignment, BrokerInfo, KnownBroker, State
-from barnabas.model.errors import InvalidRequest
+from barnabas.controller.state import Assignment, BrokerInfo, State
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import Message
 
@@ -24,10 +23,6 @@ T = TypeVar("T")
 
 class Conflict(Exception):
     """The keeper has something else than the controller thought; nothing was written."""
-
-
-class WriteTooLarge(InvalidRequest):
-    """The keeper cannot take this write; nothing was written."""
 
 
 # What is written
@@ -100,12 +95,6 @@ class SetConfig(NamedTuple):
     settings: Mapping[str, str]
 
 
-class RememberBroker(NamedTuple):
-    """A broker has registered: it is known until it is unregistered, also while it is down."""
-
-    broker: KnownBroker
-
-
 class ForgetBroker(NamedTuple):
     """What is kept of a broker that will not come back."""
 
@@ -114,7 +103,7 @@ class ForgetBroker(NamedTuple):
 
 Change = (
     NewTopic | NewState | SetState | SetAssignments | MarkDeleted | RemoveStates | RemoveTopic
-    | Unmark | SetConfig | RememberBroker | ForgetBroker
+    | Unmark | SetConfig | ForgetBroker
 )  # fmt: skip
 
 
@@ -145,7 +134,6 @@ class TopicFound:
     assignments: Mapping[int, Assignment]
     states: Mapping[int, State]
     adopted: bool = False
-    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +153,6 @@ class Everything:
     brokers: Sequence[BrokerInfo]
     topics: Sequence[TopicFound]
     deletions: Sequence[Deletion]
-    known_brokers: Sequence[KnownBroker] = ()
-    settings: Sequence[Mapping[str, str]] = ()  # of all brokers, and of each
 
 
 # The steps

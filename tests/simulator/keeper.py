@@ -48,7 +48,6 @@ class State:
     controller_epoch: int
     recovering: bool = False
     isr_epochs: tuple[int, ...] = ()  # as which brokers, in the order of `isr`
-    elr: tuple[int, ...] = ()
 
 
 class WatchedStore(MemoryStore):
@@ -175,9 +174,8 @@ class Ensemble:
 
     def _new_state(self, at: TopicPartition, fields: dict[str, object]) -> None:
         isr = fields["isr"]
-        epochs, elr = fields.get("isr_epochs", ()), fields.get("elr", ())
+        epochs = fields.get("isr_epochs", ())
         assert isinstance(isr, list)
-        assert isinstance(elr, list | tuple)
         assert isinstance(epochs, list | tuple)
         state = State(
             int(str(fields["leader"])),
@@ -186,7 +184,6 @@ class Ensemble:
             int(str(fields["controller_epoch"])),
             bool(fields.get("leader_recovery_state")),
             tuple(epochs),
-            tuple(elr),
         )
         before = self.states.get(at)
         self._check_state(at, before, state)
@@ -213,7 +210,7 @@ class Ensemble:
             if (
                 state.leader != before.leader
                 and state.leader >= 0
-                and state.leader not in (*before.isr, *before.elr)
+                and state.leader not in before.isr
             ):
                 raise Violation(f"{said}: the leader was not in sync, its election is unclean")
         leader = self._leaders.setdefault((at, state.epoch), state.leader)
