@@ -117,6 +117,13 @@ class Fetching:
                 stale = True
                 one.retry_at = now + self._limits.backoff_ms
                 continue
+            if topic_id == one.topic_id != NO_TOPIC_ID and 0 <= epoch < one.fetch_epoch:
+                # From a broker that has not heard of the newer leader yet (KIP-320). The old leader
+                # may lack what was read from the new one, and would call it out of range.
+                stale = True
+                one.retry_at = now + self._limits.backoff_ms
+                continue
+            one.topic_id = topic_id
             if broker in self._asked:
                 continue
             if one.buffered >= self._limits.partition_bytes_max:

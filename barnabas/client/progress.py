@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.client.decoding import NEVER, Chunk, messages_of
 from barnabas.client.message import Marks, RawMessage
 from barnabas.model.errors import Code, Corrupt, InvalidRequest
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.batch import BatchHeader, check_crc
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Partition:
         "replica_until",
         "retry_at",
         "stop",
+        "topic_id",
     )
 
     def __init__(self, at: TopicPartition) -> None:
@@ -72,6 +73,7 @@ class Partition:
         self.replica = -1  # that the leader wants us to read from
         self.replica_until = 0
         self.retry_at = 0
+        self.topic_id = NO_TOPIC_ID  # of the topic that is read: one made again has other epochs
         self.failed: Exception | None = None  # given to whoever reads on
         self._chunks: deque[Chunk] = deque()
         self._ready: list[RawMessage] = []

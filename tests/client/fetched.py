@@ -74,7 +74,9 @@ def response(*partitions: PartitionData, session: int = 0, error: int = 0) -> Fe
     return FetchResponse(session_id=session, error_code=error, responses=[topic])
 
 
-def view(*leaders: int, brokers: tuple[int, ...] = (1, 2)) -> View:
+def view(
+    *leaders: int, brokers: tuple[int, ...] = (1, 2), epoch: int = 3, topic_id: UUID = ID
+) -> View:
     """Topic t, with a partition for each of these leaders."""
     return View(
         MetadataResponse(
@@ -83,13 +85,13 @@ def view(*leaders: int, brokers: tuple[int, ...] = (1, 2)) -> View:
                 MetadataResponseTopic(
                     error_code=0,
                     name="t",
-                    topic_id=ID,
+                    topic_id=topic_id,
                     partitions=[
                         MetadataResponsePartition(
                             error_code=0,
                             partition_index=number,
                             leader_id=leader,
-                            leader_epoch=3,
+                            leader_epoch=epoch,
                             replica_nodes=[1],
                             isr_nodes=[1],
                         )
