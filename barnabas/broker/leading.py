@@ -26,6 +26,10 @@ class Listener(Protocol):
         """The watermark or the start has moved; that can wait a little."""
         ...
 
+    def doubted(self) -> None:
+        """What it said counts no more; its next request, about whatever, says it again."""
+        ...
+
 
 class StartWaiter(Protocol):
     """Someone who waits until no replica has what was deleted."""
@@ -155,6 +159,7 @@ class Leading:
         for follower in machine.followers:
             if not self._court.is_there(follower):
                 machine.gone(follower)
+                self._doubt(follower)
         proposal = machine.tick(self._court.now_ms())
         if proposal is not None:
             self._court.propose(self, proposal)
@@ -173,12 +178,21 @@ class Leading:
         """The same leadership, said anew by the controller."""
         self.catch_up()
         if self.machine.update(state, self._court.now_ms()):
+            for follower in self.machine.followers:
+                self._doubt(follower)
             self.partition.restate(state)
             self.machine.configure(
                 self.partition.isr_min, self._court.lag_ms_max, self._court.now_ms()
             )
             self._court.restless(self)
             self.partition.commit_to(self.machine.high_watermark)
+
+    def _doubt(self, follower: BrokerId) -> None:
+        """If what it said counts no more, its next request counts for this partition too: it would
+        not name it as long as nothing is appended."""
+        listener = self.listeners.get(follower)
+        if listener is not None and self.machine.end_of(follower) < 0:
+            listener.doubted()
 
     def answered(
         self,

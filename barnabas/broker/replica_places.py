@@ -32,6 +32,8 @@ class Session(Protocol):
 
     def note_marks(self, place: "Place") -> None: ...
 
+    def note_doubt(self, place: "Place") -> None: ...
+
 
 class Place:
     """Where a follower is in one partition."""
@@ -79,6 +81,9 @@ class Place:
 
     def marks(self) -> None:
         self.session.note_marks(self)
+
+    def doubted(self) -> None:
+        self.session.note_doubt(self)
 
     # What the follower says
 

@@ -58,6 +58,7 @@ class ReplicaSession:
         self._fresh: dict[Place, None] = {}  # those with records, or an answer
         self._marked: dict[Place, None] = {}  # those whose marks have moved since they were told
         self._given: list[Place] = []  # in the last reply
+        self._doubted: dict[Place, None] = {}  # what was said of them counts no more
         self._slices_left = 0  # of the reply in the making
         self._bytes_max = 0
         self._waiting: Later[FetchResponse] | None = None
@@ -82,6 +83,9 @@ class ReplicaSession:
         self._marked[place] = None
         if self._marks_timer is None:
             self._marks_timer = self._loop.call_later(MARKS_WAIT_S, self._tell_marks)
+
+    def note_doubt(self, place: Place) -> None:
+        self._doubted[place] = None
 
     def _tell_marks(self) -> None:
         self._marks_timer = None
@@ -124,6 +128,11 @@ class ReplicaSession:
         for topic in request.topics:
             for asked in topic.partitions:
                 self._ask((topic.topic_id, asked.partition), asked)
+        doubted, self._doubted = self._doubted, {}
+        for place in doubted:
+            # A request of the session says again what it said of all partitions that it has.
+            if place.leading is not None and self._places.get(place.key) is place:
+                self._take(place)
         for place in self._given:  # what was not taken is offered again
             partition = place.partition
             if partition is not None and partition.log.end_offset > place.offset:
@@ -162,6 +171,9 @@ class ReplicaSession:
         if place is None:
             place = self._places[key] = Place(self, key)
         place.ask(asked)
+        self._take(place)
+
+    def _take(self, place: Place) -> None:
         place.error = place.diverging = None
         self._fresh.pop(place, None)
         try:

@@ -74,3 +74,32 @@ def test_who_was_rejected_is_proposed_again_without_a_fetch() -> None:
     for _ in range(3):
         court.tick()
     assert [each.isr for each in court.proposed] == [(ALONE, FIRST)] * 2
+
+
+class Follower:
+    """Where a follower is, as its session keeps it."""
+
+    def __init__(self) -> None:
+        self.doubts = 0
+
+    def news(self) -> None: ...
+
+    def marks(self) -> None: ...
+
+    def doubted(self) -> None:
+        self.doubts += 1
+
+
+def test_one_whose_word_counts_no_more_is_to_say_it_again_with_its_next_request() -> None:
+    """It restarted, fetched, and then the controller took the broker it had been out of sync: it
+    has nothing to fetch as long as nothing is appended, and would stay out."""
+    court = Court()
+    leading = led_alone(court)
+    leading.update(PartitionState(ALONE, 5, (ALONE, FIRST), 1, (ALONE, FIRST, SECOND)))
+    follower = Follower()
+    leading.listeners[FIRST] = follower
+    leading.fetched(FIRST, 3, 0, 10)
+    leading.update(PartitionState(ALONE, 5, (ALONE,), 2, (ALONE, FIRST, SECOND)))
+    assert follower.doubts == 1
+    leading.fetched(FIRST, 3, 0, 10)
+    assert court.proposed[-1].isr == (ALONE, FIRST)
