@@ -421,7 +421,7 @@ class Catalog:
         """The keeper syncs to disk: never on the loop."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
-        except Failed as error:  # whoever asked is told so; the operator must hear of it as well
+        except Failed as error:  # the client gets an error; the operator gets a log line
             self._broker.log.error("the keeper's file failed", reason=error.detail)
             raise
 

@@ -55,7 +55,7 @@ class Forwarding:
         timeout_ms = min(max(0, getattr(request, "timeout_ms", TIMEOUT_MS)), TIMEOUT_MS_MAX)
         try:
             answer = await self.ask(request, timeout_ms, call.version)
-            if request.api_key in SETTINGS:  # whoever has changed them finds them changed
+            if request.api_key in SETTINGS:  # the client must read the new value next
                 await self.settings.wait(request, answer)
             return answer
         except KafkaError:

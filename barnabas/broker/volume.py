@@ -6,7 +6,7 @@ neither the loop nor the other volumes waiting.
 Always: after a failed sync nobody knows what is on the disk, and it is not merely tried again. One
 that found no room is repeated once what was not durable has been written again (log/flush.py); any
 other takes the directory offline.
-Always: whoever waits for a sync is told how it ended, whatever goes wrong.
+Always: every waiter of a sync gets its result, also after an unexpected error.
 Not here: which volume a log is on (storage.py), when to tidy (housekeeping.py).
 """
 
@@ -136,7 +136,7 @@ class Volume:
         return later
 
     async def synced(self, log: Log) -> str:
-        """The same, for whoever can wait."""
+        """The same, for a caller that can await it."""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.flush(log).then(lambda reason: None if answer.done() else answer.set_result(reason))
         return await answer

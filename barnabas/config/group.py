@@ -1,4 +1,4 @@
-"""Every option of a group, of whichever protocol.
+"""Every option of a group, of every group protocol.
 
 Names, defaults and bounds are Kafka's. Options of the consumer protocol have an effect; those of
 share groups and of the streams protocol are described, and accept their default alone.

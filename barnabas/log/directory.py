@@ -307,7 +307,7 @@ class LogDirectory:
     def pending_checkpoint(self) -> CheckpointWork | None:
         """The checkpoint files that changed; None if none did."""
         logs = ({**self.moving, **self.logs} if self.moving else self.logs).items()
-        damaged = self._damaged_offsets.items()  # for whoever repairs one
+        damaged = self._damaged_offsets.items()  # kept for a repair
         points = [(tp, log.recovery_point) for tp, log in logs]
         points += [(tp, each.recovery_point) for tp, each in damaged if each.recovery_point >= 0]
         starts = [(tp, log.start_offset) for tp, log in logs if log.start_offset]

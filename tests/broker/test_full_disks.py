@@ -116,7 +116,7 @@ async def test_a_sync_without_room_and_then_an_error_still_takes_the_directory_o
         await eventually(lambda: not volume.online)
 
 
-async def test_whoever_waits_for_a_sync_is_told_whatever_goes_wrong(
+async def test_every_waiter_of_a_sync_gets_its_result_after_any_error(
     tmp_path: Path, directories: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path, log_dirs(directories)) as running:

@@ -1,7 +1,7 @@
 """The same requests to Apache Kafka and to us, answer compared with answer."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -69,8 +69,6 @@ from tests.peers.caller import (
     named,
     without_source,
 )
-from tests.peers.kafka import KafkaBroker
-from tests.process import BrokerProcess
 
 # --- what is asked --------------------------------------------------------------------------------
 
@@ -562,20 +560,6 @@ def clients_named(caller: Caller, topic: str) -> Any:
 
 
 # --- the comparison -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def us(broker: BrokerProcess) -> Iterator[Caller]:
-    caller = Caller(broker)
-    yield caller
-    caller.close()
-
-
-@pytest.fixture
-def them(kafka: KafkaBroker) -> Iterator[Caller]:
-    caller = Caller(kafka)
-    yield caller
-    caller.close()
 
 
 @pytest.mark.parametrize("name", CASES)

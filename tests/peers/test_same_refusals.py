@@ -1,7 +1,7 @@
 """Requests that Apache Kafka refuses or has nothing to do for: we answer them as it does."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,8 +18,6 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.wire.records import Record, encode_batch
 from tests.peers.caller import Caller, named
-from tests.peers.kafka import KafkaBroker
-from tests.process import BrokerProcess
 
 Case = Callable[[Caller, str], Any]
 CASES: dict[str, Case] = {}
@@ -158,20 +156,6 @@ def replicas_reassigned(caller: Caller, topic: str) -> Any:
 @case
 def brokers_unregistered(caller: Caller, topic: str) -> Any:
     return [caller.answer(UnregisterBrokerRequest(broker_id=id_), 0) for id_ in (99, -1)]
-
-
-@pytest.fixture
-def us(broker: BrokerProcess) -> Iterator[Caller]:
-    caller = Caller(broker)
-    yield caller
-    caller.close()
-
-
-@pytest.fixture
-def them(kafka: KafkaBroker) -> Iterator[Caller]:
-    caller = Caller(kafka)
-    yield caller
-    caller.close()
 
 
 @pytest.mark.parametrize("name", CASES)
