@@ -43,7 +43,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults os-faults pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults os-faults emptied-disks pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -135,6 +135,9 @@ faults: $(COMPILED) $(SPARK) ## ROUNDS of each fault on clusters of processes, o
 
 os-faults: $(COMPILED) ## each error at each call site, on one broker and on three; the table in DURABILITY.md
 	$(PY) -m tests.os_faults --write $(OS_FAULTS)
+
+emptied-disks: $(COMPILED) $(SPARK) ## ROUNDS of all brokers killed, one disk emptied, all started, per keeper
+	$(PY) -m tests.cluster --rounds $(ROUNDS) --kinds all-killed-one-emptied
 
 bench: $(COMPILED) $(SPARK) ## beside Apache Kafka; BENCH='--suite groups', BENCH='--quick'
 	$(PY) -m bench $(BENCH)

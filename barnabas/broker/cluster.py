@@ -103,7 +103,13 @@ class Cluster:
     async def _register(self, keeper: Keeper) -> None:
         broker = self._broker
         endpoint = paths.Endpoint(broker.config.listeners[0].name, broker.host, broker.port)
-        registration = paths.Registration((endpoint,), broker.config.broker_rack)
+        directories = tuple(volume.logs.meta.directory_id for volume in broker.logs.volumes)
+        registration = paths.Registration(
+            (endpoint,),
+            broker.config.broker_rack,
+            directories,
+            broker.config.min_insync_replicas,
+        )
         data = paths.broker_data(registration, broker.clock.wall_ms())
         # Not before: until now the session held nothing, and recovery may have taken long.
         keeper.tie_to(broker.heartbeat.idle_ms)

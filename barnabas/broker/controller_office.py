@@ -17,7 +17,7 @@ from barnabas.broker.controller_store import ControllerStore, Deposed
 from barnabas.broker.couriers import Couriers
 from barnabas.config.kinds import Address
 from barnabas.controller.controller import Controller
-from barnabas.controller.steps import Conflict, Say, Send, Steps, Write
+from barnabas.controller.steps import Conflict, Say, Send, Steps, Write, WriteTooLarge
 from barnabas.keeper.keeper import KeeperError
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
@@ -88,6 +88,9 @@ class Office:
         self._more = asyncio.Event()
         self._brokers_unread = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0
+        # Deadlines must not move when somebody sets the clock.
+        self._ahead_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
         self._couriers = Couriers(peers, machine.cluster.epoch, self._answered, self._behind)
         self._put(lambda machine, now: machine.take_over(now))
         self._task = broker.loop.create_task(self._work())
@@ -177,7 +180,7 @@ class Office:
         machine, clock, counts = self.machine, self._broker.clock, self._counts
         began, held, unclean = clock.monotonic_ms(), machine.elections, machine.unclean_elections
         try:
-            answer = await self._carry_out(job.verb(machine, clock.wall_ms()), job)
+            answer = await self._carry_out(job.verb(machine, self._now_ms()), job)
         except KafkaError as refusal:
             _refuse(job, refusal)
             return
@@ -191,14 +194,14 @@ class Office:
 
     async def _carry_out(self, steps: Steps[T], job: _Job) -> T:
         answer: object = None
-        conflict: Conflict | None = None
+        problem: Conflict | WriteTooLarge | None = None
         while True:
             try:
-                step = steps.send(answer) if conflict is None else steps.throw(conflict)
+                step = steps.send(answer) if problem is None else steps.throw(problem)
             except StopIteration as end:
                 value: T = end.value
                 return value
-            answer = conflict = None
+            answer = problem = None
             if isinstance(step, Send):
                 job.sent.append(self._send(step))
                 await asyncio.sleep(0)  # thousands of partitions take a while: others have a turn
@@ -208,8 +211,8 @@ class Office:
             else:
                 try:
                     answer = await self._ask_keeper(step)
-                except Conflict as found:
-                    conflict = found
+                except (Conflict, WriteTooLarge) as found:
+                    problem = found
 
     async def _ask_keeper(self, step: Any) -> object:
         store = self._store
@@ -217,6 +220,8 @@ class Office:
             if isinstance(step, Write):
                 return await self._in_thread(lambda: store.write(step.changes))
             return await self._in_thread(lambda: store.read(step))
+        except WriteTooLarge:
+            raise
         except (KafkaError, KeeperError) as error:
             raise KeeperFailed(str(error)) from error
 
@@ -233,9 +238,17 @@ class Office:
 
     def _set_timer(self) -> None:
         at = self.machine.next_deadline()
-        if self._timer is None and at is not None:
-            wait_ms = max(0, at - self._broker.clock.wall_ms())
-            self._timer = self._broker.loop.call_later(wait_ms / 1000, self._tick)
+        if at is None or (self._timer is not None and at >= self._timer_at):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        wait_ms = max(0, at - self._now_ms())
+        self._timer = self._broker.loop.call_later(wait_ms / 1000, self._tick)
+
+    def _now_ms(self) -> int:
+        """The time of day, by the clock as it was when the term began."""
+        return self._broker.clock.monotonic_ms() + self._ahead_ms
 
     def _tick(self) -> None:
         self._timer = None

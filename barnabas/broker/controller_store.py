@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from barnabas.controller.state import Assignment, BrokerInfo, Endpoint, State
+from barnabas.controller.state import Assignment, BrokerInfo, Endpoint, KnownBroker, State
 from barnabas.controller.steps import (
     Change,
     Conflict,
@@ -24,6 +24,7 @@ from barnabas.controller.steps import (
     Read,
     ReadAll,
     ReadBrokers,
+    RememberBroker,
     RemoveStates,
     RemoveTopic,
     SetAssignments,
@@ -31,6 +32,7 @@ from barnabas.controller.steps import (
     SetState,
     TopicFound,
     Unmark,
+    WriteTooLarge,
 )
 from barnabas.keeper import controller_paths as nodes
 from barnabas.keeper import paths
@@ -44,9 +46,10 @@ from barnabas.keeper.keeper import (
     Operation,
     Result,
     Set,
+    TooLarge,
     ensure,
 )
-from barnabas.model.errors import Corrupt
+from barnabas.model.errors import Code, Corrupt
 from barnabas.model.ids import BrokerId
 
 NOTES_MAX = 100  # of changed settings; who has missed some of them reads everything
@@ -125,6 +128,8 @@ class ControllerStore:
             notes = notes or isinstance(change, SetConfig)
         try:
             results = self._keeper.multi(operations)
+        except TooLarge as error:
+            raise _too_large(changes, error) from None
         except KeeperError as error:
             if error.path == nodes.CONTROLLER_EPOCH:
                 raise Deposed(str(error)) from None
@@ -206,9 +211,15 @@ class ControllerStore:
             Create(paths.CONFIG_CHANGE, note, sequential=True),
         ]
 
+    def _remember_broker(self, change: RememberBroker) -> list[Operation]:
+        id_, rack, directories, lost_epoch = change.broker
+        path = nodes.known_broker(id_)
+        data = nodes.known_broker_data(nodes.KnownBrokerNode(rack, directories, lost_epoch))
+        return [Set(path, data) if self._keeper.exists(path) else Create(path, data)]
+
     def _forget_broker(self, change: ForgetBroker) -> list[Operation]:
-        path = paths.broker_config(change.broker)
-        return [Delete(path)] if self._keeper.exists(path) else [self._check]
+        some = (paths.broker_config(change.broker), nodes.known_broker(change.broker))
+        return [Delete(path) for path in some if self._keeper.exists(path)] or [self._check]
 
     def _forget_notes(self) -> None:
         notes = self._keeper.children(paths.CONFIG_CHANGES)
@@ -239,12 +250,13 @@ class ControllerStore:
             path = paths.broker(int(name))
             try:
                 node = self._keeper.get(path)
-                endpoints, rack = paths.read_broker(path, node.data)
+                endpoints, rack, directories, least = paths.read_broker(path, node.data)
             except (NoNode, Corrupt):  # one that is gone meanwhile is told
                 continue
             broker = BrokerId(int(name))
             listeners = tuple(Endpoint(*each) for each in endpoints)
-            found.append(BrokerInfo(broker, node.created, listeners, rack))
+            info = BrokerInfo(broker, node.created, listeners, rack, directories, least)
+            found.append(info)
         return sorted(found, key=lambda broker: broker.id)
 
     def read_config(self, kind: str, name: str) -> dict[str, str]:
@@ -255,7 +267,12 @@ class ControllerStore:
             return {}
 
     def read_all(self) -> Everything:
-        topics = [self._read_topic(name) for name in self._keeper.children(paths.TOPICS)]
+        names = self._keeper.children(paths.TOPICS)
+        found = self._keeper.get_many([paths.topic_config(name) for name in names])
+        topics = [
+            self._read_topic(name, {} if each is None else paths.read_config(name, each.data))
+            for name, each in zip(names, found, strict=True)
+        ]
         deletions = []
         for name in self._keeper.children(paths.DELETED_TOPICS):
             path = paths.deleted_topic(name)
@@ -263,9 +280,27 @@ class ControllerStore:
             if mark.brokers is not None:
                 brokers = [BrokerId(each) for each in mark.brokers]
                 deletions.append(Deletion(name, mark.id, mark.partitions, brokers))
-        return Everything(self.read_brokers(), topics, deletions)
+        known = self.read_known_brokers()
+        settings = [self.read_config("brokers", ""), *self._read_broker_settings(known)]
+        return Everything(self.read_brokers(), topics, deletions, known, settings)
 
-    def _read_topic(self, name: str) -> TopicFound:
+    def _read_broker_settings(self, known: Sequence[KnownBroker]) -> list[dict[str, str]]:
+        asked = [paths.broker_config(each.id) for each in known]
+        found = zip(asked, self._keeper.get_many(asked), strict=True)
+        return [paths.read_config(path, node.data) for path, node in found if node is not None]
+
+    def read_known_brokers(self) -> list[KnownBroker]:
+        names = [each for each in self._keeper.children(paths.KNOWN_BROKERS) if each.isdecimal()]
+        asked = [nodes.known_broker(int(name)) for name in names]
+        found = []
+        for name, path, node in zip(names, asked, self._keeper.get_many(asked), strict=True):
+            if node is not None:
+                rack, directories, lost_epoch = nodes.read_known_broker(path, node.data)
+                known = KnownBroker(BrokerId(int(name)), rack, tuple(directories), lost_epoch)
+                found.append(known)
+        return sorted(found)
+
+    def _read_topic(self, name: str, settings: Mapping[str, str]) -> TopicFound:
         path = paths.topic(name)
         node = nodes.read_topic(path, self._keeper.get(path).data)
         assignments = {
@@ -291,8 +326,9 @@ class ControllerStore:
                 found.version,
                 state.recovering,
                 tuple(state.isr_epochs),
+                _ids(state.elr),
             )
-        return TopicFound(name, node.id, assignments, states, adopted)
+        return TopicFound(name, node.id, assignments, states, adopted, settings)
 
 
 _MAKERS: dict[type, Callable[..., list[Operation]]] = {
@@ -305,8 +341,29 @@ _MAKERS: dict[type, Callable[..., list[Operation]]] = {
     RemoveTopic: ControllerStore._remove_topic,
     Unmark: ControllerStore._unmark,
     SetConfig: ControllerStore._set_config,
+    RememberBroker: ControllerStore._remember_broker,
     ForgetBroker: ControllerStore._forget_broker,
 }
+
+
+def _too_large(changes: Sequence[Change], error: TooLarge) -> WriteTooLarge:
+    """Of what is written at once, whatever the request named."""
+    size = f"in one write of {error.size} bytes; ZooKeeper takes {error.limit}"
+    for change in changes:
+        if isinstance(change, NewTopic | SetAssignments):
+            name = change.name if isinstance(change, NewTopic) else change.topic
+            return WriteTooLarge(
+                Code.INVALID_PARTITIONS,
+                f"topic {name!r} with {len(change.assignments)} partitions cannot be stored {size}:"
+                " use fewer partitions, or fewer replicas, in each of several topics",
+            )
+        if isinstance(change, SetConfig):
+            return WriteTooLarge(
+                Code.INVALID_CONFIG,
+                f"the settings of {change.kind} {change.name!r} cannot be stored {size}: use"
+                " shorter values",
+            )
+    return WriteTooLarge(Code.INVALID_REQUEST, f"{len(changes)} changes cannot be stored {size}")
 
 
 def _version(change: Change, result: Result) -> int | None:
@@ -334,6 +391,7 @@ def _state_data(state: State) -> bytes:
             state.controller_epoch,
             state.recovering,
             state.isr_epochs,
+            state.elr,
         )
     )
 

@@ -77,9 +77,10 @@ HANDLERS = {
     20_002: "cluster_story",
     20_003: "replicas_failed",
     20_004: "refresh_settings",
+    20_005: "describe_replicas",
 }
 # What brokers say to each other: never advertised, and unknown to a broker that stands alone.
-BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004)
+BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)
 # What any broker of a cluster takes and the controller answers (forwarding.py).
 FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 64)
 # What a broker that has just joined cannot answer before it knows its cluster.

@@ -77,6 +77,7 @@ class Leading:
             lag_ms_max=court.lag_ms_max,
             now=court.now_ms(),
             epoch_start=log.end_offset,
+            isr_min=min(partition.min_insync_replicas, len(state.replicas)),
         )
         court.restless(self)
 

@@ -33,6 +33,7 @@ CONTROLLER_EPOCH = "/controller_epoch"
 _PARENTS = (
     parent(paths.CLUSTER_ID),
     paths.BROKERS,
+    paths.KNOWN_BROKERS,
     paths.TOPICS,
     paths.TOPIC_CONFIGS,
     paths.BROKER_CONFIGS,

@@ -12,7 +12,9 @@ from uuid import UUID
 from barnabas.broker.partition import Partition
 from barnabas.broker.topic import Topic
 from barnabas.broker.volume import storage_error
+from barnabas.controller.proof import Copy, Report
 from barnabas.log.config import LogConfig
+from barnabas.log.directory import LOST, SHORT
 from barnabas.log.log import Log
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 
@@ -21,9 +23,16 @@ if TYPE_CHECKING:
 
 
 def find_log(
-    broker: "Broker", topic: Topic, config: LogConfig, partition: Partition, *, is_new: bool
+    broker: "Broker",
+    topic: Topic,
+    config: LogConfig,
+    partition: Partition,
+    *,
+    is_new: bool,
+    complete: bool,
 ) -> None:
-    """Its own, as it was left here, or a new one."""
+    """Its own, as it was left here, or a new one. `is_new`: there was no log here before.
+    `complete`: there are no records anywhere; else it has been marked as incomplete before."""
     logs = broker.logs
     name = partition.name
     log = _own_log(broker, name, topic.id)
@@ -32,10 +41,36 @@ def find_log(
         if lost and not is_new:
             partition.fail(lost)
             raise storage_error(name, lost)
-        log = logs.create(name, topic.id, config)
+        log = logs.create(name, topic.id, config, complete=complete)
     partition.take_log(log, logs.home(name))
     partition.configure(topic.config)
     log.config = config
+
+
+def describe(broker: "Broker", name: TopicPartition, topic_id: UUID) -> Report:
+    """What this broker has of a partition, for whoever elects its leader."""
+    logs = broker.logs
+    log = logs.logs.get(name)
+    if log is None or log.topic_id not in (topic_id, NO_TOPIC_ID):
+        lost = logs.where_lost(name)
+        if lost:
+            return Report(Copy.LOST, False, -1, 0, f"has its log on an offline directory, {lost}")
+        if log is None and logs.incomplete(name) is not None:
+            return Report(Copy.LOST, False, -1, 0, "has lost its log, which its checkpoints name")
+        return Report(Copy.ABSENT, False, -1, 0, "has no log of it: its disk was replaced")
+    incomplete = logs.incomplete(name)
+    last_epoch, end = log.epochs.latest, log.end_offset
+    if incomplete == LOST:
+        reason = f"began its log again, empty, and has copied it up to offset {end} only"
+        return Report(Copy.LOST, False, last_epoch, end, reason)
+    if incomplete == SHORT:
+        reason = f"has a log that ends at offset {end}, below the high watermark it had written"
+        return Report(Copy.SHORT, False, last_epoch, end, reason)
+    # A log that this process has written to is as it was when its role began.
+    topic = broker.topics.by_id(topic_id)
+    known = topic.partitions[name.partition : name.partition + 1] if topic else []
+    written = any(each.log is log and each.leader_epoch >= 0 for each in known)
+    return Report(Copy.COMPLETE, written or logs.was_clean(name), last_epoch, end)
 
 
 def _own_log(broker: "Broker", name: TopicPartition, topic_id: UUID) -> Log | None:

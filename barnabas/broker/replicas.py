@@ -25,15 +25,16 @@ from barnabas.broker.leading import Leading
 from barnabas.broker.partition import Partition
 from barnabas.broker.peers import Peers
 from barnabas.broker.proposals import Proposals
-from barnabas.broker.replica_logs import find_log, set_strays_aside
+from barnabas.broker.replica_logs import describe, find_log, set_strays_aside
 from barnabas.broker.replica_sessions import ReplicaSessions
 from barnabas.broker.throttles import Throttles
 from barnabas.broker.topic import Topic
 from barnabas.broker.topics_kept import log_config
 from barnabas.broker.volume import storage_error
+from barnabas.controller.proof import Copy
 from barnabas.log.config import LogConfig
-from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
-from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, KafkaError
+from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
 from barnabas.model.system_errors import OUT_OF_RESOURCES
 from barnabas.replication.follower import Follower
 from barnabas.replication.leader import Proposal
@@ -111,6 +112,9 @@ class Replicas:
         self._restless: dict[Leading, None] = {}
         self._one_at_a_time = asyncio.Lock()
         self._strays: asyncio.TimerHandle | None = None
+        # Incomplete replicas that were seen out of the in-sync set.
+        self._seen_out: dict[TopicPartition, None] = {}
+        self._unmarking = False
         self._said: dict[str, int] = {}  # lines of the request at hand
         self._timer: asyncio.TimerHandle | None = broker.loop.call_later(self._tick_s(), self._tick)
 
@@ -175,6 +179,7 @@ class Replicas:
             answers = []
             logs = self._broker.logs.logs
             made, done = len(logs), 0
+            self._mark_missing(request)
             for told in request.topic_states:
                 topic = self._cluster.topic(told.topic_name, told.topic_id)
                 config = log_config(topic.config, self._broker)
@@ -203,6 +208,25 @@ class Replicas:
     def _admit(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
         self._cluster.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
 
+    def _mark_missing(self, request: LeaderAndIsrRequest) -> None:
+        """Logs that are not there and are not new: on disk before one of them is made. A log on an
+        offline directory is not missing: no other log is made in its place."""
+        logs = self._broker.logs
+        missing = []
+        for told in request.topic_states:
+            for state in told.partition_states:
+                name = TopicPartition(told.topic_name, state.partition_index)
+                log = logs.logs.get(name)
+                there = log is not None and log.topic_id in (told.topic_id, NO_TOPIC_ID)
+                offline = not state.is_new and logs.where_lost(name)
+                if not there and not offline and not self._is_new(state):
+                    missing.append(name)
+        logs.mark_incomplete(missing)
+
+    def _is_new(self, told: LeaderAndIsrPartitionState) -> bool:
+        """A replica that is added to a partition is new as well, but has something to copy."""
+        return told.is_new and self._broker.id in told.isr
+
     def _become(
         self,
         topic: Topic,
@@ -215,8 +239,17 @@ class Replicas:
         state = _state_of(told)
         try:
             self._check(partition, state)
+            self._notice_isr(partition, state)
+            self._prove(topic, partition, told)
             if partition.volume is None:
-                find_log(self._broker, topic, config, partition, is_new=told.is_new)
+                find_log(
+                    self._broker,
+                    topic,
+                    config,
+                    partition,
+                    is_new=told.is_new,
+                    complete=self._is_new(told),
+                )
             if state.age != (partition.leader_epoch, partition.partition_epoch):
                 self._take_role(topic, partition, state)
         except KafkaError as error:
@@ -254,6 +287,41 @@ class Replicas:
                 f"{partition.name} is in leader epoch {partition.leader_epoch}, partition epoch"
                 f" {partition.partition_epoch}; {state.age} came",
             )
+
+    def _prove(self, topic: Topic, partition: Partition, told: LeaderAndIsrPartitionState) -> None:
+        """Refuse to lead what others would be cut to, without all that was committed."""
+        broker = self._broker
+        if told.leader != broker.id or partition.leading is not None or self._is_new(told):
+            return
+        report = describe(broker, partition.name, topic.id)
+        if told.leader_recovery_state or report.copy in (Copy.COMPLETE, Copy.SHORT):
+            broker.logs.complete(partition.name)  # nobody has more: so the controller decided
+            return
+        raise Failed(
+            Code.KAFKA_STORAGE_ERROR,
+            f"broker {broker.id} does not lead {partition.name}: it {report.reason}",
+        )
+
+    def _notice_isr(self, partition: Partition, state: PartitionState) -> None:
+        """A replica that was out of the in-sync set and is in it has caught up."""
+        name, logs = partition.name, self._broker.logs
+        if logs.incomplete(name) is None:
+            self._seen_out.pop(name, None)
+        elif self._broker.id not in state.isr:
+            self._seen_out[name] = None
+        elif name in self._seen_out:
+            logs.complete(name)
+            del self._seen_out[name]
+            if not self._unmarking:
+                self._unmarking = True
+                self.fetchers.spawn(self._unmark())
+
+    async def _unmark(self) -> None:
+        """On disk soon: a crash would make complete replicas seem incomplete."""
+        await asyncio.sleep(0)  # many have caught up at once
+        self._unmarking = False
+        for volume in self._broker.logs.online():
+            await volume.checkpoint()
 
     def _disk_failed(self, partition: Partition, error: OSError) -> Code:
         self._broker.log.error(
@@ -322,7 +390,11 @@ class Replicas:
         A replica that was moved away has no role from then on: the controller that moved it may
         have gone before it could say StopReplica, and no other knows of the replica.
         """
-        if partition.volume is None or partition.failure or self._broker.id in state.replicas:
+        if partition.volume is None or partition.failure:
+            return
+        if self._broker.id in state.replicas:
+            if state.age >= (partition.leader_epoch, partition.partition_epoch):
+                self._notice_isr(partition, state)
             return
         if state.age <= (partition.leader_epoch, partition.partition_epoch):
             return

@@ -14,7 +14,7 @@ from uuid import UUID
 from barnabas.broker.volume import Volume
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LogDirectory
+from barnabas.log.directory import GONE, LOST, LogDirectory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -139,7 +139,41 @@ class Storage:
             return f"{home.path}: {home.failure}"
         return self.damaged.get(partition) or self.lost_on()
 
-    def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
+    # Replicas that may lack what was committed
+
+    def incomplete(self, partition: TopicPartition) -> int | None:
+        """LOST, SHORT or GONE (log/directory.py); None: nothing is known to be missing. A log that
+        has moved to another directory is not gone."""
+        found = [volume.logs.incomplete.get(partition) for volume in self.volumes]
+        moved = partition in self.logs
+        known = [each for each in found if each is not None and not (moved and each == GONE)]
+        return min(known, default=None)
+
+    def mark_incomplete(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their logs are about to begin, and others may have records already. Every volume is told:
+        one that is replaced must not take the mark with it."""
+        marks = dict.fromkeys(partitions, LOST)
+        for volume in self.online() if marks else ():
+            volume.logs.incomplete.update(marks)
+            try:
+                volume.logs.write_incomplete()
+            except OSError as error:
+                volume.fail(error)
+
+    def complete(self, partition: TopicPartition) -> None:
+        """It has all that was committed; the next checkpoint says so."""
+        for volume in self.volumes:
+            volume.logs.incomplete.pop(partition, None)
+
+    def create(
+        self,
+        partition: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        *,
+        complete: bool = True,
+    ) -> Log:
+        """`complete`: nobody has records of it; what was marked is of a topic of the same name."""
         volumes = self.online()
         if not volumes:
             raise Failed(Code.KAFKA_STORAGE_ERROR, "no log directory is online")
@@ -151,6 +185,8 @@ class Storage:
             raise
         self.logs[partition] = log
         self._homes[partition] = volume
+        if complete:
+            self.complete(partition)
         return log
 
     def delete(self, partition: TopicPartition) -> None:
@@ -159,6 +195,7 @@ class Storage:
         volume = self._homes.get(partition)
         if volume is None:
             return
+        self.complete(partition)
         if volume.online:
             try:
                 volume.logs.delete(partition)

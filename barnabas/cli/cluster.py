@@ -74,6 +74,29 @@ def brokers(ctx: click.Context, output: str) -> None:
 
 
 @command.command()
+@output_option
+@cluster_options
+@click.pass_context
+def explain(ctx: click.Context, output: str) -> int:
+    """Say why partitions are offline, and what to do."""
+    view, stories = cluster_view.look(ctx)
+    reasons = cluster_view.reasons(stories)
+    rows = [
+        {"topic": row["topic"], "partition": row["partition"], "reason": why}
+        for row in cluster_view.problem_rows(view)
+        if (why := reasons.get((row["topic"], row["partition"])))
+    ]
+    if chosen_output(output) != "table":
+        render(rows, ["topic", "partition", "reason"], output)
+    else:
+        for row in rows:
+            click.echo(f"{row['topic']}:{row['partition']} is offline: {row['reason']}")
+        if not rows:
+            click.echo("every partition has a leader", err=True)
+    return exits.FAILURE if rows else exits.OK
+
+
+@command.command()
 @click.argument("partitions", metavar="[TOPIC[:PARTITION]...]", nargs=-1)
 @click.option(
     "--unclean",

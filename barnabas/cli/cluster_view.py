@@ -82,6 +82,15 @@ def _state(id_: int, view: "View", stories: Mapping[int, "BrokerStory"]) -> str:
     return "controller" if id_ == view.controller_id else "up"
 
 
+def reasons(stories: Mapping[int, "BrokerStory"]) -> dict[tuple[str, int], str]:
+    """Why partitions are offline, as the controller tells."""
+    return {
+        (at.topic, at.partition): why
+        for story in stories.values()
+        for at, why in story.offline.items()
+    }
+
+
 def problem_rows(view: "View") -> list[Row]:
     """Partitions that nobody leads, or with replicas that are not in sync; the worst first."""
     rows = []

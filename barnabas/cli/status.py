@@ -23,6 +23,10 @@ def command(ctx: click.Context, output: str) -> None:
     brokers = cluster_view.broker_rows(view, stories, boot_id())
     problems = cluster_view.problem_rows(view)
     topics, partitions = cluster_view.counts(view)
+    reasons = cluster_view.reasons(stories)
+    for row in problems:
+        if why := reasons.get((row["topic"], row["partition"])):
+            row["reason"] = why
     if output == "csv":
         render(brokers, cluster_view.BROKER_COLUMNS + cluster_view.HEALTH_COLUMNS, output)
         return
@@ -46,5 +50,8 @@ def command(ctx: click.Context, output: str) -> None:
     click.echo(cluster_view.health(problems, partitions))
     if problems:
         click.echo(table(problems[:_SHOWN_MAX], cluster_view.PROBLEM_COLUMNS), nl=False)
+    for row in problems[:_SHOWN_MAX]:
+        if "reason" in row:
+            click.echo(f"{row['topic']}:{row['partition']} is offline: {row['reason']}")
     if len(problems) > _SHOWN_MAX:
         click.echo(f"and {len(problems) - _SHOWN_MAX} more: --output json shows all", err=True)

@@ -6,6 +6,7 @@ Not here: topics (admin.py), options (admin_options.py), groups (groups/), rules
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from barnabas.client.cluster import Cluster
@@ -88,6 +89,8 @@ class BrokerStory(NamedTuple):
     open_files_max: int = -1
     log_lines_dropped: int = -1
     log_dirs: tuple[LogDirState, ...] = ()
+    offline: Mapping[TopicPartition, str] = MappingProxyType({})
+    """Of the controller: why nobody leads these partitions, and what to do."""
 
 
 class ClusterAdmin:
@@ -142,6 +145,7 @@ class ClusterAdmin:
                     told.open_files_max,
                     told.log_lines_dropped,
                     tuple(LogDirState(d.path, d.state, d.reason) for d in told.log_dirs),
+                    {TopicPartition(e.topic, e.partition): e.reason for e in told.offline},
                 )
         return found
 

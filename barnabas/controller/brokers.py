@@ -8,10 +8,25 @@ however short it was, since it may have come back without its disk (KIP-903).
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from barnabas.controller import moves, topics
+from barnabas.controller import moves, proof, topics
 from barnabas.controller.election import after_loss, first_state
-from barnabas.controller.state import NO_LEADER, BrokerInfo, PartitionView, State
-from barnabas.controller.steps import ForgetBroker, ReadBrokers, ReadConfig, Say, Steps, Write
+from barnabas.controller.proof import Report
+from barnabas.controller.state import (
+    NO_LEADER,
+    BrokerInfo,
+    KnownBroker,
+    PartitionView,
+    State,
+)
+from barnabas.controller.steps import (
+    ForgetBroker,
+    ReadBrokers,
+    ReadConfig,
+    RememberBroker,
+    Say,
+    Steps,
+    Write,
+)
 from barnabas.controller.term import Next, Term
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.model.ids import BrokerId, TopicPartition
@@ -66,6 +81,7 @@ def _lose(term: Term, gone: Sequence[BrokerId], here: Mapping[BrokerId, BrokerIn
 def _gain(term: Term, come: Sequence[BrokerInfo]) -> Steps[None]:
     cluster = term.cluster
     concerned: dict[PartitionView, str] = {}
+    yield from remember(term, come)
     for broker in come:
         cluster.join(broker)
         term.welcome(broker.id)
@@ -78,16 +94,96 @@ def _gain(term: Term, come: Sequence[BrokerInfo]) -> Steps[None]:
     yield from moves.finish(term, list(cluster.moving))
 
 
+def remember(term: Term, come: Iterable[BrokerInfo]) -> Steps[None]:
+    """Replicas can be placed on a broker while it is down, and a log directory that is missing at
+    its return is noticed."""
+    changes = []
+    for broker in come:
+        before = term.cluster.known_brokers.get(broker.id)
+        after = _known(before, broker)
+        if after != before:
+            changes.append(after)
+            if before is not None and after.lost_epoch != before.lost_epoch:
+                yield Say(
+                    "log directory replaced: its replicas are copied again",
+                    {"broker": broker.id, "before": before.directories, "now": after.directories},
+                    loud=True,
+                )
+    if changes:
+        yield Write([RememberBroker(each) for each in changes])
+    for each in changes:
+        term.cluster.known_brokers[each.id] = each
+
+
+def _known(before: KnownBroker | None, now: BrokerInfo) -> KnownBroker:
+    if before is None:
+        return KnownBroker(now.id, now.rack, now.directories)
+    if not now.directories:  # it does not say
+        return before._replace(rack=now.rack)
+    lost = any(each not in now.directories for each in before.directories)
+    epoch = now.epoch if lost else before.lost_epoch
+    return KnownBroker(now.id, now.rack, now.directories, epoch)
+
+
+def reported(
+    term: Term, broker: BrokerId, epoch: int, reports: Mapping[TopicPartition, Report]
+) -> Steps[None]:
+    """A broker has said what it has of partitions that nobody leads."""
+    cluster = term.cluster
+    if cluster.epoch(broker) != epoch:
+        return
+    concerned: dict[PartitionView, str] = {}
+    for name, report in reports.items():
+        partition = cluster.find(name)
+        if partition is None or not cluster.is_asked(broker, partition):
+            continue
+        cluster.put_report(broker, partition, report)
+        if partition.leader == NO_LEADER:
+            concerned[partition] = f"broker {broker} has reported its log"
+            if report.copy is not proof.Copy.COMPLETE:
+                yield Say(
+                    "replica not complete",
+                    {"broker": broker, "partition": str(name), "reason": report.reason},
+                    loud=True,
+                )
+    yield from repair(term, concerned)
+    yield from moves.finish(term, [each for each in concerned if each in cluster.moving])
+    yield from term.flush()
+
+
+def wait_over(term: Term) -> Steps[None]:
+    """The time for missing members is over for some partitions."""
+    due = {
+        each: "its other in-sync replicas did not come back in time"
+        for each, at in term.waiting.items()
+        if at <= term.now
+    }
+    if due:
+        yield from repair(term, due)
+        yield from moves.finish(term, [each for each in due if each in term.cluster.moving])
+        yield from term.flush()
+
+
 def repair(term: Term, concerned: Mapping[PartitionView, str]) -> Steps[None]:
-    """Leaders for those that can have one, and in-sync sets without those that are gone."""
+    """Leaders for those that can have one, and in-sync sets without those that are gone.
+
+    Who could lead the others is asked; the answers come back here (`reported`).
+    """
     cluster, unclean = term.cluster, dict[str, bool]()
     nexts = []
     for partition, cause in concerned.items():
         if partition.state is None:
             state = first_state(cluster, partition, term.epoch)
         else:
-            state = after_loss(cluster, partition, term.epoch)
-            if _hopeless(partition, state):
+            waited = term.waiting.get(partition, term.now + 1) <= term.now
+            state = after_loss(cluster, partition, term.epoch, waited=waited)
+            if not _hopeless(partition, state):
+                term.waiting.pop(partition, None)
+            elif proof.unreported(cluster, partition):
+                term.ask_for_report(partition)
+            elif proof.is_awaited(cluster, partition):
+                term.waiting.setdefault(partition, term.now + proof.WAIT_MS)
+            else:
                 allowed = yield from term.allows_unclean(partition.name.topic, unclean)
                 if allowed:
                     state = after_loss(cluster, partition, term.epoch, unclean=True) or state
@@ -166,5 +262,6 @@ def unregister(term: Term, broker: BrokerId) -> Steps[None]:
             " move them to other brokers first (barnabas cluster reassign)",
         )
     yield Write([ForgetBroker(broker)])
+    term.cluster.known_brokers.pop(broker, None)
     term.story.add(term.now, "broker forgotten", f"broker {broker} was unregistered by request")
     yield Say("broker unregistered", {"broker": broker})

@@ -9,12 +9,13 @@ Not here: the queue, the keeper, the network (broker/controlling.py).
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
-from barnabas.controller import brokers, elections, in_sync, moves, takeover, topics
+from barnabas.controller import brokers, elections, in_sync, moves, proof, takeover, topics
 from barnabas.controller.elections import Kind
-from barnabas.controller.in_sync import Proposal, Verdict
+from barnabas.controller.in_sync import Proposal, Verdict, min_insync
 from barnabas.controller.messages import EPOCH_DELETED
 from barnabas.controller.moves import Wish
-from barnabas.controller.state import Assignment, Cluster, TopicView
+from barnabas.controller.proof import Copy, Report
+from barnabas.controller.state import NO_LEADER, Assignment, Cluster, TopicView
 from barnabas.controller.steps import ReadConfig, Say, SetConfig, Settle, Steps, Write
 from barnabas.controller.story import Story
 from barnabas.controller.term import UNCLEAN, Options, Term
@@ -22,6 +23,10 @@ from barnabas.controller.topics import Placed
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import Message
+from barnabas.wire.messages.describe_replicas import (
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
@@ -69,7 +74,9 @@ class Controller:
 
     def next_deadline(self) -> int | None:
         """When `tick` is wanted."""
-        return self._term.rebalance_at
+        rebalance_at = self._term.rebalance_at
+        times = [*self._term.waiting.values(), *([] if rebalance_at is None else [rebalance_at])]
+        return min(times, default=None)
 
     # Events
 
@@ -80,7 +87,9 @@ class Controller:
         return brokers.brokers_changed(self._at(now))
 
     def tick(self, now: int) -> Steps[None]:
-        return elections.rebalance(self._at(now))
+        term = self._at(now)
+        yield from brokers.wait_over(term)
+        yield from elections.rebalance(term)
 
     def answered(
         self, broker: BrokerId, request: Message, response: Message, now: int
@@ -91,6 +100,11 @@ class Controller:
             failed = _on_failed_disks(response, term.cluster)
             if failed:
                 yield from brokers.replicas_failed(term, broker, request.broker_epoch, failed)
+        elif isinstance(response, DescribeReplicasResponse) and isinstance(
+            request, DescribeReplicasRequest
+        ):
+            reports = _reports(response, term.cluster)
+            yield from brokers.reported(term, broker, request.broker_epoch, reports)
         elif (
             isinstance(request, StopReplicaRequest)
             and isinstance(response, StopReplicaResponse)
@@ -103,6 +117,10 @@ class Controller:
         term = self._at(now)
         if broker in term.cluster.brokers:
             term.welcome(broker)
+            term.cluster.forget_reports(broker)
+            for partition in term.cluster.leaderless:
+                if broker in partition.assignment.replicas and partition.state is not None:
+                    term.ask_for_report(partition)
             yield from term.flush()
 
     # Requests
@@ -132,6 +150,8 @@ class Controller:
             topics.existing(term, name)
         before = yield ReadConfig(kind, name)
         settings = settle(before)
+        if min_insync(settings) != min_insync(before):
+            yield from self._change_min_insync(term, kind, name, min_insync(settings))
         yield Write([SetConfig(kind, name, settings)])
         yield Say("configured", {"kind": kind, "name": name, "settings": settings})
         if settings.get(UNCLEAN) != before.get(UNCLEAN):
@@ -143,6 +163,25 @@ class Controller:
                 options.unclean = options.unclean_static if said is None else said == "true"
                 yield from elections.unclean_allowed(term, None)
         return settings
+
+    @staticmethod
+    def _change_min_insync(term: Term, kind: str, name: str, wanted: int | None) -> Steps[None]:
+        """Before it is written: leaders commit with fewer in sync as soon as they read it."""
+        cluster = term.cluster
+        if kind == "topics":
+            cluster.topics[name].min_insync = wanted
+        elif not name:
+            cluster.min_insync = wanted
+        else:
+            cluster.min_insync = min(wanted or 1, cluster.min_insync or wanted or 1)
+        yield from in_sync.forget_eligible(term, name if kind == "topics" else None)
+
+    def why_offline(self, name: TopicPartition) -> str:
+        """Of a partition that nobody leads; empty if somebody does."""
+        partition = self.cluster.find(name)
+        if partition is None or partition.leader != NO_LEADER:
+            return ""
+        return proof.why_offline(self.cluster, partition)
 
     def alter_partitions(
         self, leader: BrokerId, epoch: int, proposals: Sequence[Proposal], now: int
@@ -190,6 +229,18 @@ def _on_failed_disks(response: LeaderAndIsrResponse, cluster: Cluster) -> list[T
                 if each.error_code == Code.KAFKA_STORAGE_ERROR
             ]
     return failed
+
+
+def _reports(response: DescribeReplicasResponse, cluster: Cluster) -> dict[TopicPartition, Report]:
+    found = {}
+    for topic in response.topics:
+        known = cluster.by_id.get(topic.topic_id)
+        for each in topic.replicas if known is not None else ():
+            assert known is not None
+            found[TopicPartition(known.name, each.partition_index)] = Report(
+                Copy(each.copy), each.clean, each.last_epoch, each.end_offset, each.reason
+            )
+    return found
 
 
 def _deleted_topics(request: StopReplicaRequest) -> list[str]:

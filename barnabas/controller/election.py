@@ -3,12 +3,12 @@
 In: a partition and who is there. Out: its next state, or None if it should stay as it is.
 Always: a leader comes from the in-sync set, unless the caller allows one that may have lost
 records; each new leadership has a new leader epoch; the in-sync set never becomes empty. Where
-nobody of it is there, it stays as it is: whoever of it comes back first has all that was committed.
+nobody of it is there, it stays as it is: whoever of it comes back, and can prove that it still has
+all that was committed, leads (proof.py). So does an eligible replica (KIP-966).
 Not here: writing the state, telling brokers (term.py).
 """
 
-from collections.abc import Container
-
+from barnabas.controller import proof
 from barnabas.controller.state import NO_LEADER, Cluster, PartitionView, State
 from barnabas.model.ids import BrokerId
 
@@ -26,35 +26,37 @@ def after_loss(
     partition: PartitionView,
     epoch: int,
     *,
-    gone: Container[BrokerId] = (),
     unclean: bool = False,
+    waited: bool = False,
 ) -> State | None:
     """Replicas are not there any more, or are there again. None: nothing changes by that.
 
-    `gone`: not there, or not the same as before; they are in sync no longer.
+    Members that have registered anew lead only by proof, and only where no member is left that has
+    not; `waited`: without those that are still missing (proof.py).
     """
     state = partition.state
     assert state is not None
 
     def stays(broker: BrokerId) -> bool:
-        return broker not in gone and cluster.usable(broker, partition)
+        return cluster.is_current(broker, state) and cluster.usable(broker, partition)
 
     level = tuple(each for each in state.isr if stays(each))
     if state.leader != NO_LEADER and stays(state.leader):
-        return None if level == state.isr else with_isr(cluster, state, level, epoch)
-    if state.leader in cluster.leaving and state.leader not in gone and not level:
+        return None if level == state.isr else with_isr(cluster, partition, level, epoch)
+    if state.leader in cluster.leaving and cluster.is_current(state.leader, state) and not level:
         return None  # it leads on until it is gone: nobody else can
-    # Who was away is second choice, but what it has is all that is left of what was committed.
-    returned = tuple(each for each in state.isr if cluster.usable(each, partition))
-    isr = level or returned
     for candidate in partition.assignment.replicas:
-        if candidate in isr:
-            return led_by(cluster, state, candidate, isr if level else (candidate,), epoch)
+        if candidate in level:
+            return led_by(cluster, partition, candidate, level, epoch)
+    proven = proof.leader(cluster, partition, waited=waited or unclean)
+    if proven is not None:
+        return _led_by_proof(cluster, partition, proven, epoch)
     if unclean:
-        for candidate in partition.assignment.replicas:
-            if cluster.usable(candidate, partition):
-                lossy = led_by(cluster, state, candidate, (candidate,), epoch)
-                return lossy._replace(recovering=True)
+        candidate_or_none = proof.any_leader(cluster, partition)
+        if candidate_or_none is not None:
+            isr = (candidate_or_none,)
+            lossy = led_by(cluster, partition, candidate_or_none, isr, epoch)
+            return lossy._replace(recovering=True, elr=())
     if state.leader == NO_LEADER:
         return None
     return state._replace(
@@ -65,26 +67,69 @@ def after_loss(
 def preferred(cluster: Cluster, partition: PartitionView, epoch: int) -> State | None:
     """None: the preferred leader leads already, or cannot."""
     state, leader = partition.state, partition.preferred
-    if state is None or leader == state.leader or leader not in state.isr:
+    if state is None or leader == state.leader or not may_lead(cluster, partition, leader):
         return None
-    if not cluster.usable(leader, partition):
-        return None
-    return led_by(cluster, state, leader, state.isr, epoch)
+    return led_by(cluster, partition, leader, state.isr, epoch)
+
+
+def may_lead(cluster: Cluster, partition: PartitionView, broker: BrokerId) -> bool:
+    """Is it in sync, and has been since it registered?"""
+    state = partition.state
+    return (
+        state is not None
+        and broker in state.isr
+        and cluster.is_current(broker, state)
+        and cluster.usable(broker, partition)
+    )
+
+
+def _led_by_proof(
+    cluster: Cluster, partition: PartitionView, leader: BrokerId, epoch: int
+) -> State:
+    """Alone in sync. Others that are proven to be complete stay eligible."""
+    state = led_by(cluster, partition, leader, (leader,), epoch)
+    reports = {each: cluster.report(each, partition) for each in state.elr}
+    eligible = tuple(
+        each
+        for each, said in reports.items()
+        if said is not None and said.copy is proof.Copy.COMPLETE
+    )
+    return state._replace(elr=eligible)
 
 
 def led_by(
-    cluster: Cluster, state: State, leader: BrokerId, isr: tuple[BrokerId, ...], epoch: int
+    cluster: Cluster,
+    partition: PartitionView,
+    leader: BrokerId,
+    isr: tuple[BrokerId, ...],
+    epoch: int,
 ) -> State:
     """A new leadership."""
-    return with_isr(cluster, state, isr, epoch)._replace(
-        leader=leader, leader_epoch=state.leader_epoch + 1
-    )
+    state = with_isr(cluster, partition, isr, epoch, proven=leader)
+    return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1)
 
 
-def with_isr(cluster: Cluster, state: State, isr: tuple[BrokerId, ...], epoch: int) -> State:
-    """The same leadership with another in-sync set."""
-    before = dict(zip(state.isr, state.isr_epochs, strict=False))
+def with_isr(
+    cluster: Cluster,
+    partition: PartitionView,
+    isr: tuple[BrokerId, ...],
+    epoch: int,
+    *,
+    proven: BrokerId = NO_LEADER,
+) -> State:
+    """The same leadership with another in-sync set.
+
+    Who stays in it stays as what it was; who gets into it, and `proven`, is there as it is now.
+    """
+    state = partition.state
+    assert state is not None
     epochs = tuple(
-        cluster.epoch(each) if each in cluster.brokers else before.get(each, -1) for each in isr
+        cluster.epoch(each)
+        if each == proven or (state.epoch_of(each) < 0 and each in cluster.brokers)
+        else state.epoch_of(each)
+        for each in isr
     )
-    return state._replace(isr=isr, controller_epoch=epoch, isr_epochs=epochs)
+    elr: tuple[BrokerId, ...] = ()
+    if len(isr) < cluster.isr_min(partition):
+        elr = tuple(each for each in proof.members(state) if each not in isr)
+    return state._replace(isr=isr, controller_epoch=epoch, isr_epochs=epochs, elr=elr)

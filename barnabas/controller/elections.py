@@ -85,6 +85,8 @@ def unclean_allowed(term: Term, topic: str | None) -> Steps[None]:
 def rebalance(term: Term) -> Steps[None]:
     """Leadership goes back to preferred leaders where too much of it is elsewhere."""
     options, cluster = term.options, term.cluster
+    if term.rebalance_at is None or term.now < term.rebalance_at:
+        return
     term.rebalance_at = term.now + options.rebalance_interval_ms
     if not options.rebalance or not cluster.imbalanced:
         return

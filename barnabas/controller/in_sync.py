@@ -7,7 +7,7 @@ who is not alive in that very registration, or is about to stop; all that is acc
 is one write; a proposal that comes twice is answered twice alike.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId
 
 UNKNOWN_EPOCH = -1
+MIN_INSYNC = "min.insync.replicas"
 
 
 class Proposal(NamedTuple):
@@ -36,6 +37,25 @@ class Proposal(NamedTuple):
 class Verdict(NamedTuple):
     code: Code
     state: State | None = None
+
+
+def min_insync(settings: Mapping[str, str]) -> int | None:
+    """As a topic's settings, or those of all brokers, say; None: they do not."""
+    said = settings.get(MIN_INSYNC, "")
+    return int(said) if said.isdecimal() else None
+
+
+def forget_eligible(term: Term, topic: str | None) -> Steps[None]:
+    """Of a topic, or of all: fewer in sync are enough from now on to commit records, which the
+    eligible replicas do not have."""
+    cause = f"{MIN_INSYNC} was changed"
+    concerned = [
+        Next(each, each.state._replace(elr=(), controller_epoch=term.epoch), cause)
+        for each in term.cluster.all()
+        if topic in (None, each.name.topic) and each.state is not None and each.state.elr
+    ]
+    yield from term.write(concerned)
+    yield from term.flush()
 
 
 def alter(
@@ -65,7 +85,7 @@ def alter(
             if partition in taken:
                 code = Code.INVALID_REQUEST
             elif not same:
-                wanted = with_isr(cluster, state, isr, term.epoch)
+                wanted = with_isr(cluster, partition, isr, term.epoch)
                 wanted = wanted._replace(recovering=proposal.recovering)
                 nexts[number] = Next(partition, wanted, _cause(leader, state, isr))
             taken[partition] = None

@@ -3,9 +3,12 @@
 LeaderAndIsr, to brokers that have a replica. A replica acts on a state whose leader epoch is
 larger than its own, or equal with a larger partition epoch: then only the in-sync set, or the
 replicas, are other ones, and the leader goes on without a break. Leader -1: nobody leads, the
-replica waits. `is_new`: a log that is not there is made without a word. `type` 2 comes first to a
+replica waits. `is_new`: a log that is not there is made; a broker that should lead without it, and
+without `leader_recovery_state`, refuses with KAFKA_STORAGE_ERROR. `type` 2 comes first to a
 broker that has registered and has all that is its own: a log it does not name is a stray, which is
 set aside, not deleted.
+DescribeReplicas, to brokers with replicas of partitions that nobody leads: it is asked before they
+are told anything else of them, so that a log that is missing is not made before.
 StopReplica: `delete_partition` says whether the log goes too. Leader epoch -2 stops whatever is
 there: its topic is deleted. Else it is that of the last state, and one that is larger at the
 replica is a later word.
@@ -18,8 +21,16 @@ Each carries the epoch of the broker it is meant for, and of the controller.
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from barnabas.controller.state import NO_LEADER, BrokerInfo, Cluster, PartitionView, TopicView
+from barnabas.controller.state import (
+    NO_LEADER,
+    BrokerInfo,
+    Cluster,
+    PartitionView,
+    State,
+    TopicView,
+)
 from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.wire.messages.describe_replicas import AskedTopic, DescribeReplicasRequest
 from barnabas.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -80,7 +91,7 @@ class Letters:
                     replicas=list(assignment.replicas),
                     adding_replicas=list(assignment.adding),
                     removing_replicas=list(assignment.removing),
-                    is_new=partition in new,
+                    is_new=partition in new or _may_be_new(state, to),
                     leader_recovery_state=int(state.recovering),
                 )
             )
@@ -103,6 +114,22 @@ class Letters:
                 )
                 for id_ in leaders
                 if id_ in live and live[id_].endpoints
+            ],
+        )
+
+    def describe_replicas(
+        self, to: BrokerInfo, partitions: Iterable[PartitionView]
+    ) -> DescribeReplicasRequest:
+        topics: dict[TopicView, list[int]] = {}
+        for partition in partitions:
+            topics.setdefault(partition.topic, []).append(partition.name.partition)
+        return DescribeReplicasRequest(
+            controller_id=self.controller,
+            controller_epoch=self.epoch,
+            broker_epoch=to.epoch,
+            topics=[
+                AskedTopic(topic_name=topic.name, topic_id=topic.id, partitions=indexes)
+                for topic, indexes in topics.items()
             ],
         )
 
@@ -191,6 +218,12 @@ class Letters:
                 for partition in topic.partitions
             ],
         )
+
+
+def _may_be_new(state: State, to: BrokerInfo) -> bool:
+    """The broker is in sync as it is registered now, so it cannot have lost a log since: if one is
+    missing, it was never made, because the controller that created the partition was cut off."""
+    return state.epoch_of(to.id) == to.epoch
 
 
 def live_brokers(brokers: Iterable[BrokerInfo]) -> list[UpdateMetadataBroker]:

@@ -11,7 +11,7 @@ Not here: how fast records are copied (throttles are the followers').
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.controller.election import led_by, with_isr
+from barnabas.controller.election import led_by, may_lead, with_isr
 from barnabas.controller.state import NO_LEADER, Assignment, PartitionView, State, TopicView
 from barnabas.controller.steps import Say, SetAssignments, Steps
 from barnabas.controller.term import Next, Term
@@ -100,10 +100,11 @@ def _finished(term: Term, partition: PartitionView) -> State | None:
         return None
     isr = tuple(each for each in state.isr if each in target)
     if state.leader in target:
-        return with_isr(term.cluster, state, isr, term.epoch)
+        return with_isr(term.cluster, partition, isr, term.epoch)._replace(elr=())
     for candidate in target:
-        if term.cluster.usable(candidate, partition):
-            return led_by(term.cluster, state, candidate, isr, term.epoch)
+        if may_lead(term.cluster, partition, candidate):
+            state = led_by(term.cluster, partition, candidate, isr, term.epoch)
+            return state._replace(elr=())
     return None
 
 
@@ -165,11 +166,13 @@ def _within(term: Term, partition: PartitionView, replicas: Sequence[BrokerId]) 
     state = partition.state
     assert state is not None
     isr = tuple(each for each in state.isr if each in replicas)
+    # Fewer replicas may need fewer in sync: then others are not eligible any more.
     if isr and (state.leader in replicas or state.leader == NO_LEADER):
-        return with_isr(term.cluster, state, isr, term.epoch)
+        return with_isr(term.cluster, partition, isr, term.epoch)._replace(elr=())
     for candidate in replicas:
-        if candidate in isr and term.cluster.usable(candidate, partition):
-            return led_by(term.cluster, state, candidate, isr, term.epoch)
+        if candidate in isr and may_lead(term.cluster, partition, candidate):
+            state = led_by(term.cluster, partition, candidate, isr, term.epoch)
+            return state._replace(elr=())
     raise InvalidRequest(
         Code.INVALID_REPLICA_ASSIGNMENT,
         f"{partition.name}: nobody who would be left is in sync; wait, or name one of"

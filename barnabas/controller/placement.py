@@ -14,6 +14,45 @@ from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import BrokerId
 
 
+def place_on_all(
+    up: Mapping[BrokerId, str | None],
+    down: Mapping[BrokerId, str | None],
+    partitions: int,
+    factor: int,
+    *,
+    start: int,
+    shift: int,
+    first: int = 0,
+) -> list[tuple[BrokerId, ...]]:
+    """On brokers that are up; where these are too few, each partition is on all of them, and its
+    last replicas are on brokers that are down."""
+    if factor <= len(up) or factor < 1:
+        return place(up, partitions, factor, start=start, shift=shift, first=first)
+    if factor > len(up) + len(down):
+        raise InvalidRequest(
+            Code.INVALID_REPLICATION_FACTOR,
+            f"replication factor {factor}: {len(up) + len(down)} brokers are registered, {len(up)}"
+            " of them are up",
+        )
+    if not up:
+        return place(down, partitions, factor, start=start, shift=shift, first=first)
+    placed = place(up, partitions, len(up), start=start, shift=shift, first=first)
+    racks = set(up.values())
+    return [
+        (*replicas, *_filled(down, racks, factor - len(up), first + number))
+        for number, replicas in enumerate(placed)
+    ]
+
+
+def _filled(
+    down: Mapping[BrokerId, str | None], used: set[str | None], count: int, turn: int
+) -> list[BrokerId]:
+    """Another one first for each partition; brokers in racks that have no replica go before."""
+    brokers = sorted(down)
+    turned = brokers[turn % len(brokers) :] + brokers[: turn % len(brokers)]
+    return sorted(turned, key=lambda each: down[each] in used)[:count]
+
+
 def place(
     racks: Mapping[BrokerId, str | None],
     partitions: int,
@@ -31,7 +70,7 @@ def place(
     if factor > len(racks):
         raise InvalidRequest(
             Code.INVALID_REPLICATION_FACTOR,
-            f"replication factor {factor}: {len(racks)} brokers are alive",
+            f"replication factor {factor}: {len(racks)} brokers are registered",
         )
     known = {broker: rack for broker, rack in sorted(racks.items()) if rack is not None}
     if len(known) < len(racks):  # not of all: then none can be kept apart

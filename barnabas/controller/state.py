@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from barnabas.controller.proof import Report
 from barnabas.model.ids import BrokerId, TopicPartition
 
 NO_LEADER = BrokerId(-1)
@@ -32,6 +33,20 @@ class BrokerInfo:
     epoch: int
     endpoints: tuple[Endpoint, ...] = ()
     rack: str | None = None
+    directories: tuple[str, ...] = ()
+    """The ids of its log directories (KIP-858); empty if it did not say."""
+    min_insync: int = 1
+    """What holds there for topics that do not say."""
+
+
+class KnownBroker(NamedTuple):
+    """A broker that has registered once and was not unregistered since; it may be down."""
+
+    id: BrokerId
+    rack: str | None
+    directories: tuple[str, ...]
+    lost_epoch: int = -1
+    """Of the last registration in which a log directory of before was missing."""
 
 
 class State(NamedTuple):
@@ -51,6 +66,16 @@ class State(NamedTuple):
     isr_epochs: tuple[int, ...] = ()
     """Of the brokers in `isr` when they were put there: one that has registered anew since may
     have lost its disk, and is in sync no longer, whatever happened while nobody was controller."""
+    elr: tuple[BrokerId, ...] = ()
+    """Eligible leader replicas (KIP-966): brokers that left `isr` when it became smaller than
+    min.insync.replicas. Nothing was committed since, so they have all that was committed."""
+
+    def epoch_of(self, broker: BrokerId) -> int:
+        """As which a broker is in `isr`; -1 if that is not known."""
+        for each, epoch in zip(self.isr, self.isr_epochs, strict=False):
+            if each == broker:
+                return epoch
+        return -1
 
 
 class Assignment(NamedTuple):
@@ -104,11 +129,12 @@ class PartitionView:
 class TopicView:
     """A topic: its id and its partitions, from 0 on."""
 
-    __slots__ = ("id", "name", "partitions")
+    __slots__ = ("id", "min_insync", "name", "partitions")
 
     def __init__(self, name: str, id_: UUID, assignments: Iterable[Assignment] = ()) -> None:
         self.name = name
         self.id = id_
+        self.min_insync: int | None = None  # as its settings say
         self.partitions = [PartitionView(self, *each) for each in enumerate(assignments)]
 
     def assignments(self) -> dict[int, Assignment]:
@@ -125,6 +151,8 @@ class Cluster:
     def __init__(self) -> None:
         self.brokers: dict[BrokerId, BrokerInfo] = {}  # in the order of their ids
         self.leaving: dict[BrokerId, None] = {}  # they have asked to stop
+        self.known_brokers: dict[BrokerId, KnownBroker] = {}  # also those that are down
+        self.min_insync: int | None = None  # the least that settings of brokers say
         self.topics: dict[str, TopicView] = {}
         self.by_id: dict[UUID, TopicView] = {}
         self.moving: Partitions = {}
@@ -135,6 +163,8 @@ class Cluster:
         self._hosted: dict[BrokerId, Partitions] = {}
         self._led: dict[BrokerId, Partitions] = {}
         self._failed: dict[BrokerId, Partitions] = {}  # replicas on disks that failed
+        # What brokers said of their replicas; None: asked, not answered yet.
+        self._reports: dict[BrokerId, dict[PartitionView, Report | None]] = {}
 
     # Brokers
 
@@ -148,6 +178,7 @@ class Cluster:
         self.brokers.pop(broker, None)
         self.leaving.pop(broker, None)
         self._failed.pop(broker, None)
+        self._reports.pop(broker, None)
 
     def fail(self, broker: BrokerId, partition: PartitionView) -> None:
         self._failed.setdefault(broker, {})[partition] = None
@@ -159,6 +190,33 @@ class Cluster:
     def usable(self, broker: BrokerId, partition: PartitionView) -> bool:
         """Whether a replica could lead for a while."""
         return self.online(broker, partition) and broker not in self.leaving
+
+    def is_current(self, broker: BrokerId, state: State) -> bool:
+        """Is it registered as it was when it got into the in-sync set?"""
+        epoch = state.epoch_of(broker)
+        return epoch >= 0 and self.epoch(broker) == epoch
+
+    def report(self, broker: BrokerId, partition: PartitionView) -> Report | None:
+        """What it said of its replica, in this registration."""
+        return self._reports.get(broker, {}).get(partition)
+
+    def is_asked(self, broker: BrokerId, partition: PartitionView) -> bool:
+        return partition in self._reports.get(broker, {})
+
+    def put_report(self, broker: BrokerId, partition: PartitionView, report: Report | None) -> None:
+        self._reports.setdefault(broker, {})[partition] = report
+
+    def forget_reports(self, broker: BrokerId) -> None:
+        self._reports.pop(broker, None)
+
+    def isr_min(self, partition: PartitionView) -> int:
+        """With fewer in sync no leader commits anything. Where the topic does not say it, it is the
+        least that holds on any broker: their configuration files may differ."""
+        wanted = partition.topic.min_insync
+        if wanted is None:
+            said = [each.min_insync for each in self.brokers.values()]
+            wanted = min(said + ([] if self.min_insync is None else [self.min_insync]), default=1)
+        return min(wanted, len(partition.assignment.replicas))
 
     def epoch(self, broker: BrokerId) -> int:
         found = self.brokers.get(broker)
@@ -173,8 +231,8 @@ class Cluster:
         return self._led.get(broker, {})
 
     def known(self, broker: BrokerId) -> bool:
-        """Alive, or named by an assignment."""
-        return broker in self.brokers or bool(self.hosted(broker))
+        """Registered once, or named by an assignment."""
+        return broker in self.brokers or broker in self.known_brokers or bool(self.hosted(broker))
 
     def all(self) -> Iterator[PartitionView]:
         for topic in self.topics.values():
@@ -205,6 +263,8 @@ class Cluster:
             self._count(partition, -1)
             for failed in self._failed.values():
                 failed.pop(partition, None)
+            for reports in self._reports.values():
+                reports.pop(partition, None)
         del self.topics[topic.name], self.by_id[topic.id]
 
     def put(
@@ -215,6 +275,9 @@ class Cluster:
     ) -> None:
         """What is not given stays as it is."""
         self._count(partition, -1)
+        if state is not None and state.leader != NO_LEADER:
+            for reports in self._reports.values():
+                reports.pop(partition, None)  # they may be older than what is written from now on
         partition.state = state or partition.state
         partition.assignment = assignment or partition.assignment
         self._count(partition, 1)

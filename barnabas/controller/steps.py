@@ -10,11 +10,12 @@ generator; what it does not catch makes the controller read everything anew.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from barnabas.controller.state import Assignment, BrokerInfo, State
+from barnabas.controller.state import Assignment, BrokerInfo, KnownBroker, State
+from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import Message
 
@@ -23,6 +24,10 @@ T = TypeVar("T")
 
 class Conflict(Exception):
     """The keeper has something else than the controller thought; nothing was written."""
+
+
+class WriteTooLarge(InvalidRequest):
+    """The keeper cannot take this write; nothing was written."""
 
 
 # What is written
@@ -95,6 +100,12 @@ class SetConfig(NamedTuple):
     settings: Mapping[str, str]
 
 
+class RememberBroker(NamedTuple):
+    """A broker has registered: it is known until it is unregistered, also while it is down."""
+
+    broker: KnownBroker
+
+
 class ForgetBroker(NamedTuple):
     """What is kept of a broker that will not come back."""
 
@@ -103,7 +114,7 @@ class ForgetBroker(NamedTuple):
 
 Change = (
     NewTopic | NewState | SetState | SetAssignments | MarkDeleted | RemoveStates | RemoveTopic
-    | Unmark | SetConfig | ForgetBroker
+    | Unmark | SetConfig | RememberBroker | ForgetBroker
 )  # fmt: skip
 
 
@@ -134,6 +145,7 @@ class TopicFound:
     assignments: Mapping[int, Assignment]
     states: Mapping[int, State]
     adopted: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,8 @@ class Everything:
     brokers: Sequence[BrokerInfo]
     topics: Sequence[TopicFound]
     deletions: Sequence[Deletion]
+    known_brokers: Sequence[KnownBroker] = ()
+    settings: Sequence[Mapping[str, str]] = ()  # of all brokers, and of each
 
 
 # The steps

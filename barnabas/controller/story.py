@@ -79,7 +79,9 @@ def what_changed(old: State | None, new: State) -> str:
     if new.leader_epoch != old.leader_epoch:
         if new.leader == NO_LEADER:
             return "leader lost"
-        return "election" if new.leader in old.isr else "unclean election"
+        if new.recovering and not old.recovering:
+            return "unclean election"
+        return "election" if new.leader in (*old.isr, *old.elr) else "unclean election"
     if len(new.isr) < len(old.isr):
         return "isr shrunk"
     return "isr expanded" if len(new.isr) > len(old.isr) else "replicas changed"

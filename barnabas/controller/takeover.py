@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from barnabas.controller import brokers, moves, topics
 from barnabas.controller.election import after_loss, first_state
+from barnabas.controller.in_sync import min_insync
 from barnabas.controller.state import NO_LEADER, PartitionView, State, TopicView
 from barnabas.controller.steps import (
     Everything,
@@ -26,6 +27,9 @@ ADOPTED_EPOCH = 1 << 16
 
 def take_over(term: Term) -> Steps[None]:
     found: Everything = yield ReadAll()
+    term.cluster.known_brokers = {each.id: each for each in found.known_brokers}
+    said = [least for each in found.settings if (least := min_insync(each)) is not None]
+    term.cluster.min_insync = min(said, default=None)
     for broker in found.brokers:
         term.cluster.join(broker)
         term.welcome(broker.id)
@@ -47,6 +51,7 @@ def take_over(term: Term) -> Steps[None]:
             "partitions": term.cluster.partitions,
         },
     )
+    yield from brokers.remember(term, found.brokers)
     for deletion in found.deletions:
         yield from topics.resume(term, deletion)
     yield from _first(term, {topic.name: topic for topic in found.topics if _is_adopted(topic)})
@@ -58,6 +63,7 @@ def take_over(term: Term) -> Steps[None]:
 def _view(found: TopicFound) -> TopicView:
     assignments = [found.assignments[index] for index in sorted(found.assignments)]
     topic = TopicView(found.name, found.id, assignments)
+    topic.min_insync = min_insync(found.settings)
     for index, state in found.states.items():
         if 0 <= index < len(topic.partitions):
             topic.partitions[index].state = state
@@ -105,9 +111,7 @@ def _after_absence(term: Term) -> Steps[None]:
         state = partition.state
         if state is None:
             continue
-        epochs = zip(state.isr, state.isr_epochs, strict=False)
-        gone = [id_ for id_, epoch in epochs if epoch not in (-1, cluster.epoch(id_))]
-        after = after_loss(cluster, partition, term.epoch, gone=gone)
+        after = after_loss(cluster, partition, term.epoch)
         cause = "brokers went while there was no controller"
         if (partition.leader if after is None else after.leader) == NO_LEADER:
             hopeless[partition] = cause  # perhaps not, if an unclean election is allowed

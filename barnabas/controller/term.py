@@ -6,13 +6,14 @@ Always: a change is in memory, in the story and in messages only after its write
 Not here: the decisions (brokers.py, topics.py, in_sync.py, moves.py, elections.py).
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
 from barnabas.controller.messages import ALL, SOME, Letters, live_brokers
+from barnabas.controller.proof import unreported
 from barnabas.controller.state import (
     NO_LEADER,
     Assignment,
@@ -24,9 +25,11 @@ from barnabas.controller.state import (
 from barnabas.controller.steps import (
     Change,
     NewState,
+    NewTopic,
     ReadConfig,
     Say,
     Send,
+    SetAssignments,
     SetState,
     Steps,
     Write,
@@ -36,6 +39,7 @@ from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.update_metadata import UpdateMetadataTopicState
 
 CHANGES_MAX = 1000  # in one write
+WRITE_BYTES_MAX = 900_000  # about, in one write: ZooKeeper takes a million
 UNCLEAN = "unclean.leader.election.enable"
 _NOBODY, _LEADER, _EVERYONE = 0, 1, 2
 
@@ -83,6 +87,7 @@ class Term:
         self.unclean_elections = 0
         self.deletions: dict[str, dict[BrokerId, None]] = {}  # brokers that have not answered
         self.rebalance_at: int | None = None
+        self.waiting: dict[PartitionView, int] = {}  # until when, for members that are missing
         self._letters = Letters(controller, epoch)
         self._clear()
 
@@ -91,6 +96,7 @@ class Term:
         self._changed: dict[PartitionView, int] = {}  # told to nobody but in metadata, or to whom
         self._new: dict[PartitionView, None] = {}
         self._stops: dict[BrokerId, dict[TopicPartition, int]] = {}
+        self._questions: dict[BrokerId, list[PartitionView]] = {}
         self._deleted: list[UpdateMetadataTopicState] = []
         self._newcomers: dict[BrokerId, None] = {}
         self._brokers_changed = False
@@ -107,14 +113,15 @@ class Term:
 
         `then` is called when that is done, before anything else changes in memory.
         """
-        few = list(islice(rest := iter(nexts), CHANGES_MAX))
+        rest = deque(nexts)
+        few = _some(rest, WRITE_BYTES_MAX - sum(map(_bytes_of, extra)))
         while few or extra:
             versions = yield Write([*extra, *(_change(each) for each in few)])
             if then is not None:
                 then()
             for each, version in zip(few, versions[len(extra) :], strict=True):
                 yield from self._written(each, version)
-            few, extra, then = list(islice(rest, CHANGES_MAX)), (), None
+            few, extra, then = _some(rest, WRITE_BYTES_MAX), (), None
 
     def _written(self, each: Next, version: int) -> Steps[None]:
         partition, old = each.partition, each.partition.state
@@ -157,9 +164,17 @@ class Term:
         return known[topic]
 
     def racks(self) -> dict[BrokerId, str | None]:
-        """Brokers that replicas can be placed on."""
+        """Brokers that replicas are placed on first."""
         brokers = self.cluster.brokers.values()
         return {each.id: each.rack for each in brokers if each.id not in self.cluster.leaving}
+
+    def racks_down(self) -> dict[BrokerId, str | None]:
+        """Registered brokers that are down or about to stop: replicas are placed on them where
+        the others are too few, as in Kafka."""
+        up = self.racks()
+        known = {each.id: each.rack for each in self.cluster.known_brokers.values()}
+        known.update((each.id, each.rack) for each in self.cluster.brokers.values())
+        return {broker: rack for broker, rack in known.items() if broker not in up}
 
     # Telling
 
@@ -184,6 +199,13 @@ class Term:
         """It has replicas that have nothing yet."""
         self._new[partition] = None
 
+    def ask_for_report(self, partition: PartitionView) -> None:
+        """All its replicas that are there and were not asked yet."""
+        for broker in unreported(self.cluster, partition):
+            if not self.cluster.is_asked(broker, partition):
+                self.cluster.put_report(broker, partition, None)
+                self._questions.setdefault(broker, []).append(partition)
+
     def stop_replica(self, broker: BrokerId, name: TopicPartition, epoch: int) -> None:
         """With its log."""
         if broker in self.cluster.brokers:
@@ -193,10 +215,14 @@ class Term:
         self._deleted.append(self._letters.deleted(topic))
         for partition in topic.partitions:
             self._changed.pop(partition, None)
+            self.waiting.pop(partition, None)
 
     def flush(self) -> Steps[None]:
         """Tell brokers what this event has changed."""
         cluster, letters = self.cluster, self._letters
+        for broker, asked in sorted(self._questions.items()):
+            if broker in cluster.brokers:
+                yield Send(broker, letters.describe_replicas(cluster.brokers[broker], asked))
         for broker in sorted(self._newcomers, key=self._own_last):
             hosted = [each for each in cluster.hosted(broker) if each.state is not None]
             yield self._lead(broker, hosted, ALL)
@@ -242,6 +268,32 @@ def _recipients(partition: PartitionView, whom: int) -> Sequence[BrokerId]:
     if whom == _EVERYONE:
         return partition.assignment.replicas
     return (partition.leader,) if whom == _LEADER else ()
+
+
+def _some(nexts: deque[Next], bytes_max: int) -> list[Next]:
+    """As many as one write can have, at most; taken from `nexts`."""
+    some: list[Next] = []
+    while nexts and len(some) < CHANGES_MAX:
+        each = nexts[0]
+        # Two nodes, each with the path of the topic, and the state.
+        bytes_max -= 2 * len(each.partition.name.topic) + 500 + 50 * len(each.state.isr)
+        if bytes_max < 0 and some:
+            break
+        some.append(nexts.popleft())
+        if bytes_max < 0:
+            break
+    return some
+
+
+def _bytes_of(change: Change) -> int:
+    """About; of those that can be large."""
+    if not isinstance(change, NewTopic | SetAssignments):
+        return 0
+    ids = sum(
+        len(each.replicas) + len(each.adding) + len(each.removing)
+        for each in change.assignments.values()
+    )
+    return 12 * len(change.assignments) + 8 * ids
 
 
 def _change(each: Next) -> Change:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from barnabas.controller.election import first_state
+from barnabas.controller.in_sync import min_insync
 from barnabas.controller.messages import EPOCH_DELETED
-from barnabas.controller.placement import place
+from barnabas.controller.placement import place_on_all
 from barnabas.controller.state import Assignment, PartitionView, TopicView
 from barnabas.controller.steps import (
     Conflict,
@@ -49,8 +50,9 @@ def create(
     if name in cluster.topics:
         raise _exists(name)
     if placed is None:
-        placed = place(
+        placed = place_on_all(
             term.racks(),
+            term.racks_down(),
             partitions,
             factor,
             start=term.chance(len(cluster.brokers) or 1),
@@ -59,6 +61,7 @@ def create(
     else:
         _check(term, 0, placed)
     topic = TopicView(name, term.new_id(), [Assignment(tuple(each)) for each in placed])
+    topic.min_insync = min_insync(settings)
     new = NewTopic(name, topic.id, topic.assignments(), settings)
     nexts = _first_states(term, topic.partitions, "the topic was created")
     try:
@@ -118,7 +121,8 @@ def _placed_after(term: Term, topic: TopicView, total: int) -> Placed:
     brokers = sorted(racks)
     start = next((at for at, broker in enumerate(brokers) if broker >= first[0]), 0)
     have = len(topic.partitions)
-    return place(racks, total - have, len(first), start=start, shift=start, first=have)
+    down = term.racks_down()
+    return place_on_all(racks, down, total - have, len(first), start=start, shift=start, first=have)
 
 
 def _first_states(term: Term, partitions: Iterable[PartitionView], cause: str) -> list[Next]:
@@ -128,13 +132,14 @@ def _first_states(term: Term, partitions: Iterable[PartitionView], cause: str) -
 
 def _check(term: Term, first: int, placed: Placed) -> None:
     """An assignment by request. As in Kafka, all partitions have the same number of replicas."""
+    known = {**term.racks(), **term.racks_down()}
     for index, replicas in enumerate(placed, first):
         problem = ""
         if not replicas:
             problem = "no replica is given"
         elif len(set(replicas)) < len(replicas):
             problem = "a broker is there more than once"
-        elif unknown := [each for each in replicas if each not in term.cluster.brokers]:
+        elif unknown := [each for each in replicas if each not in known]:
             problem = f"there is no broker {unknown[0]}"
         elif len(replicas) != len(placed[0]):
             problem = f"{len(replicas)} replicas, others have {len(placed[0])}"

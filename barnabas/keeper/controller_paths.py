@@ -1,15 +1,23 @@
 """Nodes that only the controller writes, at the paths and in the words of ZooKeeper-era Kafka.
 
 In and out: plain values and the JSON bytes of a node.
-Always: what Kafka 2.8 to 3.9 wrote can be read. A state has one field that Kafka does not know,
-`isr_epochs`, and a mark of deletion two, `partitions` and `brokers`; Kafka ignores them.
+Always: what Kafka 2.8 to 3.9 wrote can be read. A state has two fields that Kafka does not know,
+`isr_epochs` and `elr`, and a mark of deletion two, `partitions` and `brokers`; Kafka ignores them.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from barnabas.keeper.paths import TOPICS, corrupt, read_json, uuid_from, uuid_text, write_json
+from barnabas.keeper.paths import (
+    KNOWN_BROKERS,
+    TOPICS,
+    corrupt,
+    read_json,
+    uuid_from,
+    uuid_text,
+    write_json,
+)
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -26,6 +34,7 @@ class StateNode(NamedTuple):
     controller_epoch: int
     recovering: bool
     isr_epochs: Ids
+    elr: Ids = ()
 
 
 class TopicNode(NamedTuple):
@@ -41,6 +50,41 @@ class DeletionNode(NamedTuple):
     id: UUID
     partitions: int
     brokers: Ids | None
+
+
+class KnownBrokerNode(NamedTuple):
+    """A broker that has registered once; Kafka has no such node."""
+
+    rack: str | None
+    directories: Sequence[str]
+    lost_epoch: int
+
+
+def known_broker(id_: int) -> str:
+    return f"{KNOWN_BROKERS}/{id_}"
+
+
+def known_broker_data(node: KnownBrokerNode) -> bytes:
+    return write_json(
+        {
+            "version": 1,
+            "rack": node.rack,
+            "directories": list(node.directories),
+            "lost_epoch": node.lost_epoch,
+        }
+    )
+
+
+def read_known_broker(path: str, data: bytes) -> KnownBrokerNode:
+    fields = read_json(path, data)
+    try:
+        rack = fields.get("rack")
+        if not isinstance(rack, str | None):
+            raise ValueError(f"rack {rack!r}")
+        directories = [str(each) for each in fields.get("directories", ())]
+        return KnownBrokerNode(rack, directories, int(fields.get("lost_epoch", -1)))
+    except (KeyError, ValueError, TypeError, AttributeError) as problem:
+        raise corrupt(path, problem) from None
 
 
 def partitions(topic: str) -> str:
@@ -84,6 +128,7 @@ def state_data(node: StateNode) -> bytes:
             "controller_epoch": node.controller_epoch,
             "leader_recovery_state": int(node.recovering),
             "isr_epochs": list(node.isr_epochs),
+            **({"elr": list(node.elr)} if node.elr else {}),
         }
     )
 
@@ -98,6 +143,7 @@ def read_state(path: str, data: bytes) -> StateNode:
             int(fields["controller_epoch"]),
             bool(fields.get("leader_recovery_state", 0)),
             [int(each) for each in fields.get("isr_epochs", ())],
+            [int(each) for each in fields.get("elr", ())],
         )
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
         raise corrupt(path, problem) from None

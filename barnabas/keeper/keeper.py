@@ -92,6 +92,15 @@ class SessionExpired(Unavailable):
     """Nothing was done, nor will be: the ephemeral nodes are gone; open another session."""
 
 
+class TooLarge(ValueError):
+    """A write that the keeper cannot take at once; nothing was written."""
+
+    def __init__(self, size: int, limit: int, path: str) -> None:
+        super().__init__(f"{size} bytes in one write, beginning with {path}: {limit} are possible")
+        self.size = size
+        self.limit = limit
+
+
 class SessionState(Enum):
     """What a listener is told of its session. It is connected when it is opened."""
 
@@ -164,6 +173,19 @@ class Check(NamedTuple):
 Operation = Create | Set | Delete | Check
 Result = str | int | None
 """Of a Create the path, of a Set the new version."""
+
+
+_BYTES_PER_OPERATION = 100
+
+
+def check_size(operations: Sequence[Operation], limit: int, root: str = "") -> None:
+    """TooLarge, if they are more than `limit` bytes."""
+    total = 0
+    for operation in operations:
+        total += _BYTES_PER_OPERATION + len(root) + len(operation.path.encode())
+        total += len(operation.data) if isinstance(operation, Create | Set) else 0
+    if total > limit:
+        raise TooLarge(total, limit, operations[0].path)
 
 
 class Keeper(Protocol):

@@ -13,6 +13,7 @@ from barnabas.model.errors import Code, Corrupt
 
 CLUSTER_ID = "/cluster/id"
 BROKERS = "/brokers/ids"
+KNOWN_BROKERS = "/brokers/registered"
 BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
@@ -40,6 +41,10 @@ class Registration(NamedTuple):
 
     endpoints: tuple[Endpoint, ...]
     rack: str | None
+    directories: tuple[str, ...] = ()
+    """The ids of its log directories."""
+    min_insync: int = 1
+    """Its min.insync.replicas, for topics that have none."""
 
 
 def broker(id_: int) -> str:
@@ -65,6 +70,8 @@ def broker_data(registration: Registration, wall_ms: int) -> bytes:
             },
             "rack": registration.rack,
             "features": {},
+            "directories": list(registration.directories),
+            "min_insync_replicas": registration.min_insync,
         }
     )
 
@@ -80,7 +87,9 @@ def read_broker(path: str, data: bytes) -> Registration:
         rack = fields.get("rack")
         if not endpoints or not isinstance(rack, str | None):
             raise ValueError(f"endpoints {endpoints}, rack {rack!r}")
-        return Registration(tuple(endpoints), rack)
+        directories = tuple(str(each) for each in fields.get("directories", ()))
+        min_insync = int(fields.get("min_insync_replicas", 1))
+        return Registration(tuple(endpoints), rack, directories, min_insync)
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
         raise corrupt(path, problem) from None
 

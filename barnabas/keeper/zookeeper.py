@@ -44,13 +44,13 @@ from barnabas.keeper.keeper import (
     What,
     check_operations,
     check_path,
+    check_size,
     parent,
 )
 
 CONNECT_MS_MAX = 15_000
 # ZooKeeper closes the connection on more than 1,048,575 bytes, whatever else is in the message.
 MULTI_BYTES_MAX = 1_000_000
-_BYTES_PER_OPERATION = 100
 _MANY = 500  # questions that wait for their answers
 
 _WHAT = {
@@ -200,7 +200,7 @@ class ZookeeperKeeper:
         check_operations(operations, self._session)
         if not operations:
             return []
-        self._check_size(operations)
+        check_size(operations, MULTI_BYTES_MAX, self._root)
         self._check_alive()
         transaction = self._client.transaction()
         for operation in operations:
@@ -285,17 +285,6 @@ class ZookeeperKeeper:
             raise self._expired()
         if not self._client.connected:
             raise Disconnected(f"{self._name()} is disconnected")
-
-    def _check_size(self, operations: Sequence[Operation]) -> None:
-        total = 0
-        for operation in operations:
-            total += _BYTES_PER_OPERATION + len(self._root) + len(operation.path.encode())
-            total += len(operation.data) if isinstance(operation, Create | Set) else 0
-        if total > MULTI_BYTES_MAX:
-            raise ValueError(
-                f"{total} bytes in one write, beginning with {operations[0].path}: "
-                f"ZooKeeper takes {MULTI_BYTES_MAX} at most"
-            )
 
     def _expired(self, problem: object = "") -> SessionExpired:
         return SessionExpired(f"{self._name()} has expired{problem and f': {problem!r}'}")

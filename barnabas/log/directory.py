@@ -8,7 +8,7 @@ segments go (retention.py).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from barnabas.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER,
     HIGH_WATERMARK,
+    INCOMPLETE,
     LOG_START,
     RECOVERY_POINT,
     CorruptCheckpoint,
@@ -36,6 +37,8 @@ from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition, check_topic_name
 from barnabas.model.ports import Disk
 
+# In the file of incomplete replicas: why each of them may lack records that were committed.
+LOST, SHORT, GONE = 0, 1, 2
 WARM_SEGMENTS_MAX = 1000  # each may hold three file descriptors
 _NAME_LENGTH_MAX = 255
 _DELETED = re.compile(r".+\.[0-9a-f]{32}-delete", re.ASCII)
@@ -107,6 +110,9 @@ class LogDirectory:
         # Copies about to become logs, and the sources of moved logs until these are durable: a
         # start after a crash may open them, and needs their offsets.
         self.moving: dict[TopicPartition, Log] = {}
+        self.incomplete: dict[TopicPartition, int] = {}
+        """LOST: the log began again and has not caught up since. SHORT: it was found to end before
+        its high watermark. GONE: a checkpoint names it, and it is not in this directory."""
 
     @classmethod
     def open(
@@ -183,7 +189,30 @@ class LogDirectory:
             log.on_roll = partial(directory._rolled.append, log)
             directory.logs[partition] = log
             findings += log.findings
+        directory.incomplete = directory._read_offsets(INCOMPLETE, names)
+        directory._find_incomplete(points.keys() | watermarks.keys(), watermarks)
         return directory
+
+    def _find_incomplete(
+        self, known: Iterable[TopicPartition], watermarks: Mapping[TopicPartition, int]
+    ) -> None:
+        """On disk before the checkpoints that prove it are written again."""
+        before = dict(self.incomplete)
+        for partition in sorted(known):
+            log = self.logs.get(partition)
+            if log is None:
+                self.incomplete.setdefault(partition, GONE)
+            elif log.end_offset < watermarks.get(partition, 0):
+                self.incomplete.setdefault(partition, SHORT)
+        if self.incomplete != before:
+            self.write_incomplete()
+
+    def write_incomplete(self) -> None:
+        """Now, and synced: a crash must not make a replica seem complete."""
+        data = encode_offsets(self.incomplete.items())
+        self._written.pop(INCOMPLETE, None)
+        self._disk.replace_file(f"{self.path}/{INCOMPLETE}", data)
+        self._written[INCOMPLETE] = data
 
     def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         """A new, empty log; an OSError leaves nothing of it."""
@@ -322,6 +351,8 @@ class LogDirectory:
             HIGH_WATERMARK: encode_offsets(watermarks),
             CLEANER: encode_offsets(cleaned),
         }
+        if self.incomplete or INCOMPLETE in self._written:
+            contents[INCOMPLETE] = encode_offsets(self.incomplete.items())
         if CLEANER not in self._written and not cleaned:
             del contents[CLEANER]
         changed = {name: data for name, data in contents.items() if self._written.get(name) != data}

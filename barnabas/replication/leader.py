@@ -96,6 +96,7 @@ class Leader:
         lag_ms_max: int,
         now: int,
         epoch_start: int | None = None,
+        isr_min: int = 1,
     ) -> None:
         """`epoch_start`: where the log ends, if not all of it counts as the leader's own copy."""
         self._broker = broker
@@ -105,7 +106,7 @@ class Leader:
         self._epoch_start = end if epoch_start is None else epoch_start
         self._lag_ms_max = lag_ms_max
         self.high_watermark = high_watermark
-        self.isr_min = 1  # with fewer in sync, nothing is committed
+        self.isr_min = isr_min  # with fewer in sync, nothing is committed, from the start on
         self.pending: Proposal | None = None
         self._followers = {
             each: Progress(now if each in state.isr else NEVER)

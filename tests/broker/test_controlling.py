@@ -229,6 +229,8 @@ async def test_replicas_are_moved_and_the_broker_without_any_is_forgotten(tmp_pa
         alive = await clustered.ask(1, forget, UnregisterBrokerResponse)
         assert alive.error_code == Code.INVALID_REQUEST
         await clustered.stop(4)
+        stopped = await clustered.ask(1, forget, UnregisterBrokerResponse)
+        assert stopped.error_code == Code.NONE
         gone = await clustered.ask(1, forget, UnregisterBrokerResponse)
         assert gone.error_code == Code.BROKER_ID_NOT_REGISTERED
 

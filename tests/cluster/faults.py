@@ -2,12 +2,13 @@
 
 In: a cluster that is whole, chance, and how to see whether all partitions go on. Out: a line that
 says what was done.
-Always: one broker is hurt at a time, and two in sync are left: nothing acknowledged may be lost.
+Always: one disk is hurt at a time, and two in sync are left: nothing acknowledged may be lost.
 """
 
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from tests.cluster.members import SESSION_MS, ZOOKEEPER, Cluster
@@ -131,6 +132,28 @@ def lost_disk(cluster: Cluster, random: Random, goes: Goes) -> str:
     return f"disk of {number} lost"
 
 
+def all_killed_one_emptied(cluster: Cluster, random: Random, goes: Goes) -> str:
+    """All are killed, one gets an empty disk, all are started: the emptied one first, or last, or
+    all at once. The others have everything; each broker is emptied in turn."""
+    number = cluster.next_to_empty()
+    order = random.sample(list(cluster.members), len(cluster.members))
+    for each in order:
+        cluster.members[each].kill()
+    emptied = cluster.members[number]
+    emptied.empty_disk()
+    how = random.choice(("first", "last", "with the others"))
+    others = [member for member in cluster.members.values() if member is not emptied]
+    if how == "first":
+        emptied.start()
+    with ThreadPoolExecutor(len(cluster.members)) as starting:
+        both = others if how in ("first", "last") else [emptied, *others]
+        list(starting.map(lambda member: member.start(), both))
+    if how == "last":
+        goes()
+        emptied.start()
+    return f"killed {order}, emptied {number}, which was started {how}"
+
+
 def rolling_restart(cluster: Cluster, random: Random, goes: Goes) -> str:
     """SIGTERM, one after the other, each back in sync before the next."""
     order = random.sample(list(cluster.members), len(cluster.members))
@@ -162,11 +185,12 @@ KINDS: dict[str, Fault] = {
     "isolated-leader": isolated_leader,
     "emptied-disk": emptied_disk,
     "lost-disk": lost_disk,
+    "all-killed-one-emptied": all_killed_one_emptied,
     "rolling-restart": rolling_restart,
     "zookeeper-killed": zookeeper_killed,
 }
 NEEDS_ZOOKEEPER = ("zookeeper-killed",)
-DISK_KINDS = ("emptied-disk", "lost-disk")
+DISK_KINDS = ("emptied-disk", "lost-disk", "all-killed-one-emptied")
 
 
 def kinds_for(keeper: str) -> list[str]:

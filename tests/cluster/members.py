@@ -99,6 +99,7 @@ class Cluster:
         self.network = Network()
         self.zookeeper = zookeeper
         self.members: dict[int, Member] = {}
+        self._emptied = 0
         ports: list[int] = []
         for number in range(1, count + 1):
             listen = free_ports_from(1)
@@ -118,6 +119,11 @@ class Cluster:
     def start(self) -> None:
         with ThreadPoolExecutor(len(self.members)) as starting:
             list(starting.map(lambda member: member.start(), self.members.values()))
+
+    def next_to_empty(self) -> int:
+        """Each broker in turn."""
+        self._emptied = self._emptied % len(self.members) + 1
+        return self._emptied
 
     def stop(self) -> dict[int, int]:
         """One after the other, as a person would; the exit codes."""

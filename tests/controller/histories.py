@@ -18,6 +18,7 @@ from barnabas.controller.elections import Kind
 from barnabas.controller.in_sync import Proposal
 from barnabas.controller.messages import ALL, DELETED, EPOCH_DELETED
 from barnabas.controller.moves import Wish
+from barnabas.controller.proof import Copy, Report
 from barnabas.controller.state import NO_LEADER
 from barnabas.controller.steps import Conflict, Steps
 from barnabas.controller.term import UNCLEAN
@@ -25,10 +26,16 @@ from barnabas.keeper.keeper import Unavailable
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import Message
+from barnabas.wire.messages.describe_replicas import (
+    DescribedReplica,
+    DescribedTopic,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from tests.controller.world import Deposed, Office, Work, World
+from tests.controller.world import COMPLETE, Deposed, Office, Work, World
 
 BROKERS = range(1, 6)
 NAMES = ("a", "b", "c")
@@ -58,7 +65,13 @@ class Obeying:
 
     def take(self, message: Message) -> Message | None:
         """The answer, or None if it is too old."""
-        assert isinstance(message, LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest)
+        assert isinstance(
+            message,
+            LeaderAndIsrRequest
+            | StopReplicaRequest
+            | UpdateMetadataRequest
+            | DescribeReplicasRequest,
+        )
         if message.controller_epoch < self.controller_epoch or message.broker_epoch != self.epoch:
             return None
         self.controller_epoch = message.controller_epoch
@@ -66,6 +79,8 @@ class Obeying:
             return self._lead(message)
         if isinstance(message, StopReplicaRequest):
             return self._stop(message)
+        if isinstance(message, DescribeReplicasRequest):
+            return self._describe(message)
         self._learn(message)
         return None
 
@@ -86,6 +101,17 @@ class Obeying:
         if message.type == ALL:
             self.logs = {key: replica for key, replica in self.logs.items() if key in named}
         return LeaderAndIsrResponse(error_code=0, topics=[])
+
+    def _describe(self, message: DescribeReplicasRequest) -> DescribeReplicasResponse:
+        topics = []
+        for topic in message.topics:
+            replicas = []
+            for index in topic.partitions:
+                there = (topic.topic_name, topic.topic_id, index) in self.logs
+                report = COMPLETE if there else Report(Copy.LOST, False, -1, 0, "lost its log")
+                replicas.append(DescribedReplica(partition_index=index, **report._asdict()))
+            topics.append(DescribedTopic(topic_id=topic.topic_id, replicas=replicas))
+        return DescribeReplicasResponse(error_code=0, topics=topics)
 
     def _stop(self, message: StopReplicaRequest) -> StopReplicaResponse:
         for topic in message.topic_states:
@@ -308,6 +334,8 @@ class History:
     def _elect(self) -> None:
         name = self._name()
         every = self.random.random() < 0.3
+        if self.office is not None:
+            self.office.now += 5_000
         self.queue.append(
             lambda m, now: (
                 m.elect(Kind.PREFERRED, None if every else [name], now)
@@ -336,6 +364,15 @@ class History:
             self._up(id_)
         self.world.sent.clear()
         self._new_controller()
+        self._settle()
+        assert self.office is not None
+        if self.office.machine.cluster.leaderless:  # all members have lost their logs
+            self.world.unclean_allowed = True
+            self.queue.append(lambda m, now: m.elect(Kind.UNCLEAN, None, now))
+            self._settle()
+        self._check_end()
+
+    def _settle(self) -> None:
         for _ in range(60):
             while self.queue or self.work is not None:
                 self._work()
@@ -345,7 +382,6 @@ class History:
                     self._answer(id_, message, self.brokers[id_].take(message))
             if not self._catch_up() and not self.queue:
                 break
-        self._check_end()
 
     def _catch_up(self) -> bool:
         """Every follower draws level, and leaders say so."""

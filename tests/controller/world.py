@@ -14,8 +14,9 @@ from uuid import UUID
 from barnabas.broker.controller_store import ControllerStore, Deposed, stand
 from barnabas.controller.controller import Controller
 from barnabas.controller.in_sync import Proposal, Verdict
+from barnabas.controller.proof import Copy, Report
 from barnabas.controller.state import NO_LEADER, Assignment, PartitionView, State
-from barnabas.controller.steps import Conflict, Say, Send, Steps, Write
+from barnabas.controller.steps import Conflict, Say, Send, Steps, Write, WriteTooLarge
 from barnabas.controller.term import UNCLEAN, Options
 from barnabas.keeper import controller_paths as nodes
 from barnabas.keeper import paths
@@ -27,17 +28,26 @@ from barnabas.keeper.keeper import (
     Result,
     Set,
     Unavailable,
+    check_size,
     ensure,
 )
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import Message
+from barnabas.wire.messages.describe_replicas import (
+    DescribedReplica,
+    DescribedTopic,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
 
 T = TypeVar("T")
+COMPLETE = Report(Copy.COMPLETE, True, 0, 0)
 SESSION_MS = 1_000_000
 _PARENTS = (
     paths.BROKERS,
+    paths.KNOWN_BROKERS,
     paths.TOPICS,
     paths.TOPIC_CONFIGS,
     paths.BROKER_CONFIGS,
@@ -61,16 +71,20 @@ class World:
         self.leaders: dict[tuple[UUID, int, int], int] = {}
         self.before: dict[tuple[UUID, int], State] = {}
         self.unclean_allowed = False
+        self.write_bytes_max = 1_000_000
         self.writes = 0
+        # What brokers report of their replicas; a broker that is None here does not answer.
+        self.reports: dict[int, Report | None] = {}
 
     # Brokers
 
-    def up(self, *ids: int, rack: str | None = None) -> None:
+    def up(self, *ids: int, rack: str | None = None, disk: str = "") -> None:
         for id_ in ids:
             assert id_ not in self.sessions
             session = self.sessions[id_] = WatchedKeeper(self)
             endpoint = paths.Endpoint("PLAINTEXT", f"host{id_}", 9092)
-            data = paths.broker_data(paths.Registration((endpoint,), rack), 0)
+            directories = (disk or f"disk{id_}",)
+            data = paths.broker_data(paths.Registration((endpoint,), rack, directories), 0)
             session.create(paths.broker(id_), data, ephemeral=True)
 
     def down(self, *ids: int) -> None:
@@ -116,6 +130,7 @@ class World:
             node.version,
             found.recovering,
             tuple(found.isr_epochs),
+            tuple(map(BrokerId, found.elr)),
         )
 
     def topic(self, name: str) -> nodes.TopicNode:
@@ -158,7 +173,8 @@ class World:
             assert state.controller_epoch >= before.controller_epoch
             if state.leader not in (before.leader, NO_LEADER):
                 assert state.leader_epoch > before.leader_epoch
-                assert unclean or state.leader in before.isr, "who is not in sync does not lead"
+                eligible = (*before.isr, *before.elr)
+                assert unclean or state.leader in eligible, "who is not in sync does not lead"
         self.before[key] = state
 
     def _allows_unclean(self, topic: str) -> bool:
@@ -186,6 +202,7 @@ class WatchedKeeper(MemoryKeeper):
                 assert own or (
                     isinstance(checked, Check) and checked.path == nodes.CONTROLLER_EPOCH
                 ), f"{operation.path} is written without a check of the epoch"
+        check_size(operations, self._world.write_bytes_max)
         try:
             return super().multi(operations)
         finally:  # it may be done, whatever is said
@@ -227,7 +244,22 @@ class Office:
         work = Work(self, verb(self.machine, self.now))
         work.finish()
         answer: T = work.answer
+        self._report()
         return answer
+
+    def _report(self) -> None:
+        """Brokers answer what they are asked of their replicas."""
+        sent, self.world.sent = self.world.sent, []
+        for broker, message in sent:
+            report = self.world.reports.get(broker, COMPLETE)
+            if not isinstance(message, DescribeReplicasRequest):
+                self.world.sent.append((broker, message))
+            elif report is not None and self.machine.cluster.epoch(broker) == message.broker_epoch:
+                answer = described(message, report)
+                steps = self.machine.answered(broker, message, answer, self.now)
+                Work(self, steps).finish()
+        if any(isinstance(message, DescribeReplicasRequest) for _, message in self.world.sent):
+            self._report()
 
     def brokers_changed(self) -> None:
         self.do(lambda machine, now: machine.brokers_changed(now))
@@ -268,7 +300,7 @@ class Work:
         self._office = office
         self._steps = steps
         self._answer: Any = None
-        self._conflict: Conflict | None = None
+        self._problem: Conflict | WriteTooLarge | None = None
         self.over = False
         self.answer: Any = None
 
@@ -280,9 +312,9 @@ class Work:
         """Deposed, when its controller is one no longer."""
         world, store = self._office.world, self._office.store
         try:
-            if self._conflict is not None:
-                conflict, self._conflict = self._conflict, None
-                step = self._steps.throw(conflict)
+            if self._problem is not None:
+                problem, self._problem = self._problem, None
+                step = self._steps.throw(problem)
             else:
                 step = self._steps.send(self._answer)
         except StopIteration as end:
@@ -297,10 +329,27 @@ class Work:
             world.writes += 1
             try:
                 self._answer = store.write(step.changes)
-            except Conflict as found:
-                self._conflict = found
+            except (Conflict, WriteTooLarge) as found:
+                self._problem = found
         else:
             self._answer = store.read(step)
+
+
+def described(message: DescribeReplicasRequest, report: Report) -> DescribeReplicasResponse:
+    """The same of every replica."""
+    return DescribeReplicasResponse(
+        error_code=0,
+        topics=[
+            DescribedTopic(
+                topic_id=topic.topic_id,
+                replicas=[
+                    DescribedReplica(partition_index=index, **report._asdict())
+                    for index in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ],
+    )
 
 
 __all__ = ["Deposed", "Office", "Work", "World"]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.simulator.world import World
 
 SECOND = 1_000_000
+DISK, POWER = "disk", "power"
 
 
 class Fate:
@@ -36,6 +37,7 @@ class Fate:
             (self._kill, 10),
             (self._lose_power, 8),
             (self._lose_disk, 3),
+            (self._kill_all_and_lose_a_disk, 3),
             (self._stop, 4),
             (self._sicken, 3),
             (self._pause, 6),
@@ -60,7 +62,8 @@ class Fate:
         self._kinds = [kind for kind in kinds if kind[1] and rng.random() < 0.6] or kinds
         self._mean_ms = rng.choice((300, 800, 2000))
         self._lying_in_wait = False
-        self._poorer: dict[tuple[TopicPartition, int], None] = {}  # lost what they had, and count
+        # Replicas that lost what they had, and count: by an emptied disk, or by a power loss.
+        self._poorer: dict[tuple[TopicPartition, int], str] = {}
         self._poorer_epochs: dict[tuple[int, int], None] = {}  # brokers that were, before they did
         self._excused: dict[tuple[TopicPartition, int], int] = {}  # by epoch: elected nonetheless
 
@@ -124,7 +127,7 @@ class Fate:
         if not self._world.plan.flush:
             if not self._may_impoverish(machine):
                 return
-            self._impoverish(machine)
+            self._impoverish(machine, POWER)
         self._count("unclean stops")
         self._count("power losses")
         machine.lose_power()
@@ -132,10 +135,28 @@ class Fate:
     def _lose_disk(self) -> None:
         machine = self._some_machine()
         if machine is not None and self._may_impoverish(machine):
-            self._impoverish(machine)
+            self._impoverish(machine, DISK)
             self._count("unclean stops")
             self._count("disks lost")
             machine.lose_disk()
+
+    def _kill_all_and_lose_a_disk(self) -> None:
+        """The others have everything, on disks that nobody reads until they are started."""
+        up = [machine for machine in self._world.machines if machine.up]
+        if not up or self._poorer or self._world.plan.brokers == 1:
+            return
+        victim = self._rng.choice(up)
+        for state in self._world.ensemble.states.values():
+            members = (*state.isr, *state.elr)
+            if victim.number in members and not any(each != victim.number for each in members):
+                return
+        self._count("all killed, a disk lost")
+        self._rng.shuffle(up)
+        for machine in up:
+            if machine is not victim:
+                machine.kill()
+        self._impoverish(victim, DISK)
+        victim.lose_disk()
 
     def _may_impoverish(self, machine: "Machine") -> bool:
         """Is all that it has elsewhere too? Nobody is promised more."""
@@ -150,10 +171,10 @@ class Fate:
             )
         )
 
-    def _impoverish(self, machine: "Machine") -> None:
+    def _impoverish(self, machine: "Machine", how: str) -> None:
         for at, state in self._world.ensemble.states.items():
-            if machine.number in state.isr:
-                self._poorer[at, machine.number] = None
+            if machine.number in (*state.isr, *state.elr):
+                self._poorer[at, machine.number] = how
         store, path = self._world.ensemble.store, broker_path(machine.number)
         if store.holds(path):
             self._poorer_epochs[machine.number, store.held(path).node.created] = None
@@ -163,14 +184,28 @@ class Fate:
         if self._lying_in_wait and before is not None and state.leader >= 0:
             self._ambush(before, state)
         for key in [key for key in self._poorer if key[0] == at]:
-            if key[1] not in state.isr:
+            if key[1] not in (*state.isr, *state.elr):
                 del self._poorer[key]
-            elif key[1] == state.leader:
+            elif key[1] == state.leader and (
+                self._poorer[key] == POWER or self._none_is_complete(at, before)
+            ):
                 self._excused[at, state.epoch] = state.leader
         for broker, epoch in zip(state.isr, state.isr_epochs, strict=False):
             new = before is None or broker not in before.isr
             if new and (broker, epoch) in self._poorer_epochs:
-                self._poorer[at, broker] = None  # its leader had heard from it before
+                self._poorer[at, broker] = DISK  # its leader had heard from it before
+
+    def _none_is_complete(self, at: TopicPartition, state: State | None) -> bool:
+        """All members have lost something."""
+        return state is not None and all(
+            (at, each) in self._poorer for each in (*state.isr, *state.elr)
+        )
+
+    def excuse_offline(self, at: TopicPartition, state: State) -> None:
+        """Raises Excused if nobody leads because all members have lost something: an operator would
+        have to choose. A partition with a complete member must be led."""
+        if self._none_is_complete(at, state):
+            raise Excused(f"{at}: all of {state.isr} and {state.elr} have lost records: offline")
 
     def is_poorer(self, at: TopicPartition, broker: int) -> bool:
         """Has it lost what it is counted for?"""
@@ -178,7 +213,8 @@ class Fate:
 
     def excuse(self, at: TopicPartition, epoch: int) -> None:
         """Raises Excused if the leader of that epoch was elected though it had lost its records,
-        because nobody else was left: the last replica standing."""
+        because no complete replica was left anywhere; or after a power loss, because nobody else
+        came back in time."""
         broker = self._excused.get((at, epoch))
         if broker is not None:
             raise Excused(f"{at}: broker {broker} had lost records, and nobody else was left")

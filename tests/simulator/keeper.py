@@ -48,6 +48,7 @@ class State:
     controller_epoch: int
     recovering: bool = False
     isr_epochs: tuple[int, ...] = ()  # as which brokers, in the order of `isr`
+    elr: tuple[int, ...] = ()
 
 
 class WatchedStore(MemoryStore):
@@ -174,8 +175,9 @@ class Ensemble:
 
     def _new_state(self, at: TopicPartition, fields: dict[str, object]) -> None:
         isr = fields["isr"]
-        epochs = fields.get("isr_epochs", ())
+        epochs, elr = fields.get("isr_epochs", ()), fields.get("elr", ())
         assert isinstance(isr, list)
+        assert isinstance(elr, list | tuple)
         assert isinstance(epochs, list | tuple)
         state = State(
             int(str(fields["leader"])),
@@ -184,6 +186,7 @@ class Ensemble:
             int(str(fields["controller_epoch"])),
             bool(fields.get("leader_recovery_state")),
             tuple(epochs),
+            tuple(elr),
         )
         before = self.states.get(at)
         self._check_state(at, before, state)
@@ -210,7 +213,7 @@ class Ensemble:
             if (
                 state.leader != before.leader
                 and state.leader >= 0
-                and state.leader not in before.isr
+                and state.leader not in (*before.isr, *before.elr)
             ):
                 raise Violation(f"{said}: the leader was not in sync, its election is unclean")
         leader = self._leaders.setdefault((at, state.epoch), state.leader)

@@ -1,6 +1,7 @@
 """ClusterStory: who this broker is, and what the controller did and why, for our own client."""
 
 import os
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
@@ -10,6 +11,7 @@ from barnabas.system.machine import boot_id
 from barnabas.wire.messages.cluster_story import (
     ClusterStoryRequest,
     ClusterStoryResponse,
+    OfflinePartition,
     ToldEvent,
     ToldLogDir,
 )
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 EVENTS_MAX = 10_000
+OFFLINE_MAX = 1_000
 
 
 def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> ClusterStoryResponse:
@@ -42,7 +45,23 @@ def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> Cluste
             ToldLogDir(path=each.path, state=each.state, reason=each.reason)
             for each in health.log_dirs
         ],
+        offline=_offline(broker),
     )
+
+
+def _offline(broker: "Broker") -> list[OfflinePartition]:
+    """Partitions that nobody leads, the first ones."""
+    if broker.cluster is None or not broker.cluster.controlling.active:
+        return []
+    machine = broker.cluster.controlling.machine
+    return [
+        OfflinePartition(
+            topic=each.name.topic,
+            partition=each.name.partition,
+            reason=machine.why_offline(each.name),
+        )
+        for each in islice(machine.cluster.leaderless, OFFLINE_MAX)
+    ]
 
 
 def _events(broker: "Broker", after: int, count: int) -> list[ToldEvent]:

@@ -1,6 +1,6 @@
 """What happens in a cluster, and why: an API of Barnabas' own, for its client (docs/adr/0010)."""
 
-from barnabas.wire.codec import Int32, Int64, Message, Struct, message, since
+from barnabas.wire.codec import Int32, Int64, Message, Struct, message, since, tagged
 
 
 @message(api_key=20_002, versions="0-1", flexible="0+")
@@ -35,12 +35,20 @@ class ToldLogDir(Struct):
     reason: str = ""
 
 
+class OfflinePartition(Struct):
+    """`reason`: why nobody leads it, and what to do, in words."""
+
+    topic: str
+    partition: Int32
+    reason: str
+
+
 @message(api_key=20_002, versions="0-1", flexible="0+")
 class ClusterStoryResponse(Message):
     """`machine` tells whether a process id means anything where it is read.
 
     `broker_epoch` is -1 of a broker that stands alone. `controller_id` is -1 while nobody is.
-    `events` are the controller's, oldest first; none of another broker.
+    `events` are the controller's, oldest first; none of another broker. `offline` too.
     v1: how well the broker is; -1 where it is not known.
     """
 
@@ -58,3 +66,4 @@ class ClusterStoryResponse(Message):
     open_files_max: Int64 = since(1, default=-1, ignorable=True)
     log_lines_dropped: Int64 = since(1, default=-1, ignorable=True)
     log_dirs: list[ToldLogDir] = since(1, default=[], ignorable=True)
+    offline: list[OfflinePartition] = tagged(0, since=0, default=[], ignorable=True)

@@ -5,7 +5,8 @@ from typing import Any
 from barnabas.broker.cluster import Cluster as Place
 from barnabas.broker.controller_store import ControllerStore
 from barnabas.broker.controlling import Controlling
-from barnabas.controller import brokers, election, in_sync, takeover
+from barnabas.broker.replicas import Replicas
+from barnabas.controller import brokers, election, in_sync, proof, takeover
 from barnabas.controller.state import Cluster
 from barnabas.controller.steps import ReadBrokers
 from barnabas.keeper.keeper import ANY_VERSION, Check, Node, SessionState, Set
@@ -78,6 +79,17 @@ def elects_the_first_replica() -> list[Change]:
 
 
 @bug()
+def elects_without_proof() -> list[Change]:
+    """Whoever of the in-sync set comes back first leads, with or without its disk."""
+
+    def leader(cluster: Any, partition: Any, *, waited: bool = False) -> Any:
+        there = [each for each in partition.state.isr if cluster.usable(each, partition)]
+        return there[0] if there else None
+
+    return [(proof, "leader", leader), (Replicas, "_prove", lambda *_: None)]
+
+
+@bug()
 def writes_without_a_look_at_its_epoch() -> list[Change]:
     """Hazard 8: a controller that another has followed goes on writing."""
     real = ControllerStore.write
@@ -113,8 +125,9 @@ def keeps_the_epoch_of_its_predecessor() -> list[Change]:
     """Hazard 2: another leader in the same epoch."""
     real = election.led_by
 
-    def led_by(cluster: Any, state: Any, leader: Any, isr: Any, epoch: int) -> Any:
-        return real(cluster, state, leader, isr, epoch)._replace(leader_epoch=state.leader_epoch)
+    def led_by(cluster: Any, partition: Any, leader: Any, isr: Any, epoch: int) -> Any:
+        state = real(cluster, partition, leader, isr, epoch)
+        return state._replace(leader_epoch=partition.state.leader_epoch)
 
     return [(election, "led_by", led_by)]
 
@@ -172,9 +185,9 @@ def lets_anybody_into_the_set() -> list[Change]:
     """The in-sync set has brokers that have no replica."""
     real = election.with_isr
 
-    def with_isr(cluster: Cluster, state: Any, isr: Any, epoch: int) -> Any:
+    def with_isr(cluster: Cluster, partition: Any, isr: Any, epoch: int, **more: Any) -> Any:
         strangers = tuple(each for each in cluster.brokers if each not in isr)
-        return real(cluster, state, (*isr, *strangers[:1]), epoch)
+        return real(cluster, partition, (*isr, *strangers[:1]), epoch, **more)
 
     return [(election, "with_isr", with_isr), (in_sync, "with_isr", with_isr)]
 
@@ -186,8 +199,6 @@ def obeys_deposed_controllers() -> list[Change]:
 
     def admit(self: Place, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
         self._controller_epoch = controller_epoch
-
-    from barnabas.broker.replicas import Replicas
 
     return [
         (Place, "admit", admit),

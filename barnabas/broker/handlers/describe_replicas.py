@@ -1,0 +1,48 @@
+"""DescribeReplicas: the controller asks what this broker has of partitions that nobody leads."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.dispatch import Call
+from barnabas.broker.replica_logs import describe
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.messages.describe_replicas import (
+    DescribedReplica,
+    DescribedTopic,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: DescribeReplicasRequest, call: Call
+) -> DescribeReplicasResponse:
+    cluster = broker.cluster
+    assert cluster is not None
+    try:
+        await cluster.known()
+        cluster.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
+    except KafkaError as error:
+        broker.refused("report refused", call, error)
+        return DescribeReplicasResponse(error_code=error.code, topics=[])
+    return DescribeReplicasResponse(
+        error_code=0,
+        topics=[
+            DescribedTopic(
+                topic_id=topic.topic_id,
+                replicas=[
+                    DescribedReplica(
+                        partition_index=index,
+                        **describe(
+                            broker, TopicPartition(topic.topic_name, index), topic.topic_id
+                        )._asdict(),
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -1,0 +1,147 @@
+"""Decides which replica may lead a partition that no registered in-sync replica leads.
+
+In: what replicas report of their logs (DescribeReplicas), each in its present registration.
+Out: the broker that leads, or None, and the reason in words.
+Always: a replica that lost its log, or whose log began again and has not caught up since, is not
+chosen; a log that is shorter than its broker had written down is chosen only after every member
+has reported and none of them is complete.
+Always: a member is a broker of the in-sync set or of the eligible replicas: each had all that was
+committed. A member that stopped cleanly still has it. After other stops the members are compared:
+the controller waits WAIT_MS for those that are missing.
+Why: docs/adr/0038.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.model.ids import BrokerId
+
+if TYPE_CHECKING:
+    from barnabas.controller.state import Cluster, PartitionView, State
+
+WAIT_MS = 10_000
+
+
+class Copy(IntEnum):
+    """How much a replica has, by what its broker knows. The numbers are those of the protocol."""
+
+    LOST = 0  # it had a log, which is gone, or which began again and has not caught up since
+    ABSENT = 1  # there is no log, and no trace of one
+    SHORT = 2  # the log ends before what the broker had written down
+    COMPLETE = 3
+
+
+class Report(NamedTuple):
+    """What a broker says of one replica."""
+
+    copy: Copy
+    clean: bool
+    """The log is as a clean stop left it, or as this process wrote it."""
+    last_epoch: int
+    end_offset: int
+    reason: str = ""
+
+    @property
+    def length(self) -> tuple[int, int]:
+        return self.last_epoch, self.end_offset
+
+
+def members(state: "State") -> tuple[BrokerId, ...]:
+    """The brokers that had all that was committed."""
+    return (*state.isr, *state.elr)
+
+
+def leader(
+    cluster: "Cluster", partition: "PartitionView", *, waited: bool = False
+) -> BrokerId | None:
+    """`waited`: the time for missing members is over."""
+    state = partition.state
+    assert state is not None
+    wanted = members(state)
+    reports = _reports(cluster, partition, wanted)
+    complete = {each: said for each, said in reports.items() if said.copy is Copy.COMPLETE}
+    if len(reports) == len(wanted):
+        new = {each: said for each, said in reports.items() if _is_new(cluster, state, each, said)}
+        short = {each: said for each, said in reports.items() if said.copy is Copy.SHORT}
+        return _longest(partition, complete or short or (new if len(new) == len(wanted) else {}))
+    if waited:
+        return _longest(partition, complete)
+    return _longest(partition, {each: said for each, said in complete.items() if said.clean})
+
+
+def any_leader(cluster: "Cluster", partition: "PartitionView") -> BrokerId | None:
+    """Of all replicas that are there, the one with the most: committed records may be lost."""
+    replicas = [each for each in partition.assignment.replicas if cluster.usable(each, partition)]
+    reports = _reports(cluster, partition, replicas)
+    for copies in ((Copy.COMPLETE, Copy.SHORT), (Copy.LOST, Copy.ABSENT)):
+        found = {each: said for each, said in reports.items() if said.copy in copies}
+        if found:
+            return _longest(partition, found)
+    return replicas[0] if replicas else None
+
+
+def is_awaited(cluster: "Cluster", partition: "PartitionView") -> bool:
+    """A complete member is there; another may have more, and WAIT_MS is not over."""
+    assert partition.state is not None
+    reports = _reports(cluster, partition, members(partition.state))
+    return any(said.copy is Copy.COMPLETE for said in reports.values())
+
+
+def unreported(cluster: "Cluster", partition: "PartitionView") -> list[BrokerId]:
+    """Replicas on brokers that are there and have not reported yet."""
+    return [
+        each
+        for each in partition.assignment.replicas
+        if cluster.usable(each, partition) and cluster.report(each, partition) is None
+    ]
+
+
+def why_offline(cluster: "Cluster", partition: "PartitionView") -> str:
+    """In words, with the remedy."""
+    state = partition.state
+    if state is None:
+        return "no broker that has a replica has ever been there: start one of its brokers"
+    parts, name = [], partition.name
+    for broker in members(state):
+        report = cluster.report(broker, partition)
+        if not cluster.online(broker, partition):
+            parts.append(f"broker {broker} is down or its log directory is offline")
+        elif report is None:
+            parts.append(f"broker {broker} has not reported its log yet")
+        elif report.copy is Copy.COMPLETE:
+            parts.append(f"broker {broker} has a log that ends at offset {report.end_offset}")
+        else:
+            parts.append(f"broker {broker} {report.reason}")
+    return (
+        f"no replica that is known to be complete is there: {'; '.join(parts)}."
+        " Start the brokers that are down, with their disks, or elect another replica and lose"
+        f" records: barnabas cluster elect --unclean {name.topic}:{name.partition}"
+    )
+
+
+def _is_new(cluster: "Cluster", state: "State", broker: BrokerId, said: Report) -> bool:
+    """It has never made a log: no log directory has gone since it got into the in-sync set. Where
+    that is so of all members, the creation of the partition was cut off."""
+    if said.copy is not Copy.ABSENT:
+        return False
+    known = cluster.known_brokers.get(broker)
+    return known is None or known.lost_epoch <= state.epoch_of(broker)
+
+
+def _reports(
+    cluster: "Cluster", partition: "PartitionView", brokers: Iterable[BrokerId]
+) -> dict[BrokerId, Report]:
+    found = {
+        each: cluster.report(each, partition) for each in brokers if cluster.usable(each, partition)
+    }
+    return {each: said for each, said in found.items() if said is not None}
+
+
+def _longest(partition: "PartitionView", reports: dict[BrokerId, Report]) -> BrokerId | None:
+    """Of equals, the first among the replicas."""
+    best: BrokerId | None = None
+    for broker in partition.assignment.replicas:
+        if broker in reports and (best is None or reports[broker].length > reports[best].length):
+            best = broker
+    return best

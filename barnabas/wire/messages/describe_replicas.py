@@ -1,0 +1,48 @@
+"""From the controller to a broker: what has it of these replicas? An API of Barnabas' own.
+
+The partitions have no leader; the answers decide which replica leads (controller/proof.py).
+"""
+
+from uuid import UUID
+
+from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message
+
+
+class AskedTopic(Struct):
+    topic_name: str
+    topic_id: UUID
+    partitions: list[Int32]
+
+
+@message(api_key=20_005, versions="0", flexible="0+")
+class DescribeReplicasRequest(Message):
+    """Of partitions that nobody leads, before anything else is said of them."""
+
+    controller_id: Int32
+    controller_epoch: Int32
+    broker_epoch: Int64
+    topics: list[AskedTopic]
+
+
+class DescribedReplica(Struct):
+    """`copy` is controller/proof.py's Copy. `reason`: why it is not complete, if it is not."""
+
+    partition_index: Int32
+    copy: Int8
+    clean: bool
+    last_epoch: Int32
+    end_offset: Int64
+    reason: str
+
+
+class DescribedTopic(Struct):
+    topic_id: UUID
+    replicas: list[DescribedReplica]
+
+
+@message(api_key=20_005, versions="0", flexible="0+")
+class DescribeReplicasResponse(Message):
+    """What there is, or why it is not said."""
+
+    error_code: Int16
+    topics: list[DescribedTopic]

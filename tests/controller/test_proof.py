@@ -1,0 +1,256 @@
+"""Who leads after all in-sync replicas were away: proof before speed, and never an emptied disk."""
+
+import pytest
+
+from barnabas.controller.elections import Kind
+from barnabas.controller.messages import ALL
+from barnabas.controller.proof import WAIT_MS, Copy, Report
+from barnabas.controller.state import NO_LEADER
+from barnabas.controller.steps import WriteTooLarge
+from barnabas.model.errors import InvalidRequest
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.wire.messages.describe_replicas import DescribeReplicasRequest
+from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from tests.controller.world import Office, Work, World
+
+T0 = TopicPartition("t", 0)
+LOST = Report(Copy.LOST, False, -1, 0, "has lost its log")
+ABSENT = Report(Copy.ABSENT, False, -1, 0, "has no log of it: its disk was replaced")
+
+
+def killed(end: int, epoch: int = 0) -> Report:
+    """As a process leaves it that was killed."""
+    return Report(Copy.COMPLETE, False, epoch, end)
+
+
+def stopped(end: int) -> Report:
+    return Report(Copy.COMPLETE, True, 0, end)
+
+
+def all_away(world: World) -> None:
+    world.down(1, 2, 3)
+
+
+def test_an_emptied_broker_that_is_back_first_does_not_lead(world: World, office: Office) -> None:
+    all_away(world)
+    world.reports = {1: LOST, 2: killed(100), 3: killed(100)}
+    world.up(1, disk="new")
+    other = world.elect(1)
+    assert world.state("t")[:3] == (NO_LEADER, 1, (1, 2, 3))
+    world.up(2, 3)
+    other.brokers_changed()
+    state = world.state("t")
+    assert (state.leader, state.isr) == (2, (2,))
+    assert 1 not in state.elr
+
+
+def test_the_longest_log_leads_when_all_were_killed(world: World, office: Office) -> None:
+    all_away(world)
+    world.reports = {1: killed(90), 2: killed(80, epoch=1), 3: killed(100)}
+    world.up(1, 2, 3)
+    world.elect(3)
+    assert world.state("t").leader == 2, "a later epoch wins over more records of an older one"
+
+
+def test_a_killed_broker_waits_for_the_others_a_bounded_time(world: World, office: Office) -> None:
+    all_away(world)
+    world.reports = {2: killed(100)}
+    world.up(2)
+    other = world.elect(2)
+    assert world.state("t").leader == NO_LEADER
+    assert other.machine.next_deadline() == other.now + WAIT_MS
+    other.now += WAIT_MS
+    other.do(lambda m, now: m.tick(now))
+    state = world.state("t")
+    assert (state.leader, state.isr) == (2, (2,))
+    assert other.machine.next_deadline() != WAIT_MS
+
+
+def test_a_broker_that_stopped_cleanly_leads_at_once(world: World, office: Office) -> None:
+    all_away(world)
+    world.reports = {3: stopped(100)}
+    world.up(3)
+    world.elect(3)
+    assert world.state("t").leader == 3
+
+
+def test_a_short_log_waits_for_all_others_however_long(world: World, office: Office) -> None:
+    """Its broker had written down a higher watermark than the log has now."""
+    all_away(world)
+    world.reports = {1: Report(Copy.SHORT, False, 0, 50, "is short"), 2: LOST, 3: LOST}
+    world.up(1)
+    other = world.elect(1)
+    other.now += 10 * WAIT_MS
+    other.do(lambda m, now: m.tick(now))
+    assert world.state("t").leader == NO_LEADER
+    world.up(2, 3)
+    other.brokers_changed()
+    assert world.state("t").leader == 1, "nobody has more"
+
+
+def test_the_last_in_sync_replica_refuses_without_its_disk(world: World, office: Office) -> None:
+    """The others have the older records; only an operator may give up the newer ones."""
+    world.down(2)
+    office.brokers_changed()
+    world.down(3)
+    office.brokers_changed()
+    assert world.state("t").isr == (1,)
+    world.down(1)
+    world.reports = {1: LOST, 2: stopped(100), 3: stopped(90)}
+    world.up(1, disk="new")
+    world.up(2, 3)
+    other = world.elect(2)
+    assert world.state("t")[:3] == (NO_LEADER, 1, (1,))
+    why = other.machine.why_offline(T0)
+    assert "broker 1 has lost its log" in why
+    assert "barnabas cluster elect --unclean t:0" in why
+    world.unclean_allowed = True
+    assert other.do(lambda m, now: m.elect(Kind.UNCLEAN, [T0], now)) == {T0: None}
+    state = world.state("t")
+    assert (state.leader, state.isr, state.recovering) == (2, (2,), True), "the longest of them"
+    assert other.machine.why_offline(T0) == ""
+    assert [entry.what for entry in other.machine.story][-1] == "unclean election"
+
+
+def test_replicas_that_left_below_min_insync_stay_eligible(world: World, office: Office) -> None:
+    """KIP-966: nothing was committed since, so the emptied last one is not the only one."""
+    office.create("safe", placed=[[1, 2, 3]], min_insync_replicas="2")
+    for broker in (3, 2):
+        world.down(broker)
+        office.brokers_changed()
+    state = world.state("safe")
+    assert (state.isr, state.elr) == ((1,), (2,)), "3 left while two could still commit"
+    world.down(1)
+    world.reports = {1: LOST, 2: killed(100), 3: killed(80)}
+    world.up(1, disk="new")
+    other = world.elect(1)
+    assert world.state("safe").leader == NO_LEADER
+    world.up(2, 3)
+    other.brokers_changed()
+    state = world.state("safe")
+    assert (state.leader, state.isr, state.elr) == (2, (2,), ())
+
+
+def test_fewer_needed_in_sync_end_eligibility_before_they_hold(
+    world: World, office: Office
+) -> None:
+    office.create("safe", placed=[[1, 2]], min_insync_replicas="2")
+    world.down(2)
+    office.brokers_changed()
+    assert world.state("safe").elr == (2,)
+    office.do(lambda m, now: m.configure("topics", "safe", lambda before: {}, now))
+    assert world.state("safe").elr == ()
+
+
+def test_a_live_in_sync_replica_leads_without_a_question(world: World, office: Office) -> None:
+    world.down(1)
+    world.sent.clear()
+    world.elect(2)
+    assert world.state("t").leader == 2
+    assert not [m for _, m in world.sent if isinstance(m, DescribeReplicasRequest)]
+
+
+def test_a_report_is_asked_for_before_a_log_can_be_made(world: World, office: Office) -> None:
+    all_away(world)
+    world.reports = {1: None}
+    world.up(1)
+    other = world.elected(1)
+    other.told()
+    Work(other, other.machine.take_over(0)).finish()
+    kinds = [type(message) for message in other.told()[1]]
+    assert kinds.index(DescribeReplicasRequest) < kinds.index(LeaderAndIsrRequest)
+
+
+@pytest.mark.parametrize(("disk", "leader"), [("disk1", 1), ("new", NO_LEADER)])
+def test_a_creation_that_was_cut_off_goes_on_unless_a_disk_is_new(disk: str, leader: int) -> None:
+    """No broker had heard of the topic: none has a log, and none has lost one."""
+    world = World()
+    world.up(1)
+    office = world.elect(1)
+    office.create("t", factor=1)
+    world.down(1)
+    world.reports = {1: ABSENT}
+    world.up(1, disk=disk)
+    world.elect(1)
+    assert world.state("t").leader == leader
+
+
+def test_a_broker_in_sync_since_it_registered_may_make_its_log(
+    world: World, office: Office
+) -> None:
+    """The controller that created the partition was cut off before it could tell."""
+    office.told()
+    other = world.elect(2)
+    message = next(m for m in other.told()[1] if isinstance(m, LeaderAndIsrRequest))
+    assert message.type == ALL
+    assert all(state.is_new for topic in message.topic_states for state in topic.partition_states)
+
+
+# Brokers that are down
+
+
+def test_replicas_are_placed_on_registered_brokers_that_are_down(
+    world: World, office: Office
+) -> None:
+    world.down(3)
+    office.brokers_changed()
+    other = world.elect(2)  # which has never seen broker 3
+    other.create("new", partitions=2, factor=3)
+    for index in range(2):
+        assert sorted(other.assignment("new", index).replicas) == [1, 2, 3]
+        assert sorted(world.state("new", index).isr) == [1, 2]
+    other.do(lambda m, now: m.add_partitions("new", 4, None, now))
+    assert sorted(other.assignment("new", 3).replicas) == [1, 2, 3]
+    other.create("few", partitions=6, factor=2)
+    assert all(3 not in other.assignment("few", index).replicas for index in range(6))
+    with pytest.raises(InvalidRequest, match="3 brokers are registered, 2 of them are up"):
+        other.create("many", factor=4)
+    world.up(3)
+    other.brokers_changed()
+    told = [m for m in other.told()[3] if isinstance(m, LeaderAndIsrRequest)]
+    assert "new" in [topic.topic_name for topic in told[0].topic_states]
+
+
+def test_a_partition_whose_brokers_are_all_down_is_led_when_one_is_back(
+    world: World, office: Office
+) -> None:
+    world.down(3)
+    office.brokers_changed()
+    office.create("there", placed=[[3]])
+    assert office.partition("there").state is None
+    world.up(3)
+    office.brokers_changed()
+    assert world.state("there").leader == 3
+
+
+def test_no_replica_is_placed_on_an_unregistered_broker(world: World, office: Office) -> None:
+    world.up(4)
+    office.brokers_changed()
+    world.down(4)
+    office.brokers_changed()
+    office.do(lambda m, now: m.unregister(BrokerId(4), now))
+    with pytest.raises(InvalidRequest, match="3 brokers are registered"):
+        office.create("many", factor=4)
+
+
+# Writes that are too large
+
+
+def test_a_topic_that_the_keeper_cannot_store_is_refused_and_the_controller_goes_on(
+    world: World, office: Office
+) -> None:
+    world.write_bytes_max = 20_000
+    with pytest.raises(WriteTooLarge, match="topic 'huge' with 3000 partitions cannot be stored"):
+        office.create("huge", partitions=3000)
+    assert "huge" not in world.topics()
+    assert "huge" not in office.machine.cluster.topics
+    office.create("small")
+    assert world.state("small").leader > 0
+
+
+def test_a_topic_with_a_long_name_is_written_in_pieces(world: World, office: Office) -> None:
+    """A thousand states with the path of the topic, twice each, are more than a million bytes."""
+    name = "x" * 249
+    office.create(name, partitions=1500)
+    assert len(office.machine.cluster.topics[name].partitions) == 1500
+    assert not office.machine.cluster.leaderless
