@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.volume import Volume
 from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
-from barnabas.log.jobs import Cleaned
+from barnabas.log.compaction_job import Cleaned
 from barnabas.log.log import Log
-from barnabas.log.swapping import Swap
+from barnabas.log.segment_swap import Swap
 from barnabas.model.errors import KafkaError
 from barnabas.model.system_errors import NO_ROOM, OUT_OF_RESOURCES
 
@@ -207,7 +207,7 @@ class Cleaner:
         async with volume.renaming:
             if logs.logs.get(log.partition) is not log:
                 return False
-            swap = Swap(log, cleaned, volume.logs.doom)
+            swap = Swap(log, cleaned, volume.logs.delete_later)
             try:
                 for directory in swap.steps():
                     await self._sync_directory(volume, directory)

@@ -9,7 +9,7 @@ from struct import Struct as Layout
 
 import msgspec
 
-from barnabas.log.jobs import Cleaned, Job
+from barnabas.log.compaction_job import Cleaned, Job
 
 FRAME_SIZE_MAX = 64 << 20  # an order names every active producer of a partition
 LENGTH = Layout(">I")

@@ -9,8 +9,8 @@ Not here: the work (compaction.py).
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from barnabas.log.compaction_job import Job, SealedSegment
 from barnabas.log.config import INT64_MAX
-from barnabas.log.jobs import Job, Source
 from barnabas.log.log import Log
 
 
@@ -88,7 +88,7 @@ def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Job:
     """
     log, config = cleanable.log, cleanable.log.config
     sources = [
-        Source(segment.base_offset, segment.next_offset, segment.size)
+        SealedSegment(segment.base_offset, segment.next_offset, segment.size)
         for segment in log.segments[:-1]
         if segment.next_offset <= cleanable.dirty_to
     ]

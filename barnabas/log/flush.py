@@ -9,6 +9,7 @@ Always: `run` touches nothing of the log's own state; `Log.flushed` takes the re
 
 import errno
 
+from barnabas.log.config import INT64_MAX
 from barnabas.log.scan import checked_batches
 from barnabas.log.segment import Segment
 from barnabas.model.ports import Disk, File
@@ -30,6 +31,7 @@ class Flush:
         "directory_version",
         "end_offset",
         "epochs_version",
+        "recovery_limit",
         "rewrite",
         "sealed",
         "snapshots",
@@ -45,6 +47,8 @@ class Flush:
         self.active_base = active_base  # from here on, only the log file is synced
         self.rewrite = False
         self.cuts = 0  # truncations that the log had seen when this was taken
+        # The first roll whose snapshot is not written; the recovery point stays below it.
+        self.recovery_limit = INT64_MAX
         self.sealed: list[Segment] = []
         self.snapshots: list[int] = []
         self.epochs_version = -1

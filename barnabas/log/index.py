@@ -6,7 +6,7 @@ Always: an entry of the offset index holds the last offset of a batch and where 
 batch starts; an entry of the time index holds the largest timestamp so far and the
 last offset of the first batch that had it. Offsets are relative to the segment's base.
 Always: no mapping outlives a change of the file's length (touching it would be fatal).
-Not here: when an entry is due (segment.py), rebuilding (rebuild.py).
+Not here: when an entry is due (segment.py), rebuilding (index_builder.py).
 """
 
 from array import array

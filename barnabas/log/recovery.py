@@ -1,36 +1,37 @@
 """Opens one log: trusts a clean stop, and after a crash keeps the whole batches only.
 
 In: a partition's directory, whether the last stop was clean, and the checkpoints.
-Out: a Log; every decision is a Finding on it.
+Out: a Log; every decision is a RecoveryFinding on it.
 Always: what is kept is a prefix of what was written, without a gap or a torn batch.
 After a crash the segment that holds the recovery point and all behind it are read and
 checked; what lies before was synced, indexes included.
-Not here: one segment (checking.py), producers (replaying.py), swaps cut off (swaps.py).
+Not here: one segment (segment_recovery.py), producers (producer_replay.py), interrupted swaps of
+compacted segments (swap_recovery.py).
 """
 
 from typing import NamedTuple
 from uuid import UUID
 
-from barnabas.log.checking import check_segment
 from barnabas.log.checkpoints import (
     PARTITION_METADATA,
     CorruptCheckpoint,
     decode_epochs,
     decode_topic_id,
 )
+from barnabas.log.compaction_job import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.findings import Finding
-from barnabas.log.jobs import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from barnabas.log.findings import RecoveryFinding
 from barnabas.log.log import Log, LogParts
 from barnabas.log.names import Names, sort_names
+from barnabas.log.producer_replay import load_exactly, load_producers, remove_stray, replay
+from barnabas.log.producer_snapshots import ProducerSnapshots
 from barnabas.log.producers import ProducerStates
-from barnabas.log.replaying import load_exactly, load_producers, remove_stray, replay
 from barnabas.log.scan import headers
 from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from barnabas.log.snapshots import Snapshots
-from barnabas.log.swaps import finish_swaps
+from barnabas.log.segment_recovery import check_segment
+from barnabas.log.swap_recovery import finish_swaps
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Corrupt
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
@@ -64,7 +65,7 @@ def create_log(
 ) -> Log:
     """A new, empty log; its first flush makes the directory itself durable."""
     disk.make_directory(path)
-    findings: list[Finding] = []
+    findings: list[RecoveryFinding] = []
     parts = LogParts(
         segments=[Segment.create(disk, path, 0, warm, findings, config.index_interval_bytes)],
         start_offset=0,
@@ -72,7 +73,7 @@ def create_log(
         recovery_point=0,
         epochs=LeaderEpochs([]),
         producers=ProducerStates(),
-        snapshots=Snapshots(disk, path, []),
+        snapshots=ProducerSnapshots(disk, path, []),
         findings=findings,
         new=True,
     )
@@ -115,7 +116,7 @@ class _Opening:
         self._warm = warm
         self._clean = clean
         self._checkpoints = checkpoints
-        self._findings: list[Finding] = []
+        self._findings: list[RecoveryFinding] = []
         self._segments: list[Segment] = []
         self._directory_changed = False
         # Only what lies below a recovery point that is on disk is ever compacted: up to there,
@@ -140,7 +141,7 @@ class _Opening:
         epochs = self._read_epochs(names)
         newest_epoch = epochs.latest
         self._read_topic_id(names)
-        snapshots = Snapshots(self._disk, self._path, names.snapshots)
+        snapshots = ProducerSnapshots(self._disk, self._path, names.snapshots)
         self._open_segments(names)
         self._drop_below_start()
         if not self._segments:
@@ -200,7 +201,7 @@ class _Opening:
     # --- reading the directory -----------------------------------------------------------------
 
     def _find(self, path: str, what: str, action: str) -> None:
-        self._findings.append(Finding(path, what, action))
+        self._findings.append(RecoveryFinding(path, what, action))
 
     def _remove_leftovers(self, names: Names) -> None:
         for name in names.others:
@@ -291,7 +292,7 @@ class _Opening:
             segment.remove_files()
         self._start_anew(start)
 
-    def _mark_durable(self, snapshots: Snapshots, recovery_point: int) -> None:
+    def _mark_durable(self, snapshots: ProducerSnapshots, recovery_point: int) -> None:
         """What is synced for certain.
 
         A segment may have been sealed, and its snapshot written, after a flush that ended just
@@ -345,7 +346,7 @@ class _Opening:
 
     # --- after a crash -------------------------------------------------------------------------
 
-    def _recover(self, snapshots: Snapshots, epochs: LeaderEpochs) -> ProducerStates:
+    def _recover(self, snapshots: ProducerSnapshots, epochs: LeaderEpochs) -> ProducerStates:
         """Check every segment from the recovery point on; cut at the first bad batch."""
         point = self._checkpoints.recovery_point
         first = 0

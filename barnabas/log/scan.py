@@ -97,7 +97,7 @@ def checked_batches(file: File, end: int, start: int = 0) -> Iterator[Checked]:
         position += size
 
 
-class BatchReader:
+class BatchScanner:
     """Batches of a file from its start to `end`, of which many may lie in `chunk` at once.
 
     `at`: where in the chunk the next one is; who has dealt with some of them moves it on.

@@ -44,7 +44,7 @@ class Problem(NamedTuple):
     what: str
 
 
-class Saved(NamedTuple):
+class RepairResult(NamedTuple):
     """What a repaired segment has kept and lost."""
 
     path: str
@@ -196,7 +196,7 @@ def _entries(data: bytes, entry: Struct, clean: bool) -> list[tuple[int, int]]:
     return found
 
 
-def save(disk: Disk, directory: str, base_offset: int) -> Saved:
+def save(disk: Disk, directory: str, base_offset: int) -> RepairResult:
     """Put every whole batch in a new file in the segment's place; the old one stays beside it.
 
     The indexes go: a broker makes them anew. An offset that was lost stays a gap.
@@ -227,7 +227,7 @@ def save(disk: Disk, directory: str, base_offset: int) -> Saved:
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         disk.remove(path_of(directory, base_offset, suffix))
     disk.sync_directory(directory)
-    return Saved(path, kept, records, written, lost)
+    return RepairResult(path, kept, records, written, lost)
 
 
 def vouch(disk: Disk, data: str, partition: TopicPartition) -> None:

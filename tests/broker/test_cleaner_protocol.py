@@ -20,11 +20,11 @@ from barnabas.broker.cleaner_protocol import (
     read_order,
     read_report,
 )
-from barnabas.log.jobs import Cleaned, Job, Source
+from barnabas.log.compaction_job import Cleaned, Job, SealedSegment
 
 JOB = Job(
     path="/data/t-0",
-    sources=[Source(0, 10, 1000)],
+    sources=[SealedSegment(0, 10, 1000)],
     dirty_from=0,
     dirty_to=10,
     wall_ms=1,

@@ -7,6 +7,7 @@ from uuid import UUID
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
+from barnabas.log.directory_open import open_log_directory
 from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk
@@ -51,7 +52,7 @@ def open_directory(
     disk: Disk, config: LogConfig | None = None, path: str = DATA, **options: Any
 ) -> LogDirectory:
     shared = config or LogConfig()
-    return LogDirectory.open(disk, path, meta=META, config_for=lambda topic: shared, **options)
+    return open_log_directory(disk, path, meta=META, config_for=lambda topic: shared, **options)
 
 
 def new_log(

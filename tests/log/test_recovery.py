@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.log import directory as directory_module
-from barnabas.log import recovery
+from barnabas.log import directory_open, recovery
 from barnabas.log.checkpoints import RECOVERY_POINT, decode_offsets
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
@@ -511,7 +510,7 @@ def test_a_log_that_cannot_be_opened_keeps_its_offsets_and_the_others_are_served
             raise ValueError("a file that nobody foresaw")
         return real(disk, path, *rest, **options)
 
-    monkeypatch.setattr(directory_module, "open_log", open_log)
+    monkeypatch.setattr(directory_open, "open_log", open_log)
     found = open_directory(disk.kill(), CONFIG)
     assert list(found.logs) == [other]
     assert "nobody foresaw" in found.damaged[PARTITION]

@@ -8,8 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from barnabas.log.jobs import Cleaned
-from barnabas.log.swapping import Swapping
+from barnabas.log.segment_swap import Swap
 from tests.share import IN_FULL
 from tests.simulator.life import live
 
@@ -39,11 +38,12 @@ def test_lives_that_found_a_fault_once(seed: int) -> None:
 def test_a_compacted_segment_put_in_place_after_a_truncation_is_found() -> None:
     """With the bug planted: only base offsets are compared, as if nothing had been cut."""
 
-    def place(self: Swapping, cleaned: Cleaned) -> int:
-        return real(self, cleaned._replace(cuts=self.cuts))
+    def find_old(self: Swap) -> int:
+        self._cleaned = self._cleaned._replace(cuts=self._log.cuts)
+        return real(self)
 
-    real = Swapping._place
-    with patch.object(Swapping, "_place", place):
+    real = Swap._find_old
+    with patch.object(Swap, "_find_old", find_old):
         for seed in range(200):
             try:
                 live(seed, STEPS)

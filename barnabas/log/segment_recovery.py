@@ -7,21 +7,21 @@ far as compaction can have come; beyond that a gap is damage.
 """
 
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.findings import Finding
+from barnabas.log.findings import RecoveryFinding
 from barnabas.log.index import RELATIVE_OFFSET_MAX
+from barnabas.log.index_builder import IndexBuilder
 from barnabas.log.producers import ProducerStates
-from barnabas.log.rebuild import IndexBuilder
 from barnabas.log.scan import checked_batches
 from barnabas.log.segment import Segment
 
 
 def check_segment(
     segment: Segment, holes_to: int, interval: int, states: ProducerStates, epochs: LeaderEpochs
-) -> Finding | None:
+) -> RecoveryFinding | None:
     builder = IndexBuilder(segment.base_offset, interval)
     expected = segment.base_offset
     good, problem = 0, ""
-    found: Finding | None = None
+    found: RecoveryFinding | None = None
     for position, header, bad in checked_batches(segment.file(), segment.size):
         problem = bad
         if header is not None:
@@ -38,7 +38,7 @@ def check_segment(
         expected = header.last_offset + 1
         good = position + header.size
     if problem:
-        found = Finding(
+        found = RecoveryFinding(
             segment.path,
             f"at position {good} of {segment.size}: {problem}",
             f"cut to {good} bytes, the log ends at {expected}",

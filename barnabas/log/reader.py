@@ -21,14 +21,14 @@ PLACES_MAX = 256  # readers whose next position is remembered
 _base_offset = attrgetter("base_offset")
 
 
-class Slice(Struct, frozen=True):
+class BatchSlice(Struct, frozen=True):
     """Whole batches, still in their file, and the offset to go on with."""
 
     file_slice: FileSlice | None
     next_offset: int
 
 
-class Reader:
+class LogReader:
     """Reads over the log's own list of segments; the last one is being appended to."""
 
     __slots__ = ("_places", "_segments", "sparse")
@@ -38,7 +38,7 @@ class Reader:
         self._places: dict[int, tuple[Segment, int]] = {}
         self.sparse = False  # there may be batches without records, and segments without batches
 
-    def read(self, offset: int, bytes_max: int, limit: int, min_one: bool) -> Slice:
+    def read(self, offset: int, bytes_max: int, limit: int, min_one: bool) -> BatchSlice:
         """From the batch that holds `offset`, below `limit`, which must be in the log."""
         places = self._places
         place = places.get(offset)
@@ -51,12 +51,12 @@ class Reader:
         else:
             stop, stop_offset = self._stop(segment, limit)
         if stop - position > bytes_max:
-            stop, stop_offset = segment.boundary(position, stop, stop_offset, bytes_max, min_one)
+            stop, stop_offset = _slice_end(segment, position, stop, stop_offset, bytes_max, min_one)
         if stop <= position:
-            return Slice(None, offset)
+            return BatchSlice(None, offset)
         if stop_offset not in places:
             self._remember(stop_offset, segment, stop)
-        return Slice(FileSlice(segment.file(), position, stop - position), stop_offset)
+        return BatchSlice(FileSlice(segment.file(), position, stop - position), stop_offset)
 
     def segment_at(self, offset: int) -> int:
         """Which segment has the offset, or would have it."""
@@ -120,3 +120,30 @@ class Reader:
         if header.base_offset == limit:
             self._remember(limit, segment, position)
         return position, header.base_offset
+
+
+def _slice_end(
+    segment: Segment, position: int, stop: int, stop_offset: int, bytes_max: int, min_one: bool
+) -> tuple[int, int]:
+    """Where a slice of whole batches from `position` ends, and the offset that follows it.
+
+    It ends at or before `stop` and holds `bytes_max` at most, but for the first batch.
+    """
+    limit = position + bytes_max
+    file = segment.file()
+    entry = segment.floor_position(limit)
+    if entry - position > bytes_max >> 1:
+        # Good enough, and one small read: filling the rest would scan every header.
+        return entry, int.from_bytes(file.read(entry, 8), "big")
+    end, next_offset = position, -1
+    for at, header in headers(file, position, stop):
+        after = at + header.size
+        if after > limit and (end > position or not min_one):
+            next_offset = header.base_offset
+            break
+        end, next_offset = after, header.last_offset + 1
+        if after >= limit:
+            break
+    if end == stop:
+        next_offset = stop_offset
+    return end, next_offset

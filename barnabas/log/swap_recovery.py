@@ -5,27 +5,27 @@ Always: a `.swap` log file is whole, as it had another name until it was synced.
 names the segments that it replaces. If that is not there, either the old ones all are (the first
 goes first), and the new one is dropped; or Kafka wrote it, and they are those that begin within its
 offsets. They go before it gets its own name.
-Not here: the steps of a swap (swapping.py).
+Not here: the steps of a swap (segment_swap.py).
 """
 
-from barnabas.log.findings import Finding
-from barnabas.log.jobs import (
+from barnabas.log.compaction_job import (
     CLEANED_SUFFIX,
     SWAP_SUFFIX,
     bases_path,
     cleaned_paths,
     decode_bases,
 )
+from barnabas.log.findings import RecoveryFinding
+from barnabas.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from barnabas.log.scan import checked_batches
 from barnabas.log.segment import LOG_SUFFIX
-from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from barnabas.model.ports import Disk
 
 _OFFSET_DIGITS = 20
 
 
 def finish_swaps(
-    disk: Disk, path: str, logs: list[int], others: list[str], findings: list[Finding]
+    disk: Disk, path: str, logs: list[int], others: list[str], findings: list[RecoveryFinding]
 ) -> None:
     """Two passes, with a sync between: what is replaced goes first."""
     ready = []
@@ -40,13 +40,15 @@ def finish_swaps(
         bases = _bases(disk, path, base)
         if base in logs and (problem or not bases):
             problem = problem or "it was about to take the place of others"
-            findings.append(Finding(f"{path}/{name}", problem, "removed, the old segments stay"))
+            findings.append(
+                RecoveryFinding(f"{path}/{name}", problem, "removed, the old segments stay")
+            )
             for swap in cleaned_paths(path, base, SWAP_SUFFIX):
                 disk.remove(swap)
             continue
         replaced = bases or [each for each in logs if base <= each < end]
         what = f"a compacted segment in the place of {len(replaced)}"
-        findings.append(Finding(f"{path}/{name}", what, "put there"))
+        findings.append(RecoveryFinding(f"{path}/{name}", what, "put there"))
         for old in logs:
             if old in replaced:
                 for doomed in cleaned_paths(path, old, ""):

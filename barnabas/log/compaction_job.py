@@ -10,7 +10,7 @@ BASES_SUFFIX = ".bases"
 DELETED_SUFFIX = ".deleted"  # not needed any more: a start removes it
 
 
-class Source(NamedTuple):
+class SealedSegment(NamedTuple):
     """A sealed segment."""
 
     base_offset: int
@@ -22,7 +22,7 @@ class Job(NamedTuple):
     """One pass over one log. `dirty_from` to `dirty_to` has not been compacted yet."""
 
     path: str
-    sources: list[Source]
+    sources: list[SealedSegment]
     dirty_from: int
     dirty_to: int
     wall_ms: int
