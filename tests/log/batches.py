@@ -68,6 +68,14 @@ def reopened(disk: Disk, config: LogConfig | None = None) -> Log:
     return open_directory(disk, config).logs[PARTITION]
 
 
+def write_snapshots(log: Log) -> None:
+    """Those of the last rolls, as the thread of the log directory does."""
+    work = log.pending_snapshots()
+    if work is not None:
+        work.run()
+        log.snapshots_written(work)
+
+
 def read_batches(
     log: Log, *, start: int | None = None, bytes_max: int = 1 << 20, limit: int | None = None
 ) -> Iterator[tuple[BatchHeader, bytes]]:

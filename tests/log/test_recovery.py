@@ -22,6 +22,7 @@ from tests.log.batches import (
     open_directory,
     read_batches,
     reopened,
+    write_snapshots,
 )
 from tests.share import some
 from tests.simulator.disk import SimulatedDisk
@@ -115,6 +116,7 @@ def test_segments_before_the_recovery_point_are_not_read_again() -> None:
     directory, log = new_log(disk, CONFIG)
     for number in range(100):
         log.append(batch(2, time=NOW + number), 0, NOW)
+    write_snapshots(log)
     work = log.pending_flush(sealed_only=True)
     assert work is not None
     work.run()
