@@ -400,7 +400,8 @@ class _Opening:
     ) -> bool:
         """Walk one segment; True if all of it was sound."""
         interval = self._config.index_interval_bytes
-        cut = check_segment(segment, self._holes_to, interval, states, epochs)
+        point = self._checkpoints.recovery_point
+        cut = check_segment(segment, point, self._holes_to, interval, states, epochs)
         if cut is not None:
             self._findings.append(cut)
         return cut is None

@@ -16,8 +16,14 @@ from barnabas.log.segment import Segment
 
 
 def check_segment(
-    segment: Segment, holes_to: int, interval: int, states: ProducerStates, epochs: LeaderEpochs
+    segment: Segment,
+    point: int,
+    holes_to: int,
+    interval: int,
+    states: ProducerStates,
+    epochs: LeaderEpochs,
 ) -> RecoveryFinding | None:
+    """`point`: the recovery point."""
     builder = IndexBuilder(segment.base_offset, interval)
     expected = segment.base_offset
     good, problem = 0, ""
@@ -46,7 +52,8 @@ def check_segment(
         segment.file().truncate(good)
         segment.file().sync()  # or the next power loss may bring back what was cut
         segment.size = good
-    segment.adopt_indexes(builder)
+    # Below the recovery point indexes are trusted without a check at the next start.
+    segment.adopt_indexes(builder, sync=expected <= point)
     segment.next_offset = expected
     segment.close()
     return found

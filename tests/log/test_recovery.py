@@ -111,6 +111,19 @@ def test_damage_in_an_unsynced_segment_takes_the_segments_behind_it() -> None:
     assert log.append(batch(), 9, NOW).base_offset == log.end_offset - 1
 
 
+def test_an_index_rebuilt_below_the_recovery_point_is_synced() -> None:
+    """The next start trusts it: after a roll at the recovery point its segment is not checked."""
+    disk = SimulatedDisk()
+    directory, log = new_log(disk, CONFIG)
+    log.append(batch(2), 0, NOW)
+    directory.close()
+    open_directory(disk, CONFIG)
+    disk = disk.kill()
+    log = reopened(disk, CONFIG)
+    assert log.recovery_point == log.end_offset == 2
+    assert {log.active.offset_index.path, log.active.time_index.path} <= set(disk.syncs)
+
+
 def test_segments_before_the_recovery_point_are_not_read_again() -> None:
     disk = SimulatedDisk()
     directory, log = new_log(disk, CONFIG)

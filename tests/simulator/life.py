@@ -227,6 +227,7 @@ class Life:
         steps = (self.append, self.roll, self.compact, self.delete, self.compact_and_truncate)
         for _ in range(rng.randint(0, 3)):
             rng.choice(steps)()
+            self.check()
         if not before:
             work.run()
         log.snapshots_written(work)
