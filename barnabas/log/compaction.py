@@ -64,7 +64,7 @@ class Compaction:
         pause: Pause,
         zeros: Callable[[int], Buffer] = bytearray,
     ) -> None:
-        """`pause` is told of bytes read or written; it may wait, or raise to stop it all.
+        """`pause` is called with the bytes read or written; it may wait, or raise to stop the pass.
         `zeros` makes the memory of the table of keys."""
         self._disk = disk
         self._job = job

@@ -24,10 +24,11 @@ from barnabas.log.checkpoints import (
     encode_offsets,
 )
 from barnabas.log.config import LogConfig
+from barnabas.log.creation import create_log
 from barnabas.log.file_deletion import FileDeletions, PendingFileDeletion
 from barnabas.log.findings import RecoveryFinding
 from barnabas.log.log import Log, SegmentDeletion
-from barnabas.log.recovery import Checkpoints, create_log
+from barnabas.log.recovery import Checkpoints
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition, check_topic_name
@@ -61,7 +62,7 @@ class LogDirectory:
         self.damaged: dict[TopicPartition, str] = {}  # logs that cannot be opened, and why
         self.damaged_offsets: dict[TopicPartition, Checkpoints] = {}  # as they were found
         self.findings: list[RecoveryFinding] = []
-        self.deleted: list[str] = []  # renamed directories whose removal is due
+        self.deleted: list[str] = []  # renamed directories to remove
         self._rolled: list[Log] = []
         self._deletions = FileDeletions()
         self.deletions: list[SegmentDeletion] = []  # not yet taken by `take_deletions`
@@ -149,14 +150,14 @@ class LogDirectory:
         self.moving.pop(partition, None)
 
     def delete(self, partition: TopicPartition) -> str:
-        """Rename the log out of the way, for whoever takes `deleted` to remove."""
+        """Rename the log out of the way, into `deleted`: the broker removes it later."""
         path = self._rename(self.logs[partition], "delete")
         del self.logs[partition]
         self.deleted.append(path)
         return path
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """Rename a log that nobody owns; it is neither opened nor removed again."""
+        """Rename a log that belongs to no replica; it is neither opened nor removed again."""
         path = self._rename(self.logs[partition], "stray")
         del self.logs[partition]
         return path

@@ -77,7 +77,7 @@ class Durability:
         self.rewrite = True
 
     def cut(self, end: int, active: Segment) -> None:
-        """The log was truncated, and the cut synced; flushes under way count for nothing."""
+        """The log was truncated, and that was synced; the result of a running flush is ignored."""
         self.cuts += 1
         self.durable_offset = min(self.durable_offset, end)
         self.recovery_point = min(self.recovery_point, _inside(end, active.base_offset))
@@ -141,7 +141,7 @@ class Durability:
     def flushed(self, flush: Flush) -> int:
         """The work is done; the durable offset now."""
         if flush.cuts != self.cuts:
-            return self.durable_offset  # what it synced may have been cut and written anew
+            return self.durable_offset  # the records it synced may have been truncated since
         for segment in flush.sealed:
             segment.durable = segment.next_offset < flush.recovery_limit
         self.rewrite = self.rewrite and not flush.rewrite

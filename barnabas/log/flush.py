@@ -1,10 +1,10 @@
 """The syncs that make a log durable up to an offset, as work for another thread.
 
 In: what a log wants synced (files, epochs, directory entries). Out: nothing, or OSError.
-Always: after a sync that failed the kernel may have dropped the data, and a second sync would
-succeed without it. After one that found no room, all that is not durable is therefore read back,
-checked and written again before it is synced (`rewrite`); after any other error nobody may try.
-Always: `run` touches nothing of the log's own state; `Log.flushed` takes the result in.
+Always: after a failed sync the kernel may have dropped the data, and a second sync would succeed
+without it. So after a sync that found no room, everything that is not durable is read back, checked
+and written again before it is synced (`rewrite`). After any other error there is no second sync.
+Always: `run` does not touch the state of the log; `Log.flushed` takes the result.
 """
 
 import errno

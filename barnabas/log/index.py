@@ -24,7 +24,7 @@ _POSITION = Struct(">I")
 
 
 class MappedEntries:
-    """Fixed-size entries in a file that is mapped only while somebody needs it."""
+    """Fixed-size entries in a file that is mapped only while it is needed."""
 
     __slots__ = ("_backed", "_disk", "_entry_size", "_grown", "_view", "count", "limit", "path")
 
@@ -98,7 +98,7 @@ class MappedEntries:
             self._grown = False
 
     def replace(self, data: bytes | bytearray, *, sync: bool) -> None:
-        """The file anew, from rebuilt entries."""
+        """Replace the file by rebuilt entries."""
         self.release()
         file = self._disk.open(self.path, create=True)
         try:

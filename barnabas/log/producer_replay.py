@@ -1,7 +1,7 @@
-"""What producers had written up to an offset: from a snapshot, and the batches behind it.
+"""Restores the producers as they were at an offset: from a snapshot, and the batches after it.
 
-In: the snapshots and the segments of one log. Out: states.
-Always: batches are read by their headers alone.
+In: the snapshots and the segments of one log. Out: producer states.
+Always: only the headers of batches are read.
 """
 
 from barnabas.log.findings import RecoveryFinding
@@ -26,7 +26,7 @@ def load_producers(
 def load_exactly(
     snapshots: ProducerSnapshots, offset: int, findings: list[RecoveryFinding]
 ) -> ProducerStates | None:
-    """As a synced snapshot has them: compaction may have taken their batches."""
+    """From the snapshot at `offset` alone: compaction may have removed the batches."""
     if offset not in snapshots.offsets:
         return None
     states, found = snapshots.load_newest(offset, findings)
@@ -59,7 +59,7 @@ def replay(
                     break
                 states.replay(header)
         except Corrupt as error:
-            what = f"damaged, and there is no sound snapshot behind it: {error.detail}"
+            what = f"damaged, and no good snapshot follows it: {error.detail}"
             did = "kept; repeats of producers that wrote last before the damage are not recognized"
             findings.append(RecoveryFinding(segment.path, what, did))
         finally:

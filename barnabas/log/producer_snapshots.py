@@ -41,7 +41,7 @@ _ENTRIES_START = _HEAD.size + _COUNT.size
 _NO_BATCH = (Remembered(-1, -1, -1, -1, -1),)
 
 Captured = Mapping[int, ProducerState]
-"""Producers by id; nobody changes them any more."""
+"""Producers by id, which are not changed any more."""
 
 
 class CorruptSnapshot(Exception):

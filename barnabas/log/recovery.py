@@ -1,16 +1,15 @@
-"""Opens one log: trusts a clean stop, and after a crash keeps the whole batches only.
+"""Opens one log: trusts a clean stop, and after a crash keeps whole batches only.
 
 In: a partition's directory, whether the last stop was clean, and the checkpoints.
 Out: a Log; every decision is a RecoveryFinding on it.
-Always: what is kept is a prefix of what was written, without a gap or a torn batch.
-After a crash the segment that holds the recovery point and all behind it are read and
-checked; what lies before was synced, indexes included.
+Always: the records kept are a prefix of the records written, without a gap or a torn batch.
+After a crash the segment that holds the recovery point and all segments after it are read and
+checked; everything before the recovery point was synced, indexes included.
 Not here: one segment (segment_recovery.py), producers (producer_replay.py), interrupted swaps of
 compacted segments (swap_recovery.py).
 """
 
 from typing import NamedTuple
-from uuid import UUID
 
 from barnabas.log.checkpoints import (
     PARTITION_METADATA,
@@ -42,10 +41,11 @@ _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 
 
 class Checkpoints(NamedTuple):
-    """What the directory's checkpoint files say of one log; 0 where they say nothing.
+    """The offsets of one log in the directory's checkpoint files; 0 where it is not in a file.
 
-    A recovery point that is not known is UNKNOWN: all is checked, and holes are believed; those
-    between files only unless the log is `new`, as it has never been compacted then.
+    If the recovery point is UNKNOWN, the whole log is checked, and missing offsets are taken for
+    the work of compaction; between two files only if the log is not `new`: a new log has never been
+    compacted.
     """
 
     recovery_point: int = 0
@@ -53,33 +53,6 @@ class Checkpoints(NamedTuple):
     high_watermark: int = 0
     cleaned_to: int = 0
     new: bool = False
-
-
-def create_log(
-    disk: Disk,
-    path: str,
-    partition: TopicPartition,
-    topic_id: UUID,
-    config: LogConfig,
-    warm: WarmSegments,
-) -> Log:
-    """A new, empty log; its first flush makes the directory itself durable."""
-    disk.make_directory(path)
-    findings: list[RecoveryFinding] = []
-    parts = LogParts(
-        segments=[Segment.create(disk, path, 0, warm, findings, config.index_interval_bytes)],
-        start_offset=0,
-        high_watermark=0,
-        recovery_point=0,
-        epochs=LeaderEpochs([]),
-        producers=ProducerStates(),
-        snapshots=ProducerSnapshots(disk, path, []),
-        findings=findings,
-        new=True,
-    )
-    log = Log(disk, path, partition, topic_id, config, warm, parts)
-    log.write_topic_id(topic_id)
-    return log
 
 
 def open_log(
@@ -145,7 +118,7 @@ class _Opening:
         self._open_segments(names)
         self._drop_below_start()
         if not self._segments:
-            self._start_anew(self._checkpoints.start_offset)
+            self._start_empty(self._checkpoints.start_offset)
         producers = None
         if not self._clean:
             producers = self._recover(snapshots, epochs)
@@ -173,7 +146,7 @@ class _Opening:
         epochs.truncate_end(end + 1)  # an epoch may have begun without a record so far
         epochs.truncate_start(start)
         if epochs.latest < newest_epoch:
-            # Its records are lost, but somebody may have read them: it must not come again.
+            # Its records are lost, but a consumer may have read them: it must not be used again.
             epochs.begin(newest_epoch, end)
         if self._segments[-1].base_offset < cleaned_to and self._segments[-1].size:
             # What was compacted is not appended to: its producers are known from here on only.
@@ -265,18 +238,18 @@ class _Opening:
             return
         first = segments[0].base_offset
         if self._checkpoints.recovery_point > start:
-            what = f"the log should start at {start}, its first segment at {first} does not"
+            what = f"the log should start at {start}, but its first segment starts at {first}"
             self._find(self._path, what, "kept as it is; records before it are lost")
             return
         # Nothing here was synced yet, and a power loss took the first files only.
         for segment in segments:
-            what = f"the log should start at {start}, what comes before is lost"
+            what = f"the log should start at {start}, but the records before this segment are lost"
             self._find(segment.path, what, "segment removed")
             segment.remove_files()
         segments.clear()
         self._directory_changed = True
 
-    def _start_anew(self, base: int) -> None:
+    def _start_empty(self, base: int) -> None:
         interval = self._config.index_interval_bytes
         segment = Segment.create(self._disk, self._path, base, self._warm, self._findings, interval)
         self._segments[:] = [segment]
@@ -290,7 +263,7 @@ class _Opening:
         )
         for segment in self._segments:
             segment.remove_files()
-        self._start_anew(start)
+        self._start_empty(start)
 
     def _mark_durable(self, snapshots: ProducerSnapshots, recovery_point: int) -> None:
         """What is synced for certain.
@@ -357,7 +330,7 @@ class _Opening:
         base = unsure[0].base_offset
         states, offset = snapshots.load_newest(base, self._findings)
         replay(states, offset, base, self._segments[:first], self._findings)
-        # Later ones may be torn, or tell of records that are gone; the walk makes them anew.
+        # Later ones may be torn, or contain lost records; they are written again below.
         self._directory_changed |= snapshots.remove_above(max(base, point))
         expected = base
         for number, segment in enumerate(unsure):
@@ -391,7 +364,7 @@ class _Opening:
             self._find(
                 self._path,
                 f"the log ends at {expected} although it was synced to {point}",
-                "records are lost: the disk broke its promise",
+                "records are lost: the disk did not keep what it had reported as synced",
             )
         return states
 

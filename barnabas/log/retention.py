@@ -72,7 +72,7 @@ def _may_go(segment: Segment, last: bool, high_watermark: int) -> bool:
 
 
 def _written(segment: Segment, disk: Disk, wall_ms: int) -> tuple[int, str]:
-    """When the newest record of a segment came, as far as can be told."""
+    """When the newest record of a segment was written, as far as that is known."""
     stamp = segment.largest_timestamp()
     if 0 <= stamp <= wall_ms:
         return stamp, "its largest timestamp"

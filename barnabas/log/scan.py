@@ -100,7 +100,7 @@ def checked_batches(file: File, end: int, start: int = 0) -> Iterator[Checked]:
 class BatchScanner:
     """Batches of a file from its start to `end`, of which many may lie in `chunk` at once.
 
-    `at`: where in the chunk the next one is; who has dealt with some of them moves it on.
+    `at`: where the next one is in the chunk; a caller that has handled some moves it on.
     """
 
     __slots__ = ("_end", "_file", "_start", "at", "chunk")

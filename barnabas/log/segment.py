@@ -72,9 +72,9 @@ class Segment:
     ) -> None:
         self._disk = disk
         self._warm = warm
-        self._interval = interval  # for rebuilding; appends are told
+        self._interval = interval  # for rebuilding; appends get it as a parameter
         self._stem = f"{directory}/{base_offset:020d}"
-        self.open_file: File | None = None  # once somebody has needed it
+        self.open_file: File | None = None  # opened when it is first needed
         self._indexes_checked = size == 0
         self._indexes_ours = size == 0  # made by this process: no entry needs a look
         self._bytes_since_entry = 0
@@ -257,7 +257,7 @@ class Segment:
         self.max_timestamp_offset = self.base_offset + relative
 
     def _distrust(self, problem: str) -> None:
-        self.entries_left = 0  # the next append makes room anew
+        self.entries_left = 0  # so the next append reserves room again
         self.rebuild_indexes()
         self.findings.append(RecoveryFinding(self.offset_index.path, problem, "indexes rebuilt"))
 

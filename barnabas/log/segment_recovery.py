@@ -1,9 +1,9 @@
-"""Checks one segment after a crash, batch by batch, and cuts it at the first that is not sound.
+"""Checks one segment after a crash, batch by batch, and truncates it at the first damaged one.
 
-In: a segment, producers and epochs as they were before it. Out: both as they are behind it, the
-segment with new indexes, and a finding if anything was cut.
-Always: what is kept is whole batches in order. Offsets may be missing up to `holes_to`, which is as
-far as compaction can have come; beyond that a gap is damage.
+In: a segment, producers and epochs as they were before it. Out: both as they are after it, the
+segment with new indexes, and a finding if it was truncated.
+Always: it keeps whole batches in order. Offsets may be missing up to `holes_to`, as far as
+the log may have been compacted; above it a gap is damage.
 """
 
 from barnabas.log.epochs import LeaderEpochs

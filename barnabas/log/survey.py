@@ -1,4 +1,4 @@
-"""Looks at the files of a partition as they lie, whoever wrote them, and says what is wrong.
+"""Inspects the files of a partition, written by Barnabas or by Kafka, and reports problems.
 
 In: a partition's directory. Out: every batch, every problem with its place; what can be saved.
 Always: reading changes nothing; `save` writes beside the damaged file before it takes its place.
@@ -154,7 +154,7 @@ def _index_problems(
 ) -> Iterator[Problem]:
     path = path_of(directory, base_offset, INDEX_SUFFIX)
     if not disk.exists(path):
-        yield Problem(path, -1, "is missing; a broker makes it anew when it starts")
+        yield Problem(path, -1, "is missing; the broker rebuilds it when it starts")
         return
     data = disk.read_file(path)
     starts = set(places.values())
@@ -172,7 +172,7 @@ def _time_index_problems(
 ) -> Iterator[Problem]:
     path = path_of(directory, base_offset, TIME_INDEX_SUFFIX)
     if not disk.exists(path):
-        yield Problem(path, -1, "is missing; a broker makes it anew when it starts")
+        yield Problem(path, -1, "is missing; the broker rebuilds it when it starts")
         return
     largest, behind = -1, 0
     before = -1
@@ -199,7 +199,7 @@ def _entries(data: bytes, entry: Struct, clean: bool) -> list[tuple[int, int]]:
 def save(disk: Disk, directory: str, base_offset: int) -> RepairResult:
     """Put every whole batch in a new file in the segment's place; the old one stays beside it.
 
-    The indexes go: a broker makes them anew. An offset that was lost stays a gap.
+    The indexes are removed: the broker rebuilds them. A lost offset stays a gap.
     """
     path = path_of(directory, base_offset)
     source = disk.open(path)

@@ -422,7 +422,7 @@ def test_a_disk_that_lost_synced_records_is_reported() -> None:
     disk.replace_file(f"{DATA}/recovery-point-offset-checkpoint", b"0\n1\norders 0 400\n")
     log = reopened(disk, CONFIG)
     assert log.end_offset == 10
-    assert "the disk broke its promise" in log.findings[-1].action
+    assert "the disk did not keep" in log.findings[-1].action
 
 
 def test_holes_are_kept_where_compaction_makes_them_and_cut_elsewhere() -> None:
