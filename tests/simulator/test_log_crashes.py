@@ -7,12 +7,14 @@ names its seed.
 import os
 from contextlib import suppress
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
+from barnabas.log.producer_snapshots import TEMPORARY_SUFFIX, ProducerSnapshots, SnapshotWrite
 from barnabas.log.producers import ProducerStates
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.wire.batch import check_crc, read_header
@@ -303,3 +305,25 @@ def test_the_same_seed_gives_the_same_history() -> None:
         second.step()
     assert first.written == second.written
     assert isinstance(first.directory, LogDirectory)
+
+
+def test_a_snapshot_that_outlives_a_truncation_is_found() -> None:
+    """With the bug planted: a late snapshot gets its name whatever happened to the log."""
+    real = ProducerSnapshots.publish
+
+    def publish(self: ProducerSnapshots, work: SnapshotWrite) -> bool:
+        for offset, path, captured in work.snapshots:
+            if self._disk.exists(path + TEMPORARY_SUFFIX):
+                self.pending[offset] = captured
+        return real(self, work)
+
+    with patch.object(ProducerSnapshots, "publish", publish):
+        for seed in range(200):
+            history = History(seed)
+            try:
+                for _ in range(STEPS):
+                    history.step()
+                    history.check()
+            except AssertionError:
+                return
+    pytest.fail("200 histories did not show it")
