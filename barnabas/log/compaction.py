@@ -1,7 +1,7 @@
 """Compacts segments of one log into new ones that hold the last record of each key.
 
-In: sealed segments and what is known of them (Job). Out: `.cleaned` files, synced, one segment
-for each group of old ones; what it did (Cleaned). The log itself is not touched.
+In: sealed segments (CompactionJob). Out: `.cleaned` files, synced, one segment
+for each group of old ones; what it did (CleanedSegment). The log itself is not touched.
 Always: offsets, order and the bytes of surviving records stay; a batch of which all survives is
 copied as it is. The last batch of an active producer and the last of all stay, empty if need be:
 sequences, and how far a reader has come, would be lost with them.
@@ -17,8 +17,8 @@ from contextlib import contextmanager
 
 from barnabas.log.batch_loops import keep_batches, map_batches
 from barnabas.log.compaction_job import (
-    Cleaned,
-    Job,
+    CleanedSegment,
+    CompactionJob,
     SealedSegment,
     bases_path,
     cleaned_paths,
@@ -59,7 +59,7 @@ class Compaction:
     def __init__(
         self,
         disk: Disk,
-        job: Job,
+        job: CompactionJob,
         secret: bytes,
         pause: Pause,
         zeros: Callable[[int], Buffer] = bytearray,
@@ -168,7 +168,7 @@ class Compaction:
         finally:
             file.close()
 
-    def clean(self, group: list[SealedSegment]) -> Cleaned:
+    def clean(self, group: list[SealedSegment]) -> CleanedSegment:
         """Write the group's new segment; whatever goes wrong leaves no files of it."""
         base = group[0].base_offset
         paths = cleaned_paths(self._job.path, base)
@@ -180,7 +180,7 @@ class Compaction:
                 self._disk.remove(path)
             raise
 
-    def _clean(self, group: list[SealedSegment], paths: tuple[str, str, str]) -> Cleaned:
+    def _clean(self, group: list[SealedSegment], paths: tuple[str, str, str]) -> CleanedSegment:
         job = self._job
         bases = [source.base_offset for source in group]
         self._write(bases_path(job.path, bases[0]), encode_bases(bases))
@@ -200,7 +200,7 @@ class Compaction:
         newest = self._disk.modified_ms(self._path(group[-1].base_offset, LOG_SUFFIX))
         self._disk.set_modified_ms(paths[2], newest)
         size, (read, kept, keyless) = sum(source.size for source in group), counts
-        return Cleaned(bases, writer.size, size, read, kept, keyless, self._job.cuts)
+        return CleanedSegment(bases, writer.size, size, read, kept, keyless, self._job.cuts)
 
     def _clean_source(
         self, writer: "_Writer", reader: BatchScanner, final: bool, counts: list[int]

@@ -18,7 +18,7 @@ class SealedSegment(NamedTuple):
     size: int
 
 
-class Job(NamedTuple):
+class CompactionJob(NamedTuple):
     """One pass over one log. `dirty_from` to `dirty_to` has not been compacted yet."""
 
     path: str
@@ -35,7 +35,7 @@ class Job(NamedTuple):
     cuts: int  # truncations that the log had seen: after another, its segments may be others
 
 
-class Cleaned(NamedTuple):
+class CleanedSegment(NamedTuple):
     """A new segment under its `.cleaned` name, and the ones whose place it takes."""
 
     bases: list[int]

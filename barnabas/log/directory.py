@@ -28,7 +28,7 @@ from barnabas.log.creation import create_log
 from barnabas.log.file_deletion import FileDeletions, PendingFileDeletion
 from barnabas.log.findings import RecoveryFinding
 from barnabas.log.log import Log, SegmentDeletion
-from barnabas.log.recovery import Checkpoints
+from barnabas.log.recovery import CheckpointedOffsets
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition, check_topic_name
@@ -60,7 +60,7 @@ class LogDirectory:
         self.clean = clean  # how the last process left it
         self.logs: dict[TopicPartition, Log] = {}
         self.damaged: dict[TopicPartition, str] = {}  # logs that cannot be opened, and why
-        self.damaged_offsets: dict[TopicPartition, Checkpoints] = {}  # as they were found
+        self.damaged_offsets: dict[TopicPartition, CheckpointedOffsets] = {}  # as they were found
         self.findings: list[RecoveryFinding] = []
         self.deleted: list[str] = []  # renamed directories to remove
         self._rolled: list[Log] = []

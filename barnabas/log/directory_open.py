@@ -25,7 +25,7 @@ from barnabas.log.claim import claim
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import GONE, SHORT, LogDirectory
 from barnabas.log.findings import RecoveryFinding
-from barnabas.log.recovery import UNKNOWN, Checkpoints, open_log
+from barnabas.log.recovery import UNKNOWN, CheckpointedOffsets, open_log
 from barnabas.log.warm import WarmSegments
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk
@@ -72,7 +72,7 @@ def open_log_directory(
         config = configs.get(partition.topic)
         if config is None:
             config = configs[partition.topic] = config_for(partition.topic)
-        checkpoints = Checkpoints(
+        checkpoints = CheckpointedOffsets(
             points.get(partition, UNKNOWN),
             starts.get(partition, 0),
             watermarks.get(partition, 0),
@@ -106,7 +106,7 @@ def _open_into(
     partition: TopicPartition,
     config: LogConfig,
     warm: WarmSegments,
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointedOffsets,
 ) -> None:
     path, clean = f"{directory.path}/{partition}", directory.clean
     try:

@@ -180,11 +180,11 @@ class Log:
             f"{self.end_offset}; seek to the beginning or the end",
         )
 
-    def find_time(self, timestamp: int) -> time_lookup.Found | None:
+    def find_time(self, timestamp: int) -> time_lookup.FoundRecord | None:
         """The first record at or after `timestamp`."""
         return time_lookup.find_time(self.segments, timestamp, self.start_offset)
 
-    def find_max_timestamp(self) -> time_lookup.Found | None:
+    def find_max_timestamp(self) -> time_lookup.FoundRecord | None:
         """The first record with the largest timestamp of all."""
         return time_lookup.find_max_timestamp(self.segments, self.start_offset)
 

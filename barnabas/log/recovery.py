@@ -23,7 +23,7 @@ from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.findings import RecoveryFinding
 from barnabas.log.log import Log, LogParts
-from barnabas.log.names import Names, sort_names
+from barnabas.log.names import PartitionFiles, sort_names
 from barnabas.log.producer_replay import load_exactly, load_producers, remove_stray, replay
 from barnabas.log.producer_snapshots import ProducerSnapshots
 from barnabas.log.producers import ProducerStates
@@ -40,7 +40,7 @@ UNKNOWN = -1
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 
 
-class Checkpoints(NamedTuple):
+class CheckpointedOffsets(NamedTuple):
     """The offsets of one log in the directory's checkpoint files; 0 where it is not in a file.
 
     If the recovery point is UNKNOWN, the whole log is checked, and missing offsets are taken for
@@ -63,7 +63,7 @@ def open_log(
     warm: WarmSegments,
     *,
     clean: bool,
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointedOffsets,
 ) -> Log:
     """The log in `path` as the last process left it."""
     opening = _Opening(disk, path, config, warm, clean, checkpoints)
@@ -81,7 +81,7 @@ class _Opening:
         config: LogConfig,
         warm: WarmSegments,
         clean: bool,
-        checkpoints: Checkpoints,
+        checkpoints: CheckpointedOffsets,
     ) -> None:
         self._disk = disk
         self._path = path
@@ -176,7 +176,7 @@ class _Opening:
     def _find(self, path: str, what: str, action: str) -> None:
         self._findings.append(RecoveryFinding(path, what, action))
 
-    def _remove_leftovers(self, names: Names) -> None:
+    def _remove_leftovers(self, names: PartitionFiles) -> None:
         for name in names.others:
             if name.endswith(_LEFTOVERS):
                 self._disk.remove(f"{self._path}/{name}")
@@ -191,7 +191,7 @@ class _Opening:
                     self._disk.remove(path)
                     self._find(path, "an index without its log file", "removed")
 
-    def _read_epochs(self, names: Names) -> LeaderEpochs:
+    def _read_epochs(self, names: PartitionFiles) -> LeaderEpochs:
         if EPOCHS_FILE not in names.others:
             return LeaderEpochs([])
         path = f"{self._path}/{EPOCHS_FILE}"
@@ -201,7 +201,7 @@ class _Opening:
             self._find(path, str(error), "ignored, epochs come from the batches checked")
             return LeaderEpochs([])
 
-    def _read_topic_id(self, names: Names) -> None:
+    def _read_topic_id(self, names: PartitionFiles) -> None:
         if PARTITION_METADATA not in names.others:
             return
         path = f"{self._path}/{PARTITION_METADATA}"
@@ -210,7 +210,7 @@ class _Opening:
         except CorruptCheckpoint as error:
             self._find(path, str(error), "ignored, the topic id is unknown here")
 
-    def _open_segments(self, names: Names) -> None:
+    def _open_segments(self, names: PartitionFiles) -> None:
         disk, path = self._disk, self._path
         last = len(names.logs) - 1
         for number, base in enumerate(names.logs):

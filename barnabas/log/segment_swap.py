@@ -6,7 +6,7 @@ The steps, with a sync of the directory between them: `.cleaned` becomes `.swap`
 become `.deleted`, the first one first; `.swap` gets its own name. A start after a crash finishes a
 swap that has reached `.swap` and removes any other (swap_recovery.py), so readers see all of the
 old segments or all of the new one.
-Always: nothing waits here: renames only. The caller of `Swap.steps` syncs between them.
+Always: nothing waits here: renames only. The caller of `SegmentSwap.steps` syncs between them.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from barnabas.log.compaction_job import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     SWAP_SUFFIX,
-    Cleaned,
+    CleanedSegment,
     bases_path,
     cleaned_paths,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
 
 
-class Swap:
+class SegmentSwap:
     """One swap. Each step may find that the log has changed since the step before.
 
     `delete_later` is called with the log and the files that have been renamed to `.deleted`.
@@ -36,7 +36,7 @@ class Swap:
     """
 
     def __init__(
-        self, log: "Log", cleaned: Cleaned, delete_later: "Callable[[Log, list[str]], None]"
+        self, log: "Log", cleaned: CleanedSegment, delete_later: "Callable[[Log, list[str]], None]"
     ) -> None:
         self._log = log
         self._cleaned = cleaned

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from barnabas.log.segment_swap import Swap
+from barnabas.log.segment_swap import SegmentSwap
 from tests.share import IN_FULL
 from tests.simulator.life import live
 
@@ -40,12 +40,12 @@ def test_lives_that_found_a_fault_once(seed: int) -> None:
 def test_a_compacted_segment_put_in_place_after_a_truncation_is_found() -> None:
     """With the bug planted: only base offsets are compared, as if nothing had been cut."""
 
-    def find_old(self: Swap) -> int:
+    def find_old(self: SegmentSwap) -> int:
         self._cleaned = self._cleaned._replace(cuts=self._log.cuts)
         return real(self)
 
-    real = Swap._find_old
-    with patch.object(Swap, "_find_old", find_old):
+    real = SegmentSwap._find_old
+    with patch.object(SegmentSwap, "_find_old", find_old):
         for seed in range(200):
             try:
                 live(seed, STEPS)
