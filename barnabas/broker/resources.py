@@ -8,9 +8,9 @@ Not here: what an option may be set to (config/alter.py), where settings are kep
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from barnabas.config.alter import (
     Change,
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from barnabas.broker.topic import Topic
 
 
+R = TypeVar("R")
+
+
 class Kind(IntEnum):
     """Types of resources, as the protocol numbers them."""
 
@@ -54,20 +57,31 @@ class Alteration(NamedTuple):
 
 
 async def alter_each(
-    broker: "Broker", alterations: Sequence[Alteration], validate_only: bool
-) -> list[KafkaError | None]:
-    """The answer for each, in order."""
+    broker: "Broker",
+    alterations: Sequence[Alteration],
+    validate_only: bool,
+    result: Callable[..., R],
+) -> list[R]:
+    """Alter the resources one after the other. `result` makes the answer for one resource."""
     counts = Counter((each.kind, each.name) for each in alterations)
-    answers: list[KafkaError | None] = []
+    results = []
     for each in alterations:
+        refusal: KafkaError | None = None
         try:
             if counts[each.kind, each.name] > 1:
                 raise _invalid(f"{each.name[:300]!r} is in the request more than once")
             await _alter(broker, each, validate_only)
-            answers.append(None)
         except KafkaError as error:
-            answers.append(error)
-    return answers
+            refusal = error
+        results.append(
+            result(
+                error_code=refusal.code if refusal else 0,
+                error_message=refusal.detail if refusal else None,
+                resource_type=each.kind,
+                resource_name=each.name,
+            )
+        )
+    return results
 
 
 def existing_topic(broker: "Broker", name: str) -> "Topic":
