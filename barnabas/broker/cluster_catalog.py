@@ -21,7 +21,7 @@ from barnabas.broker.topics_kept import (
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import LogConfig
-from barnabas.model.errors import Code, InvalidRequest, Retriable, code_of
+from barnabas.model.errors import Code, InvalidRequest, Retriable
 from barnabas.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -98,7 +98,7 @@ class ClusterCatalog:
         assert isinstance(answer, CreateTopicsResponse)
         (result,) = answer.topics
         if result.error_code not in (0, Code.TOPIC_ALREADY_EXISTS):
-            code = code_of(result.error_code)
+            code = Code.of(result.error_code)
             raise InvalidRequest(code, result.error_message or code.text)
         return await self._appeared(name)
 
