@@ -6,6 +6,7 @@ The names of the client are here: `from barnabas import Admin`; the same, blocki
 
 from typing import TYPE_CHECKING
 
+from barnabas.model.lazy import lazy_names
 from barnabas.model.version import VERSION
 
 if TYPE_CHECKING:
@@ -91,16 +92,4 @@ _WHERE = {
     "per_thread": "barnabas.client.workers.per_thread",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'barnabas' has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_WHERE]
+__getattr__, __dir__ = lazy_names(globals(), _WHERE)
