@@ -16,7 +16,6 @@ import barnabas
 from barnabas.client.session import Session
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
-    cut,
     lost,
     named,
     new_socket,
@@ -28,6 +27,7 @@ from barnabas.client.sockets import (
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import Message
+from barnabas.wire.frames import drop_sent
 
 M = TypeVar("M", bound=Message)
 
@@ -187,7 +187,7 @@ class Connection:
                 parts = self._unsent[:SEND_PARTS_MAX]
                 count = self._socket.sendmsg(parts)
                 self.left += count
-                cut(self._unsent, count)
+                drop_sent(self._unsent, count)
                 if count < sum(map(len, parts)):
                     return  # it is full
         except (BlockingIOError, InterruptedError):
@@ -282,7 +282,7 @@ class Connection:
         try:
             while rest:
                 self._socket.settimeout(_remaining(deadline))
-                cut(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
+                drop_sent(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
         except OSError as problem:
             raise self._end(lost(self.address, problem)) from None
 
