@@ -101,7 +101,7 @@ def set_codec(broker: "Broker", topic: Topic) -> None:
 
     topic.codec = codec_of(kind)
     if broker.recompression is None:
-        broker.recompression = Recompression(broker)
+        broker.recompression = Recompression(broker.topics, broker.loop)
 
 
 def _segment_ms(config: TopicConfig) -> int:
