@@ -195,7 +195,7 @@ class Catalog:
         return topic
 
     def check_new(self, name: str) -> None:
-        check_new_topic(self._broker, name)
+        check_new_topic(self._broker.topics, name)
 
     async def delete_topic(self, topic: Topic) -> None:
         async with self._one_at_a_time:

@@ -74,7 +74,7 @@ class ClusterCatalog:
         apply_config(self._broker, topic)
 
     def check_new(self, name: str) -> None:
-        check_new_topic(self._broker, name)
+        check_new_topic(self._broker.topics, name)
 
     async def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """On behalf of this broker: a topic that somebody asked for, or one it needs itself."""

@@ -8,18 +8,17 @@ Not here: which shards this broker has (coordination.py), what records mean (coo
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from barnabas.broker.context import BrokerContext
 from barnabas.broker.doomed import Doomed
 from barnabas.broker.partition import Partition
+from barnabas.broker.topics_kept import AnyCatalog
 from barnabas.coordinators.groups.records import OffsetRecord
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.runtime import Now, Runtime
 from barnabas.log.config import INT64_MAX
 from barnabas.wire.records import iter_batches
-
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
 
 LOAD_BYTES = 1 << 20
 LOAD_SLICE_S = 0.004
@@ -29,12 +28,18 @@ class GivenUp(Exception):
     """The shard that was being read is not this broker's any more."""
 
 
+class LoadingContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    catalog: AnyCatalog
+
+
 class GroupLoading:
     """`loaded` and `failed` are told of each shard."""
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: LoadingContext,
         runtime: Runtime[GroupShard],
         now: Callable[[], Now],
         loaded: Callable[[int], None],

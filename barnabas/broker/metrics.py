@@ -59,7 +59,7 @@ async def page(broker: "Broker") -> bytes:
     if broker.coordination is not None:
         from barnabas.broker.group_metrics import measure
 
-        figures = await measure(broker)
+        figures = await measure(broker.coordination, broker.topics)
     registry.register(_Collector(broker, figures))
     return generate_latest(registry)
 
@@ -115,10 +115,12 @@ class _Collector:
                 start.add_metric(values, partition.log.start_offset)
                 size.add_metric(values, partition.log.size)
         yield from (end, start, size)
-        if broker.cluster is not None:
+        if broker.cluster is not None and broker.replicas is not None:
             from barnabas.broker import cluster_metrics
 
-            yield from cluster_metrics.families(broker, broker.cluster)
+            yield from cluster_metrics.families(
+                broker.cluster, broker.replicas, broker.topics, broker.counts
+            )
         if self._groups is not None and broker.coordination is not None:
             from barnabas.broker.group_metrics import families
 
@@ -144,7 +146,7 @@ def _health(broker: "Broker") -> "Iterator[Metric]":
 
     from barnabas.broker.health import STATES, health_of
 
-    health = health_of(broker)
+    health = health_of(broker.logs, broker.heartbeat, broker.log)
     figures: Figures = (
         (
             "loop_delay_seconds_p99",

@@ -15,9 +15,9 @@ from barnabas.replication.leader import NotAReplica, OldIncarnation
 from barnabas.wire.messages.fetch import FetchPartition
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.leading import Leading
     from barnabas.broker.partition import Partition
+    from barnabas.broker.topic import Topics
 
 Key = tuple[UUID, int]
 
@@ -87,10 +87,10 @@ class Place:
 
     # What the follower says
 
-    def take(self, broker: "Broker") -> "Partition":
+    def take(self, topics: "Topics") -> "Partition":
         """Let the partition know what the follower has, unless `diverging` says it differs."""
         topic_id, index = self.key
-        topic = broker.topics.by_id(topic_id)
+        topic = topics.by_id(topic_id)
         if topic is None:
             raise Retriable(Code.UNKNOWN_TOPIC_ID, f"no topic with id {topic_id}")
         partition = topic.partition(index)

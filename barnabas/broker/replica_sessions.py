@@ -177,7 +177,7 @@ class ReplicaSession:
         place.error = place.diverging = None
         self._fresh.pop(place, None)
         try:
-            partition = place.take(self._broker)
+            partition = place.take(self._broker.topics)
         except KafkaError as error:
             place.leave()
             place.error = error

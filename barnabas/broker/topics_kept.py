@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from barnabas.broker.topic import Topic, metric_name
+from barnabas.broker.topic import Topic, Topics, metric_name
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import LogConfig
@@ -69,11 +69,11 @@ class AnyCatalog(Protocol):
     def close(self) -> None: ...
 
 
-def check_new_topic(broker: "Broker", name: str) -> None:
+def check_new_topic(topics: Topics, name: str) -> None:
     """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC when metrics could not tell two names apart."""
-    if broker.topics.get(name) is not None:
+    if topics.get(name) is not None:
         raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
-    alike = broker.topics.by_metric(metric_name(name))
+    alike = topics.by_metric(metric_name(name))
     if alike is not None:
         raise InvalidRequest(
             Code.INVALID_TOPIC_EXCEPTION,

@@ -115,8 +115,10 @@ class Plan:
             self.answer_now = True
             return failed(index, error.code, topic if self._names_leaders else None)
         records, nearer = found.file_slice, -1
-        if self._rack and partition.leading is not None:
-            nearer = nearer_replica(self._broker, partition, offset, self._rack)
+        if self._rack and partition.leading is not None and self._broker.replicas is not None:
+            nearer = nearer_replica(
+                self._broker.config, self._broker.replicas, partition, offset, self._rack
+            )
         if nearer >= 0:  # it has the records too
             self.answer_now, records = True, None
         else:
@@ -208,7 +210,7 @@ class Alone:
         self._broker.counts.fetched(plan.size)
         return FetchResponse(
             responses=plan.responses,
-            node_endpoints=endpoints(self._broker, self._version, plan.responses)
+            node_endpoints=endpoints(self._broker.cluster, self._version, plan.responses)
             if plan.answer_now
             else [],
         )
@@ -275,7 +277,7 @@ class InSession:
         return FetchResponse(
             session_id=session.id if session is not None else NO_SESSION,
             responses=responses,
-            node_endpoints=endpoints(self._broker, self._version, responses)
+            node_endpoints=endpoints(self._broker.cluster, self._version, responses)
             if plan.answer_now
             else [],
         )
