@@ -7,13 +7,14 @@ Not here: what the controller does with them (controlling.py), what comes of it 
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from barnabas.broker.producer_ids import next_block
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.broker.topics_kept import (
     Change,
+    TopicsContext,
     apply_config,
     check_new_topic,
     log_config,
@@ -30,7 +31,6 @@ from barnabas.wire.messages.create_topics import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.cluster import Cluster
 
 TIMEOUT_MS = 30_000
@@ -41,10 +41,16 @@ JOINING_MS = 2_000
 _NOBODY: Mapping[str, tuple[UUID, Mapping[int, int]]] = {}
 
 
+class ClusterCatalogContext(TopicsContext, Protocol):
+    """What is needed of the broker."""
+
+    static: Mapping[str, str]
+
+
 class ClusterCatalog:
     """Satisfies AnyCatalog. What only handlers on the controller call goes straight to it."""
 
-    def __init__(self, broker: "Broker", cluster: "Cluster") -> None:
+    def __init__(self, broker: ClusterCatalogContext, cluster: "Cluster") -> None:
         self._broker = broker
         self._cluster = cluster
         self._one_at_a_time = asyncio.Lock()

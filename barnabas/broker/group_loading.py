@@ -8,12 +8,10 @@ Not here: which shards this broker has (coordination.py), what records mean (coo
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
-from barnabas.broker.context import BrokerContext
+from barnabas.broker.context import GroupsContext
 from barnabas.broker.doomed import Doomed
 from barnabas.broker.partition import Partition
-from barnabas.broker.topics_kept import AnyCatalog
 from barnabas.coordinators.groups.records import OffsetRecord
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.runtime import Now, Runtime
@@ -28,18 +26,12 @@ class GivenUp(Exception):
     """The shard that was being read is not this broker's any more."""
 
 
-class LoadingContext(BrokerContext, Protocol):
-    """What is needed of the broker."""
-
-    catalog: AnyCatalog
-
-
 class GroupLoading:
     """`loaded` and `failed` are told of each shard."""
 
     def __init__(
         self,
-        broker: LoadingContext,
+        broker: GroupsContext,
         runtime: Runtime[GroupShard],
         now: Callable[[], Now],
         loaded: Callable[[int], None],
