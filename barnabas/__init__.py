@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from barnabas.client.assignors import Assignor
     from barnabas.client.batches import Delivery, RecordMetadata
     from barnabas.client.consumer import Consumer
+    from barnabas.client.deserializing import Unreadable
     from barnabas.client.membership import Cause
     from barnabas.client.message import Message
-    from barnabas.client.messages import Unreadable
     from barnabas.client.partition_consumer import PartitionConsumer
     from barnabas.client.places import Committed, Rebalancing
     from barnabas.client.workers.calls import HandlerFailed
@@ -85,7 +85,7 @@ _WHERE = {
     "Retriable": "barnabas.model.errors",
     "Retry": "barnabas.client.workers.policy",
     "TopicPartition": "barnabas.model.ids",
-    "Unreadable": "barnabas.client.messages",
+    "Unreadable": "barnabas.client.deserializing",
     "parallel": "barnabas.client.workers.parallel",
     "per_batch": "barnabas.client.workers.per_batch",
     "per_range": "barnabas.client.workers.per_range",
