@@ -29,7 +29,7 @@ def _election(own: int, topics: Topics, name: TopicPartition, unclean: bool) -> 
     partition = _find(topics, name)
     if partition is None:
         return _unknown(name)
-    if partition.online:
+    if partition.is_open:
         return InvalidRequest(
             Code.ELECTION_NOT_NEEDED, f"{name} is led by its only replica, broker {own}"
         )
