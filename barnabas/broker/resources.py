@@ -10,8 +10,9 @@ Not here: what an option may be set to (config/alter.py), where settings are kep
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from barnabas.broker.context import BrokerContext
 from barnabas.config.alter import (
     Change,
     Operation,
@@ -31,12 +32,29 @@ from barnabas.model.ids import check_topic_name
 from barnabas.system.logs import Logger
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.cluster import Cluster
+    from barnabas.broker.member import Member
     from barnabas.broker.topic import Topic, Topics
     from barnabas.broker.topics_kept import AnyCatalog
 
 
 R = TypeVar("R")
+
+
+class ResourcesContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    host: str
+    port: int
+    layers: Layers
+    topics: "Topics"
+    catalog: "AnyCatalog"
+    cluster: "Cluster | None"
+
+    @property
+    def listening_port(self) -> int: ...
+
+    def nodes(self) -> "list[Member]": ...
 
 
 class Kind(IntEnum):
@@ -59,7 +77,7 @@ class Alteration(NamedTuple):
 
 
 async def alter_each(
-    broker: "Broker",
+    broker: ResourcesContext,
     alterations: Sequence[Alteration],
     validate_only: bool,
     result: Callable[..., R],
@@ -99,7 +117,7 @@ def which_broker(own: int, name: str) -> int | None:
     return own
 
 
-def altered_broker(broker: "Broker", name: str) -> int | None:
+def altered_broker(broker: ResourcesContext, name: str) -> int | None:
     """In a cluster settings are made by the controller, for whichever broker."""
     if broker.cluster is None or not name:
         return which_broker(broker.id, name)
@@ -131,7 +149,7 @@ def entity_settings(catalog: "AnyCatalog", kind: int, name: str) -> Mapping[str,
     return catalog.entities.get((ENTITIES[Kind(kind)], name), {})
 
 
-async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> None:
+async def _alter(broker: ResourcesContext, asked: Alteration, validate_only: bool) -> None:
     changes = _changes(asked)
 
     def changed_topic(current: Mapping[str, str]) -> dict[str, str]:
@@ -190,7 +208,7 @@ def _changes(asked: Alteration) -> list[Change]:
     return changes
 
 
-def _check_in_force(broker: "Broker", id_: int | None, settings: Mapping[str, str]) -> None:
+def _check_in_force(broker: ResourcesContext, id_: int | None, settings: Mapping[str, str]) -> None:
     """Settings that do not go with those made elsewhere would keep the broker from starting."""
     dynamic = {**broker.catalog.dynamic, id_: settings}
     static = dict(broker.layers.by_source)[Source.STATIC_BROKER]
@@ -207,7 +225,7 @@ def _warn(log: Logger, changes: Sequence[Change]) -> None:
         log.warning("option has no effect", option=name, reason=reason)
 
 
-def values_in_force(broker: "Broker") -> dict[str, str]:
+def values_in_force(broker: ResourcesContext) -> dict[str, str]:
     """What a running broker has made of options that say where it is, and who."""
     config = broker.config
     listeners = [
