@@ -169,7 +169,7 @@ class ProduceInProgress:
             error.__traceback__ = None  # it holds the request's bytes, and this list
             self._refusals.append(Refusal(topic.name if topic else None, data.index, error))
             if isinstance(error, RecordsRefused):
-                return _records_refused(data.index, error, partition.log.start_offset)
+                return _refusal(data.index, error, log_start_offset=partition.log.start_offset)
             return _refusal(data.index, error)
         self._broker.counts.produced(len(records))
         log = partition.log
@@ -255,22 +255,13 @@ class _Waiting:
 
 
 def _refusal(
-    index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER
+    index: int,
+    error: KafkaError,
+    *,
+    leader: LeaderIdAndEpoch = _NO_LEADER,
+    log_start_offset: int = -1,
 ) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        error_code=error.code,
-        base_offset=-1,
-        log_append_time_ms=-1,
-        log_start_offset=-1,
-        error_message=error.detail,
-        current_leader=leader,
-    )
-
-
-def _records_refused(
-    index: int, error: RecordsRefused, log_start_offset: int
-) -> PartitionProduceResponse:
+    records = error.records if isinstance(error, RecordsRefused) else ()
     return PartitionProduceResponse(
         index=index,
         error_code=error.code,
@@ -279,9 +270,10 @@ def _records_refused(
         log_start_offset=log_start_offset,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=why)
-            for number, why in error.records
+            for number, why in records
         ],
         error_message=error.detail,
+        current_leader=leader,
     )
 
 
@@ -310,7 +302,9 @@ class _Leaders:
                 response.partition_responses[place] = _refusal(
                     answer.index,
                     KafkaError(Code.NOT_LEADER_OR_FOLLOWER, answer.error_message or ""),
-                    LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch),
+                    leader=LeaderIdAndEpoch(
+                        leader_id=known.leader, leader_epoch=known.leader_epoch
+                    ),
                 )
         endpoints = [
             NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
