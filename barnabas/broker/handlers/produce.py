@@ -124,7 +124,7 @@ class ProduceInProgress:
         if not self._waits:
             return response
         timeout_ms = min(max(self._request.timeout_ms, 0), WAIT_MS_MAX)
-        return _Waiting(self._broker.loop, response, self._waits, timeout_ms, leaders).later
+        return _AwaitingCommit(self._broker.loop, response, self._waits, timeout_ms, leaders).later
 
     def _append(
         self,
@@ -200,7 +200,7 @@ class ProduceInProgress:
             raise KafkaError(error.code, error.detail)
 
 
-class _Waiting:
+class _AwaitingCommit:
     """A response with records that are not committed yet. It does not hold the request's bytes."""
 
     __slots__ = ("_leaders", "_left", "_outcomes", "_response", "_timer", "_waits", "later")
