@@ -1,20 +1,20 @@
 """Groups of the new protocol in a world of four partitions."""
 
-from barnabas.coordinators.groups.classic_speakers import MixedGroup
-from barnabas.coordinators.groups.consumer_state import ConsumerState
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.consumer.group import ConsumerGroup
+from barnabas.coordinators.groups.consumer.stored import StoredConsumerGroup
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code
 from tests.coordinators.world import GROUP, Call, Cluster, World, given
 
 
 def world(partitions: int = 4, **limits: int | bool) -> World:
-    return World(Limits(**limits), topics=Cluster({"t": partitions}))  # type: ignore[arg-type]
+    return World(GroupLimits(**limits), topics=Cluster({"t": partitions}))  # type: ignore[arg-type]
 
 
-def kept(world: World) -> ConsumerState:
+def kept(world: World) -> StoredConsumerGroup:
     group = world.shard.group(GROUP)
-    assert isinstance(group, MixedGroup)
-    return group.kept
+    assert isinstance(group, ConsumerGroup)
+    return group.stored
 
 
 def told(world: World, call: Call) -> tuple[int, list[int] | None]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code
 from tests.coordinators.new_groups import kept, told, two_members, world
 from tests.coordinators.world import PARTITION, Cluster, World, broken_disk
@@ -51,7 +51,7 @@ def test_members_that_come_together_are_given_their_shares_together() -> None:
 
 
 def test_a_fleet_that_starts_together_is_given_its_shares_together() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     first = w.enter("a")
     w.advance(80)
     second = w.enter("b")
@@ -64,7 +64,7 @@ def test_a_fleet_that_starts_together_is_given_its_shares_together() -> None:
 
 
 def test_a_member_that_joins_again_while_it_waits_is_answered_once() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     lost = w.enter("a")
     again = w.enter("a")
     assert lost.code is Code.COORDINATOR_NOT_AVAILABLE
@@ -73,7 +73,7 @@ def test_a_member_that_joins_again_while_it_waits_is_answered_once() -> None:
 
 
 def test_a_member_that_goes_while_it_waits_is_answered() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     first, second = w.enter("a"), w.enter("b")
     w.beat("a", -1)
     assert first.code is Code.UNKNOWN_MEMBER_ID
@@ -82,14 +82,14 @@ def test_a_member_that_goes_while_it_waits_is_answered() -> None:
 
 
 def test_a_member_that_waits_is_answered_when_its_coordinator_moves() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     first = w.enter("a")
     w.deliver(w.runtime.unload(PARTITION))
     assert first.code is Code.NOT_COORDINATOR
 
 
 def test_a_member_that_waits_is_answered_when_the_log_does_not_take_its_target() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     first, second = w.enter("a"), w.enter("b")
     w.journal.error = broken_disk()
     w.advance(100)
@@ -102,7 +102,7 @@ def test_a_member_that_waits_is_answered_when_the_log_does_not_take_its_target()
 
 
 def test_newcomers_cannot_put_off_the_first_shares_for_ever() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     for name in "abcdefghijklmnop":
         w.enter(name)
         w.advance(80)
@@ -130,7 +130,7 @@ def test_a_clock_that_is_turned_back_holds_nobody_up() -> None:
 
 
 def test_range_and_uniform_as_most_members_ask() -> None:
-    w = World(Limits(consumer_assignment_interval_ms=0), topics=Cluster({"t": 3, "u": 3}))
+    w = World(GroupLimits(consumer_assignment_interval_ms=0), topics=Cluster({"t": 3, "u": 3}))
     w.enter("a", ["t", "u"], assignor="range")
     w.enter("b", ["t", "u"], assignor="range")
     targets = [
@@ -189,7 +189,7 @@ def test_a_full_group_takes_nobody_in() -> None:
 
 def test_what_members_bring_is_bounded_for_all_groups_together() -> None:
     w = world()
-    room = w.limits.room
+    room = w.limits.memory
     room.bytes_max = 10_000
     for number in range(3):
         assert w.enter(f"m{number}", group=f"g{number}").code is Code.NONE

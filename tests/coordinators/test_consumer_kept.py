@@ -1,6 +1,6 @@
 """Groups of the new protocol: topics, patterns, commits, and what outlives a restart."""
 
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code
 from tests.coordinators.new_groups import kept, told, two_members, world
 from tests.coordinators.world import GROUP, Cluster, World, broken_disk, given
@@ -232,7 +232,7 @@ def test_the_story_of_a_group() -> None:
     w.beat("b", 2, client="two")
     group = w.shard.group(GROUP)
     assert group is not None
-    first, second = group.story.chapters
+    first, second = group.history.entries
     assert [cause.kind.name for cause in first.causes + second.causes] == ["JOINED", "JOINED"]
     assert (second.generation, second.members, second.sync_ms) == (2, 2, 400)
     assert second.last is not None
@@ -254,7 +254,7 @@ def test_members_that_say_again_what_they_subscribe_to_are_no_cause_of_an_epoch(
     w.enter("a")  # as after an error: it joins again
     group = w.shard.group(GROUP)
     assert group is not None
-    chapter = group.story.current
+    chapter = group.history.current
     assert chapter is not None
     assert [(cause.kind.name, cause.member) for cause in chapter.causes] == [("LEFT", "b")]
 
@@ -275,7 +275,7 @@ def test_a_group_that_is_not_there_is_told_from_a_classic_one() -> None:
 
 def test_a_group_has_the_session_timeout_of_its_own_settings() -> None:
     own: dict[str, dict[str, int]] = {"other": {"consumer_session_timeout_ms": 90_000}}
-    w = World(Limits(groups=own), topics=Cluster({"t": 4}))
+    w = World(GroupLimits(groups=own), topics=Cluster({"t": 4}))
     w.enter("a")
     own[GROUP] = {"consumer_session_timeout_ms": 60_000}
     w.shard.configured(GROUP)
@@ -291,7 +291,7 @@ def test_a_group_has_the_session_timeout_of_its_own_settings() -> None:
 
 def test_settings_of_a_group_outlive_a_restart() -> None:
     own = {GROUP: {"consumer_heartbeat_interval_ms": 9_000}}
-    w = World(Limits(groups=own), topics=Cluster({"t": 4}))
+    w = World(GroupLimits(groups=own), topics=Cluster({"t": 4}))
     w.enter("a")
     w.start()
     assert w.beat("a", 1).response.heartbeat_interval_ms == 9_000

@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from barnabas.coordinators.groups.chronicle import SECONDS, Chronicle
-from barnabas.coordinators.groups.story import (
+from barnabas.coordinators.groups.history.rebalance_history import (
     CAUSES_MAX,
-    CHAPTERS_MAX,
-    LEAVERS_MAX,
+    ENTRIES_MAX,
+    LEFT_MAX,
     NOTES_MAX,
-    Cause,
-    Chapter,
-    Kind,
-    Move,
-    Story,
+    CauseKind,
+    PartitionMove,
+    RebalanceCause,
+    RebalanceEntry,
+    RebalanceHistory,
     difference,
     is_late_poll,
 )
-from barnabas.coordinators.groups.words import in_words, why
+from barnabas.coordinators.groups.history.statistics import SECONDS, RebalanceStatistics
+from barnabas.coordinators.groups.history.text import cause_text, reason_text
 from barnabas.coordinators.runtime import Now
 from barnabas.model.ids import TopicPartition
 from tests.coordinators.world import World, assignment, subscription
@@ -24,19 +24,19 @@ from tests.coordinators.world import World, assignment, subscription
 PLACE = "10.0.0.1:4711"
 
 
-def story(world: World) -> Story:
+def story(world: World) -> RebalanceHistory:
     group = world.shard.group("g")
     assert group is not None
-    return group.story
+    return group.history
 
 
-def last(world: World) -> Chapter:
+def last(world: World) -> RebalanceEntry:
     chapter = story(world).current
     assert chapter is not None
     return chapter
 
 
-def causes(world: World) -> list[tuple[Kind, str]]:
+def causes(world: World) -> list[tuple[CauseKind, str]]:
     return [(cause.kind, cause.member) for cause in last(world).causes]
 
 
@@ -44,7 +44,7 @@ def test_the_first_chapter_names_those_who_joined_and_how_long_it_took() -> None
     world = World()
     (one, two), generation = world.stable(2)
     chapter = last(world)
-    assert causes(world) == [(Kind.JOINED, one), (Kind.JOINED, two)]
+    assert causes(world) == [(CauseKind.JOINED, one), (CauseKind.JOINED, two)]
     assert (chapter.generation, chapter.members, chapter.leader) == (generation, 2, one)
     assert (chapter.join_ms, chapter.sync_ms) == (6_000, 3_000)
     assert chapter.protocol == "range"
@@ -58,7 +58,7 @@ def test_a_late_member_is_named_with_how_late_it_was() -> None:
     world.ms += 4_000  # the loop itself was late too
     world.deliver(world.runtime.expire(world.now))
     (cause,) = last(world).causes
-    assert (cause.kind, cause.member) == (Kind.LATE_HEARTBEAT, two)
+    assert (cause.kind, cause.member) == (CauseKind.LATE_HEARTBEAT, two)
     assert (cause.waited_ms, cause.allowed_ms) == (13_000, 10_000)
 
 
@@ -68,7 +68,7 @@ def test_a_member_that_polls_too_rarely_is_told_apart_from_a_dead_one() -> None:
     world.join(one, session=1_000_000, rebalance=5_000, reason="new partitions")
     world.advance(5_000)
     kinds = causes(world)
-    assert kinds == [(Kind.LEADER_REJOINED, one), (Kind.LATE_JOIN, two)]
+    assert kinds == [(CauseKind.LEADER_REJOINED, one), (CauseKind.LATE_JOIN, two)]
     assert last(world).causes[0].reason == "new partitions"
 
 
@@ -77,7 +77,7 @@ def test_a_changed_subscription_says_which_topics_came_and_went() -> None:
     (_, two), _ = world.stable(2, topics=["a", "b"])
     world.join(two, topics=["b", "c"])
     (cause,) = last(world).causes
-    assert (cause.kind, cause.member) == (Kind.RESUBSCRIBED, two)
+    assert (cause.kind, cause.member) == (CauseKind.RESUBSCRIBED, two)
     assert (cause.topics_added, cause.topics_dropped) == (("c",), ("a",))
 
 
@@ -90,7 +90,7 @@ def test_members_that_own_other_partitions_when_they_rejoin_are_no_cause() -> No
         metadata = subscription(["t"], {"t": [index]})
         call = world.join(member, protocols=["range", "cooperative-sticky"], metadata=metadata)
     assert call.response.generation_id == generation + 1
-    assert causes(world) == [(Kind.LEFT, three)]
+    assert causes(world) == [(CauseKind.LEFT, three)]
 
 
 def test_a_member_that_rejoins_after_a_restart_has_not_changed_its_protocols() -> None:
@@ -101,7 +101,7 @@ def test_a_member_that_rejoins_after_a_restart_has_not_changed_its_protocols() -
     world.start()
     world.leave(two)
     world.join(one, protocols=protocols)
-    assert causes(world) == [(Kind.LEFT, two)]
+    assert causes(world) == [(CauseKind.LEFT, two)]
 
 
 def test_a_member_that_rejoins_after_a_restart_with_other_topics_has_changed_them() -> None:
@@ -110,7 +110,7 @@ def test_a_member_that_rejoins_after_a_restart_with_other_topics_has_changed_the
     world.start()
     world.leave(two)
     world.join(one, topics=["u"])
-    assert causes(world) == [(Kind.LEFT, two), (Kind.RESUBSCRIBED, one)]
+    assert causes(world) == [(CauseKind.LEFT, two), (CauseKind.RESUBSCRIBED, one)]
 
 
 def test_a_member_that_adds_a_protocol_during_a_rebalance_is_a_cause() -> None:
@@ -119,7 +119,7 @@ def test_a_member_that_adds_a_protocol_during_a_rebalance_is_a_cause() -> None:
     world.leave(three)
     world.join(one)
     world.join(two, protocols=["range", "roundrobin"])
-    assert causes(world) == [(Kind.LEFT, three), (Kind.RESUBSCRIBED, two)]
+    assert causes(world) == [(CauseKind.LEFT, three), (CauseKind.RESUBSCRIBED, two)]
 
 
 def test_a_member_that_gives_up_partitions_asks_for_a_new_assignment() -> None:
@@ -128,8 +128,8 @@ def test_a_member_that_gives_up_partitions_asks_for_a_new_assignment() -> None:
     (_, two), _ = world.stable(2)
     world.join(two, metadata=subscription(["t"], {"t": []}), reason="need to revoke [t-1]")
     (cause,) = last(world).causes
-    assert (cause.kind, cause.member) == (Kind.METADATA_CHANGED, two)
-    assert in_words(cause).endswith("other metadata than before: need to revoke [t-1]")
+    assert (cause.kind, cause.member) == (CauseKind.METADATA_CHANGED, two)
+    assert cause_text(cause).endswith("other metadata than before: need to revoke [t-1]")
 
 
 def test_metadata_of_other_programs_that_changes_is_no_new_subscription() -> None:
@@ -137,7 +137,7 @@ def test_metadata_of_other_programs_that_changes_is_no_new_subscription() -> Non
     (one, two), _ = world.stable(2, kind="connect")
     world.leave(two)
     world.join(one, kind="connect", metadata=b"\0\x01 other bytes")
-    assert causes(world) == [(Kind.LEFT, two)]
+    assert causes(world) == [(CauseKind.LEFT, two)]
 
 
 def test_what_moved_from_whom_to_whom() -> None:
@@ -147,8 +147,8 @@ def test_what_moved_from_whom_to_whom() -> None:
     assert world.join(one).response.generation_id == generation + 1
     world.sync(one, generation + 1, {one: assignment({"t": [0, 1]})})
     chapter = last(world)
-    assert [cause.kind for cause in chapter.causes] == [Kind.LEFT]
-    assert chapter.moves() == [Move(TopicPartition("t", 1), two, one)]
+    assert [cause.kind for cause in chapter.causes] == [CauseKind.LEFT]
+    assert chapter.moves() == [PartitionMove(TopicPartition("t", 1), two, one)]
 
 
 def test_what_moved_is_known_across_a_restart() -> None:
@@ -158,7 +158,7 @@ def test_what_moved_is_known_across_a_restart() -> None:
     world.leave(two)
     world.join(one)
     world.sync(one, generation + 1, {one: assignment({"t": [0, 1]})})
-    assert last(world).moves() == [Move(TopicPartition("t", 1), two, one)]
+    assert last(world).moves() == [PartitionMove(TopicPartition("t", 1), two, one)]
 
 
 def test_assignments_of_other_programs_have_no_moves() -> None:
@@ -176,20 +176,20 @@ def test_a_generation_that_never_got_its_assignment_keeps_its_chapter() -> None:
     world.advance(9_000)
     world.leave(one)
     told = story(world)
-    assert [chapter.generation for chapter in told.chapters] == [1]
-    assert told.chapters[0].sync_ms == -1
-    assert causes(world) == [(Kind.LEFT, one)]
+    assert [chapter.generation for chapter in told.entries] == [1]
+    assert told.entries[0].sync_ms == -1
+    assert causes(world) == [(CauseKind.LEFT, one)]
 
 
 def test_a_story_does_not_grow_without_end() -> None:
     world = World()
     (one, two), generation = world.stable(2)
-    for turn in range(1, CHAPTERS_MAX + 10):
+    for turn in range(1, ENTRIES_MAX + 10):
         world.join(one)
         world.join(two)
         world.share_out([one, two], generation + turn)
     told = story(world)
-    assert len(told.chapters) == CHAPTERS_MAX
+    assert len(told.entries) == ENTRIES_MAX
     for _ in range(CAUSES_MAX + 5):
         world.new()
     assert len(last(world).causes) == CAUSES_MAX
@@ -200,7 +200,7 @@ def at(ms: int) -> Now:
     return Now(ms, ms)
 
 
-def tell(told: Story, *causes: Cause, ms: int = 0) -> None:
+def tell(told: RebalanceHistory, *causes: RebalanceCause, ms: int = 0) -> None:
     """One whole rebalance."""
     for cause in causes:
         told.happened(cause, at(ms))
@@ -210,24 +210,29 @@ def tell(told: Story, *causes: Cause, ms: int = 0) -> None:
 
 def test_a_member_that_returns_on_its_connection_has_lived_on() -> None:
     """Not a restart: a process that ends closes its connections."""
-    told = Story()
-    tell(told, Cause(Kind.LEFT, "a", connection=PLACE), ms=1_000)
-    tell(told, Cause(Kind.JOINED, "b", connection="10.0.0.1:9999"), ms=2_000)
-    tell(told, Cause(Kind.JOINED, "c", connection=PLACE), ms=6_000)
-    tell(told, Cause(Kind.JOINED, "d", connection=PLACE), ms=7_000)
-    kinds = [(chapter.causes[0].kind, chapter.causes[0].waited_ms) for chapter in told.chapters]
-    assert kinds == [(Kind.LEFT, 0), (Kind.JOINED, 0), (Kind.RETURNED, 5_000), (Kind.JOINED, 0)]
+    told = RebalanceHistory()
+    tell(told, RebalanceCause(CauseKind.LEFT, "a", connection=PLACE), ms=1_000)
+    tell(told, RebalanceCause(CauseKind.JOINED, "b", connection="10.0.0.1:9999"), ms=2_000)
+    tell(told, RebalanceCause(CauseKind.JOINED, "c", connection=PLACE), ms=6_000)
+    tell(told, RebalanceCause(CauseKind.JOINED, "d", connection=PLACE), ms=7_000)
+    kinds = [(chapter.causes[0].kind, chapter.causes[0].waited_ms) for chapter in told.entries]
+    assert kinds == [
+        (CauseKind.LEFT, 0),
+        (CauseKind.JOINED, 0),
+        (CauseKind.RETURNED, 5_000),
+        (CauseKind.JOINED, 0),
+    ]
 
 
 def test_those_who_left_are_not_remembered_without_end() -> None:
-    told = Story()
-    for port in range(LEAVERS_MAX + 1):
-        tell(told, Cause(Kind.LEFT, "a", connection=f"h:{port}"))
-    tell(told, Cause(Kind.JOINED, "a", connection="h:0"))
-    tell(told, Cause(Kind.JOINED, "a", connection="h:1"))
-    assert [chapter.causes[0].kind for chapter in told.chapters][-2:] == [
-        Kind.JOINED,
-        Kind.RETURNED,
+    told = RebalanceHistory()
+    for port in range(LEFT_MAX + 1):
+        tell(told, RebalanceCause(CauseKind.LEFT, "a", connection=f"h:{port}"))
+    tell(told, RebalanceCause(CauseKind.JOINED, "a", connection="h:0"))
+    tell(told, RebalanceCause(CauseKind.JOINED, "a", connection="h:1"))
+    assert [chapter.causes[0].kind for chapter in told.entries][-2:] == [
+        CauseKind.JOINED,
+        CauseKind.RETURNED,
     ]
 
 
@@ -260,49 +265,54 @@ def test_a_static_member_that_comes_back_in_peace_is_a_note() -> None:
     world.share_out([old], first.response.generation_id)
     back = world.join(instance="i")
     told = story(world)
-    assert [(note.cause.kind, note.cause.instance) for note in told.notes] == [(Kind.REPLACED, "i")]
-    assert len(told.chapters) == 1
+    assert [(note.cause.kind, note.cause.instance) for note in told.notes] == [
+        (CauseKind.REPLACED, "i")
+    ]
+    assert len(told.entries) == 1
     # The one it replaced was not gone after all.
     world.heartbeat(old, back.response.generation_id, instance="i")
     world.heartbeat(old, back.response.generation_id, instance="i")
     note = told.notes[-1]
-    assert (note.cause.kind, note.cause.member, note.times) == (Kind.FENCED, old, 2)
+    assert (note.cause.kind, note.cause.member, note.times) == (CauseKind.FENCED, old, 2)
 
 
 def test_notes_do_not_grow_without_end() -> None:
-    told = Story()
+    told = RebalanceHistory()
     for number in range(NOTES_MAX + 5):
-        told.noted(Cause(Kind.REPLACED, str(number)), at(number))
+        told.noted(RebalanceCause(CauseKind.REPLACED, str(number)), at(number))
     assert len(told.notes) == NOTES_MAX
 
 
 def test_all_stories_together_stay_within_their_bound() -> None:
     """The oldest chapters go first, whosever they are."""
-    chronicle = Chronicle(bytes_max=10_000)
-    old, new = Story(group="old", ledger=chronicle), Story(group="new", ledger=chronicle)
-    tell(old, Cause(Kind.JOINED, "a"))
+    chronicle = RebalanceStatistics(bytes_max=10_000)
+    old, new = (
+        RebalanceHistory(group="old", listener=chronicle),
+        RebalanceHistory(group="new", listener=chronicle),
+    )
+    tell(old, RebalanceCause(CauseKind.JOINED, "a"))
     for _ in range(30):
-        tell(new, Cause(Kind.JOINED, "a" * 500))
-    assert not old.chapters
-    assert 5 <= len(new.chapters) < 10
+        tell(new, RebalanceCause(CauseKind.JOINED, "a" * 500))
+    assert not old.entries
+    assert 5 <= len(new.entries) < 10
     assert chronicle.bytes <= 10_000
-    assert chronicle.rebalances[Kind.JOINED] == 31
+    assert chronicle.rebalances[CauseKind.JOINED] == 31
     assert [told.group for told in chronicle.take()] == ["old"] + ["new"] * 30
     assert chronicle.take() == []
 
 
 def test_phases_are_counted_in_buckets() -> None:
-    chronicle = Chronicle()
-    told = Story(ledger=chronicle)
-    told.happened(Cause(Kind.JOINED), at(0))
+    chronicle = RebalanceStatistics()
+    told = RebalanceHistory(listener=chronicle)
+    told.happened(RebalanceCause(CauseKind.JOINED), at(0))
     told.joined(1, 1, "range", "a", at(3_000))
     told.assigned({}, at(3_020))
     assert chronicle.join.counts[SECONDS.index(3.0)] == 1
     assert chronicle.sync.counts[SECONDS.index(0.05)] == 1
     assert (chronicle.join.sum_s, chronicle.sync.sum_s) == (3.0, 0.02)
-    told.happened(Cause(Kind.JOINED), at(4_000))
+    told.happened(RebalanceCause(CauseKind.JOINED), at(4_000))
     told.joined(2, 1, "range", "a", at(4_000))
-    told.happened(Cause(Kind.LEFT), at(5_000))
+    told.happened(RebalanceCause(CauseKind.LEFT), at(5_000))
     assert chronicle.overtaken == 1
 
 
@@ -312,29 +322,35 @@ def test_topics_of_a_subscription_are_told_up_to_a_limit() -> None:
 
 
 def test_causes_read_as_sentences() -> None:
-    def by(kind: Kind, **given: Any) -> Cause:
-        return Cause(kind, "c-1", "c", "/10.0.0.1", **given)
+    def by(kind: CauseKind, **given: Any) -> RebalanceCause:
+        return RebalanceCause(kind, "c-1", "c", "/10.0.0.1", **given)
 
     said = {
-        in_words(by(Kind.JOINED)): "c-1 at 10.0.0.1 joined",
-        in_words(Cause(Kind.JOINED, "Uw3rTg0qQmS", "c")): "c-Uw3rTg0q joined",
-        in_words(by(Kind.LEFT, reason="closed")): "c-1 at 10.0.0.1 left: closed",
-        in_words(
-            by(Kind.LATE_HEARTBEAT, waited_ms=45_200, allowed_ms=45_000)
+        cause_text(by(CauseKind.JOINED)): "c-1 at 10.0.0.1 joined",
+        cause_text(RebalanceCause(CauseKind.JOINED, "Uw3rTg0qQmS", "c")): "c-Uw3rTg0q joined",
+        cause_text(by(CauseKind.LEFT, reason="closed")): "c-1 at 10.0.0.1 left: closed",
+        cause_text(
+            by(CauseKind.LATE_HEARTBEAT, waited_ms=45_200, allowed_ms=45_000)
         ): "c-1 at 10.0.0.1 sent no heartbeat for 45.2 s; its session timeout is 45 s",
-        in_words(
-            by(Kind.REPLACED, instance="i")
+        cause_text(
+            by(CauseKind.REPLACED, instance="i")
         ): "c-1, instance i at 10.0.0.1 came back under its instance id",
-        in_words(
-            by(Kind.RESUBSCRIBED, topics_added=("t", "u"), topics_dropped=("v",))
+        cause_text(
+            by(CauseKind.RESUBSCRIBED, topics_added=("t", "u"), topics_dropped=("v",))
         ): "c-1 at 10.0.0.1 changed its subscription or protocols, added t, u, dropped v",
-        in_words(Cause(Kind.NOT_STORED)): "the broker could not write the assignment to its log",
+        cause_text(
+            RebalanceCause(CauseKind.NOT_STORED)
+        ): "the broker could not write the assignment to its log",
     }
     for sentence, expected in said.items():
         assert sentence == expected
 
 
 def test_why_names_the_first_cause_and_counts_the_others() -> None:
-    chapter = Chapter(at(0), [Cause(Kind.JOINED, "a"), Cause(Kind.LEFT, "b")], more_causes=3)
-    assert why(chapter) == "a joined, and 4 more"
-    assert why(Chapter(at(0))) == "the cause is not known"
+    chapter = RebalanceEntry(
+        at(0),
+        [RebalanceCause(CauseKind.JOINED, "a"), RebalanceCause(CauseKind.LEFT, "b")],
+        more_causes=3,
+    )
+    assert reason_text(chapter) == "a joined, and 4 more"
+    assert reason_text(RebalanceEntry(at(0))) == "the cause is not known"

@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from barnabas.assignment.group import Topic
-from barnabas.coordinators.groups.limits import Limits
-from barnabas.coordinators.groups.member import Caller
+from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.runtime import Answer, Now, Runtime
 from barnabas.model.errors import Code, Failed, KafkaError
@@ -118,7 +118,7 @@ class Call:
 class World:
     """Verbs in a few letters. A member speaks the newest version unless told otherwise."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: GroupLimits = field(default_factory=GroupLimits)
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     ms: int = 0
     topics: Cluster = field(default_factory=Cluster)
