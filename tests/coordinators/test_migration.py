@@ -271,6 +271,6 @@ def test_a_classic_member_that_rejoins_in_a_new_group_has_not_changed_its_subscr
     w.enter("m")
     assert w.heartbeat(member, epoch) is Code.REBALANCE_IN_PROGRESS
     rejoin(w, member, {"t": []})
-    chapter = group(w).history.current
-    assert chapter is not None
-    assert [(cause.kind.name, cause.member) for cause in chapter.causes] == [("JOINED", "m")]
+    entry = group(w).history.current
+    assert entry is not None
+    assert [(cause.kind.name, cause.member) for cause in entry.causes] == [("JOINED", "m")]

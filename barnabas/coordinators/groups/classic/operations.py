@@ -156,18 +156,26 @@ def heartbeat(
     state: ShardState, request: HeartbeatRequest, caller: Caller, now: Now
 ) -> Outcome[Record]:
     group = state.active.get(request.group_id)
-    records: list[ConsumerRecord] = []
     if group is None:
         code = Code.UNKNOWN_MEMBER_ID if request.group_id else Code.INVALID_GROUP_ID
     elif isinstance(group, ConsumerGroup):
-        try:
-            records, code = classic_members.heartbeat(group, request, now)
-        except KafkaError as error:
-            code = error.code
+        return _heartbeat_consumer_group(group, request, caller, now)
     else:
         code = membership.heartbeat(
             group, request.member_id, request.group_instance_id, request.generation_id, now
         )
+    answers = (Answer(caller.token, _HEARTBEATS[code]),)
+    return Outcome(answers=answers, subject=request.group_id, at_once=True)
+
+
+def _heartbeat_consumer_group(
+    group: ConsumerGroup, request: HeartbeatRequest, caller: Caller, now: Now
+) -> Outcome[Record]:
+    records: list[ConsumerRecord] = []
+    try:
+        records, code = classic_members.heartbeat(group, request, now)
+    except KafkaError as error:
+        code = error.code
     answer = Answer(caller.token, _HEARTBEATS[code])
     return Outcome(tuple(records), (answer,), request.group_id, at_once=not records)
 

@@ -153,7 +153,13 @@ class ConsumerGroup:
         if timers is None:
             timers = self.member_timers[member.id] = MemberTimers(self.id, member.id)
         timers.heard_ms = now.ms
-        self._timers.set(timers.session, now.ms + self.session_ms(member))
+        classic = member.classic  # as `session_ms`, without a call: every heartbeat comes here
+        session_ms = (
+            self.limits.consumer_session_timeout_ms
+            if classic is None
+            else classic.session_timeout_ms
+        )
+        self._timers.set(timers.session, now.ms + session_ms)
 
     def watch_revocation(self, member: ConsumerMember, now: Now) -> None:
         """Members of the classic protocol have a deadline for JoinGroup instead."""

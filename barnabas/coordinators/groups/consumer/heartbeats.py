@@ -45,25 +45,11 @@ def unchanged(
     group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Now
 ) -> ConsumerGroupHeartbeatResponse | None:
     """The response to a heartbeat that changes nothing; None if it may change something."""
-    member = group.stored.members.get(request.member_id)
-    if member is None or not _changes_nothing(group, member, request):
-        return None
-    group.heard(member, now)
-    if group.contested:
-        report_holder(group, member.id, now)
-    return ConsumerGroupHeartbeatResponse(
-        error_code=0,
-        member_id=member.id,
-        member_epoch=member.epoch,
-        heartbeat_interval_ms=group.limits.consumer_heartbeat_interval_ms,
-    )
-
-
-def _changes_nothing(
-    group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest
-) -> bool:
     stored = group.stored
-    return (
+    member = stored.members.get(request.member_id)
+    if member is None:
+        return None
+    changes_nothing = (
         request.member_epoch == member.epoch == stored.epoch == stored.target_epoch
         and member.state is MemberState.STABLE
         and request.subscribed_topic_names is None
@@ -75,6 +61,17 @@ def _changes_nothing(
         and request.instance_id == member.instance_id
         and member.classic is None
         and not group.topics_stale
+    )
+    if not changes_nothing:
+        return None
+    group.heard(member, now)
+    if group.contested:
+        report_holder(group, member.id, now)
+    return ConsumerGroupHeartbeatResponse(
+        error_code=0,
+        member_id=member.id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=group.limits.consumer_heartbeat_interval_ms,
     )
 
 

@@ -1,13 +1,13 @@
-"""Reads a regular expression in RE2's syntax, as far as topic names go.
+"""Parses a regular expression in RE2's syntax, for topic names.
 
-In: the text of a pattern. Out: a tree of what it may match, or an InvalidRequest that says what is
-wrong and where.
-Always: bounded, whatever the text: length, depth, and size after repetitions are written out.
+In: the text of a pattern. Out: a syntax tree, or an InvalidRequest that says what is wrong and
+where.
+Always: bounded for any text: length, depth, and size with repetitions expanded.
 Not here: matching (patterns.py).
 
-Topic names have letters, digits, '.', '_' and '-', so a set of characters is a subset of these,
-and what could match nothing in a name matches nothing here. Left out, as they would look around
-or back: back references, look-arounds, word boundaries; and Unicode classes.
+Topic names have letters, digits, '.', '_' and '-': a character set is a subset of these, and other
+characters match nothing. Not supported: back references, look-arounds, word boundaries, Unicode
+classes.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ _CONTROL = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character out of these."""
+    """One of these characters."""
 
     chars: frozenset[str]
 
@@ -95,14 +95,14 @@ def parse(pattern: str) -> Node:
     reader = _Reader(pattern)
     node = reader.choice()
     if not reader.at_end():
-        raise reader.wrong("a ')' that closes nothing")
+        raise reader.wrong("a ')' has no matching '('")
     if size(node) > NODES_MAX:
-        raise reader.wrong(f"it repeats so much that it is larger than {NODES_MAX} steps")
+        raise reader.wrong(f"its repetitions expand to more than {NODES_MAX} steps")
     return node
 
 
 def size(node: Node) -> int:
-    """How large it is with every repetition written out."""
+    """The number of steps with every repetition expanded."""
     match node:
         case Sequence(parts) | Choice(parts):
             return 1 + sum(size(part) for part in parts)
@@ -136,18 +136,18 @@ class _Reader:
 
     def next(self) -> str:
         if self.at_end():
-            raise self.wrong("it ends too early")
+            raise self.wrong("it ends in the middle of an expression")
         self.at += 1
         return self.text[self.at - 1]
 
-    # From the loosest to the tightest
+    # In the order of precedence, lowest first
 
     def choice(self) -> Node:
         any_case = self.any_case
         parts = [self.sequence()]
         while self.take("|"):
             parts.append(self.sequence())
-        self.any_case = any_case  # flags count up to the end of their group
+        self.any_case = any_case  # a flag holds to the end of its group
         return parts[0] if len(parts) == 1 else Choice(tuple(parts))
 
     def sequence(self) -> Node:
@@ -171,9 +171,9 @@ class _Reader:
         bounds = self.bounds()
         if bounds is None:
             return atom
-        self.take("?")  # as few as possible: the same names match
+        self.take("?")  # lazy or greedy, the same names match
         if self.bounds() is not None:
-            raise self.wrong("a repetition of a repetition; put the first into parentheses")
+            raise self.wrong("a repetition follows a repetition; put the first in parentheses")
         least, most = bounds
         return Repeat(atom, least, most)
 
@@ -189,11 +189,13 @@ class _Reader:
             return None
         least, comma, most = self.text[self.at + 1 : end].partition(",")
         if not least.isdecimal() or not (most.isdecimal() or most == ""):
-            return None  # not a repetition: a brace like any other character
+            return None  # not a repetition: a literal brace
         low = int(least[:5])
         high = int(most[:5]) if most else (None if comma else low)
         if low > REPEAT_MAX or (high is not None and (high > REPEAT_MAX or high < low)):
-            raise self.wrong(f"repetitions go from 0 to {REPEAT_MAX}, the smaller first")
+            raise self.wrong(
+                f"a repetition must be between 0 and {REPEAT_MAX}, the smaller number first"
+            )
         self.at = end + 1
         return low, high
 
@@ -212,7 +214,7 @@ class _Reader:
                 return Edge(at_end=True)
             case "*" | "+" | "?":
                 self.at -= 1
-                raise self.wrong(f"there is nothing that {char!r} could repeat")
+                raise self.wrong(f"{char!r} has nothing to repeat")
             case "\\":
                 return self.escape()
             case _:
@@ -224,22 +226,22 @@ class _Reader:
             if self.take("P<") or (self.text[self.at : self.at + 1] == "<" and self.take("<")):
                 name = self.text[self.at : self.text.find(">", self.at)]
                 if not name.isidentifier():
-                    raise self.wrong("a group's name, or a look behind, that is not supported")
+                    raise self.wrong("this group name or look-behind is not supported")
                 self.at += len(name) + 1
             elif not self.flags():
-                return None  # they count for what follows
+                return None  # flags for what follows
         self.depth += 1
         if self.depth > DEPTH_MAX:
-            raise self.wrong(f"parentheses deeper than {DEPTH_MAX}")
+            raise self.wrong(f"parentheses are nested deeper than {DEPTH_MAX}")
         inner = self.choice()
         self.depth -= 1
         if not self.take(")"):
-            raise self.wrong("a '(' is not closed")
+            raise self.wrong("a '(' has no matching ')'")
         self.any_case = any_case
         return inner
 
     def flags(self) -> bool:
-        """Whether a group follows; else they are for the rest of the group around them."""
+        """Does a group follow the flags? If not, they hold for the rest of the enclosing group."""
         on = True
         while True:
             char = self.next()
@@ -249,7 +251,7 @@ class _Reader:
                 on = False
             elif char in ":)":
                 return char == ":"
-            elif char not in "msU":  # lines and greed make no difference in a name
+            elif char not in "msU":  # multi-line and lazy flags make no difference for a name
                 raise self.wrong(f"(?{char}: look-arounds and this flag are not supported")
 
     def char(self, char: str) -> Chars:
@@ -269,7 +271,7 @@ class _Reader:
         return self.char(self.escaped(char))
 
     def escaped(self, char: str) -> str:
-        """One character that stands behind a backslash."""
+        """One character after a backslash."""
         if char in _CONTROL:
             return _CONTROL[char]
         if char == "x":
@@ -283,7 +285,7 @@ class _Reader:
             try:
                 return chr(int(number, 16))
             except (ValueError, OverflowError):
-                raise self.wrong(f"\\x{number[:20]} is no character") from None
+                raise self.wrong(f"\\x{number[:20]} is not a character") from None
         if char.isalnum():
             raise self.wrong(f"\\{char} is not supported")
         return char
@@ -304,9 +306,9 @@ class _Reader:
                 self.at += 1
                 high = self.class_char()
                 if isinstance(high, frozenset) or high < low:
-                    raise self.wrong("the ends of a range are the wrong way round")
+                    raise self.wrong("the end of a range is before its start")
                 chars |= {c for c in ALPHABET if low <= c <= high}
-                if self.any_case:  # of characters outside of names too: K is in [\u212a]
+                if self.any_case:  # also of characters outside of names: K is in [\u212a]
                     chars |= self.in_case(chars)
             else:
                 chars |= self.in_case(frozenset(low))

@@ -24,30 +24,30 @@ from tests.coordinators.world import World, assignment, subscription
 PLACE = "10.0.0.1:4711"
 
 
-def story(world: World) -> RebalanceHistory:
+def history(world: World) -> RebalanceHistory:
     group = world.shard.group("g")
     assert group is not None
     return group.history
 
 
 def last(world: World) -> RebalanceEntry:
-    chapter = story(world).current
-    assert chapter is not None
-    return chapter
+    entry = history(world).current
+    assert entry is not None
+    return entry
 
 
 def causes(world: World) -> list[tuple[CauseKind, str]]:
     return [(cause.kind, cause.member) for cause in last(world).causes]
 
 
-def test_the_first_chapter_names_those_who_joined_and_how_long_it_took() -> None:
+def test_the_first_entry_names_those_who_joined_and_how_long_it_took() -> None:
     world = World()
     (one, two), generation = world.stable(2)
-    chapter = last(world)
+    entry = last(world)
     assert causes(world) == [(CauseKind.JOINED, one), (CauseKind.JOINED, two)]
-    assert (chapter.generation, chapter.members, chapter.leader) == (generation, 2, one)
-    assert (chapter.join_ms, chapter.sync_ms) == (6_000, 3_000)
-    assert chapter.protocol == "range"
+    assert (entry.generation, entry.members, entry.leader) == (generation, 2, one)
+    assert (entry.join_ms, entry.sync_ms) == (6_000, 3_000)
+    assert entry.protocol == "range"
 
 
 def test_a_late_member_is_named_with_how_late_it_was() -> None:
@@ -146,9 +146,9 @@ def test_what_moved_from_whom_to_whom() -> None:
     world.leave(two)
     assert world.join(one).response.generation_id == generation + 1
     world.sync(one, generation + 1, {one: assignment({"t": [0, 1]})})
-    chapter = last(world)
-    assert [cause.kind for cause in chapter.causes] == [CauseKind.LEFT]
-    assert chapter.moves() == [PartitionMove(TopicPartition("t", 1), two, one)]
+    entry = last(world)
+    assert [cause.kind for cause in entry.causes] == [CauseKind.LEFT]
+    assert entry.moves() == [PartitionMove(TopicPartition("t", 1), two, one)]
 
 
 def test_what_moved_is_known_across_a_restart() -> None:
@@ -170,25 +170,25 @@ def test_assignments_of_other_programs_have_no_moves() -> None:
     assert last(world).moves() is None
 
 
-def test_a_generation_that_never_got_its_assignment_keeps_its_chapter() -> None:
+def test_a_generation_that_never_got_its_assignment_keeps_its_entry() -> None:
     world = World()
     (one, _), (_, _) = world.new(), world.new()
     world.advance(9_000)
     world.leave(one)
-    told = story(world)
-    assert [chapter.generation for chapter in told.entries] == [1]
+    told = history(world)
+    assert [entry.generation for entry in told.entries] == [1]
     assert told.entries[0].sync_ms == -1
     assert causes(world) == [(CauseKind.LEFT, one)]
 
 
-def test_a_story_does_not_grow_without_end() -> None:
+def test_a_history_does_not_grow_without_end() -> None:
     world = World()
     (one, two), generation = world.stable(2)
     for turn in range(1, ENTRIES_MAX + 10):
         world.join(one)
         world.join(two)
         world.share_out([one, two], generation + turn)
-    told = story(world)
+    told = history(world)
     assert len(told.entries) == ENTRIES_MAX
     for _ in range(CAUSES_MAX + 5):
         world.new()
@@ -215,7 +215,7 @@ def test_a_member_that_returns_on_its_connection_has_lived_on() -> None:
     tell(told, RebalanceCause(CauseKind.JOINED, "b", connection="10.0.0.1:9999"), ms=2_000)
     tell(told, RebalanceCause(CauseKind.JOINED, "c", connection=PLACE), ms=6_000)
     tell(told, RebalanceCause(CauseKind.JOINED, "d", connection=PLACE), ms=7_000)
-    kinds = [(chapter.causes[0].kind, chapter.causes[0].waited_ms) for chapter in told.entries]
+    kinds = [(entry.causes[0].kind, entry.causes[0].waited_ms) for entry in told.entries]
     assert kinds == [
         (CauseKind.LEFT, 0),
         (CauseKind.JOINED, 0),
@@ -230,7 +230,7 @@ def test_those_who_left_are_not_remembered_without_end() -> None:
         tell(told, RebalanceCause(CauseKind.LEFT, "a", connection=f"h:{port}"))
     tell(told, RebalanceCause(CauseKind.JOINED, "a", connection="h:0"))
     tell(told, RebalanceCause(CauseKind.JOINED, "a", connection="h:1"))
-    assert [chapter.causes[0].kind for chapter in told.entries][-2:] == [
+    assert [entry.causes[0].kind for entry in told.entries][-2:] == [
         CauseKind.JOINED,
         CauseKind.RETURNED,
     ]
@@ -264,7 +264,7 @@ def test_a_static_member_that_comes_back_in_peace_is_a_note() -> None:
     old = first.response.member_id
     world.share_out([old], first.response.generation_id)
     back = world.join(instance="i")
-    told = story(world)
+    told = history(world)
     assert [(note.cause.kind, note.cause.instance) for note in told.notes] == [
         (CauseKind.REPLACED, "i")
     ]
@@ -284,36 +284,36 @@ def test_notes_do_not_grow_without_end() -> None:
 
 
 def test_all_stories_together_stay_within_their_bound() -> None:
-    """The oldest chapters go first, whosever they are."""
-    chronicle = RebalanceStatistics(bytes_max=10_000)
+    """The oldest entries go first, whosever they are."""
+    statistics = RebalanceStatistics(bytes_max=10_000)
     old, new = (
-        RebalanceHistory(group="old", listener=chronicle),
-        RebalanceHistory(group="new", listener=chronicle),
+        RebalanceHistory(group="old", listener=statistics),
+        RebalanceHistory(group="new", listener=statistics),
     )
     tell(old, RebalanceCause(CauseKind.JOINED, "a"))
     for _ in range(30):
         tell(new, RebalanceCause(CauseKind.JOINED, "a" * 500))
     assert not old.entries
     assert 5 <= len(new.entries) < 10
-    assert chronicle.bytes <= 10_000
-    assert chronicle.rebalances[CauseKind.JOINED] == 31
-    assert [told.group for told in chronicle.take()] == ["old"] + ["new"] * 30
-    assert chronicle.take() == []
+    assert statistics.bytes <= 10_000
+    assert statistics.rebalances[CauseKind.JOINED] == 31
+    assert [told.group for told in statistics.take()] == ["old"] + ["new"] * 30
+    assert statistics.take() == []
 
 
 def test_phases_are_counted_in_buckets() -> None:
-    chronicle = RebalanceStatistics()
-    told = RebalanceHistory(listener=chronicle)
+    statistics = RebalanceStatistics()
+    told = RebalanceHistory(listener=statistics)
     told.happened(RebalanceCause(CauseKind.JOINED), at(0))
     told.joined(1, 1, "range", "a", at(3_000))
     told.assigned({}, at(3_020))
-    assert chronicle.join.counts[SECONDS.index(3.0)] == 1
-    assert chronicle.sync.counts[SECONDS.index(0.05)] == 1
-    assert (chronicle.join.sum_s, chronicle.sync.sum_s) == (3.0, 0.02)
+    assert statistics.join.counts[SECONDS.index(3.0)] == 1
+    assert statistics.sync.counts[SECONDS.index(0.05)] == 1
+    assert (statistics.join.sum_s, statistics.sync.sum_s) == (3.0, 0.02)
     told.happened(RebalanceCause(CauseKind.JOINED), at(4_000))
     told.joined(2, 1, "range", "a", at(4_000))
     told.happened(RebalanceCause(CauseKind.LEFT), at(5_000))
-    assert chronicle.overtaken == 1
+    assert statistics.overtaken == 1
 
 
 def test_topics_of_a_subscription_are_told_up_to_a_limit() -> None:
@@ -347,10 +347,10 @@ def test_causes_read_as_sentences() -> None:
 
 
 def test_why_names_the_first_cause_and_counts_the_others() -> None:
-    chapter = RebalanceEntry(
+    entry = RebalanceEntry(
         at(0),
         [RebalanceCause(CauseKind.JOINED, "a"), RebalanceCause(CauseKind.LEFT, "b")],
         more_causes=3,
     )
-    assert reason_text(chapter) == "a joined, and 4 more"
+    assert reason_text(entry) == "a joined, and 4 more"
     assert reason_text(RebalanceEntry(at(0))) == "the cause is not known"

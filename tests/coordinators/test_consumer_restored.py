@@ -2,7 +2,7 @@
 
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code
-from tests.coordinators.new_groups import kept, told, two_members, world
+from tests.coordinators.consumer_groups import stored, told, two_members, world
 from tests.coordinators.world import GROUP, Cluster, World, broken_disk, given
 
 # --- topics ---------------------------------------------------------------------------------------
@@ -16,7 +16,7 @@ def test_partitions_that_are_added_are_shared_out() -> None:
     w.topics_changed("t")
     shares = [told(w, w.beat(name, 2))[1] for name in "ab"]
     assert sorted(p for share in shares for p in share or []) == [0, 1, 2, 3, 4, 5]
-    assert kept(w).epoch == 3
+    assert stored(w).epoch == 3
 
 
 def test_topics_of_others_change_nothing() -> None:
@@ -25,7 +25,7 @@ def test_topics_of_others_change_nothing() -> None:
     w.topics.create("other", 3)
     w.topics_changed("other")
     assert told(w, w.beat("a", 2)) == (2, None)
-    assert kept(w).epoch == 2
+    assert stored(w).epoch == 2
 
 
 def test_a_deleted_topic_is_given_up_and_its_namesake_is_another() -> None:
@@ -58,14 +58,14 @@ def test_what_is_unsubscribed_from_goes_before_the_next_target() -> None:
 def test_a_pattern_follows_the_topics() -> None:
     w = World(topics=Cluster({"logs-a": 1, "logs-b": 1, "other": 1}))
     assert given(w.enter("a", [], regex="logs-.*"), w.topics) == {"logs-a": [0], "logs-b": [0]}
-    assert kept(w).regexes == {"logs-.*": ("logs-a", "logs-b")}
+    assert stored(w).regexes == {"logs-.*": ("logs-a", "logs-b")}
     w.advance(1_000)
     w.topics.create("logs-c", 1)
     w.topics_changed("logs-c")
     assert given(w.beat("a", 1), w.topics) == {"logs-a": [0], "logs-b": [0], "logs-c": [0]}
     w.advance(1_000)
     assert given(w.beat("a", 2, topics=["other"], regex=""), w.topics) == {}
-    assert kept(w).regexes == {}
+    assert stored(w).regexes == {}
 
 
 def test_a_pattern_goes_with_the_last_who_had_it() -> None:
@@ -73,9 +73,9 @@ def test_a_pattern_goes_with_the_last_who_had_it() -> None:
     w.enter("a", [], regex="l.*")
     w.enter("b", [], regex="l.*")
     w.beat("a", -1)
-    assert kept(w).regexes
+    assert stored(w).regexes
     w.beat("b", -1)
-    assert not kept(w).regexes
+    assert not stored(w).regexes
 
 
 def test_a_pattern_that_cannot_be_read_is_refused_and_changes_nothing() -> None:
@@ -165,7 +165,7 @@ def test_a_restart_finds_everybody_where_they_were() -> None:
     w.advance(44_000)
     w.beat("a", 2)
     w.advance(1_000)  # b has not been heard since the restart
-    assert list(kept(w).members) == ["a"]
+    assert list(stored(w).members) == ["a"]
 
 
 def test_a_restart_between_giving_up_and_saying_so() -> None:
@@ -189,7 +189,7 @@ def test_what_the_log_does_not_take_has_not_happened() -> None:
     assert w.enter("c").code is Code.NOT_COORDINATOR
     assert w.beat("b", -1).code is Code.NOT_COORDINATOR
     w.journal.error = None
-    assert list(kept(w).members) == ["a", "b"]
+    assert list(stored(w).members) == ["a", "b"]
     assert told(w, w.beat("b", 2)) == (2, None)
     w.topics.grow("t", 5)
     w.topics_changed("t")
@@ -197,7 +197,7 @@ def test_what_the_log_does_not_take_has_not_happened() -> None:
     w.beat("a", 2)
     w.journal.error = None
     w.beat("a", 2)
-    assert kept(w).epoch == 3
+    assert stored(w).epoch == 3
 
 
 def test_an_answer_waits_until_its_records_are_committed() -> None:
@@ -220,7 +220,7 @@ def test_a_heartbeat_with_nothing_new_writes_nothing() -> None:
     assert len(w.journal.batches) == written
 
 
-def test_the_story_of_a_group() -> None:
+def test_a_group_keeps_a_history_of_its_rebalances() -> None:
     w = world()
     w.enter("a", client="one")
     w.advance(1_000)
@@ -254,9 +254,9 @@ def test_members_that_say_again_what_they_subscribe_to_are_no_cause_of_an_epoch(
     w.enter("a")  # as after an error: it joins again
     group = w.shard.group(GROUP)
     assert group is not None
-    chapter = group.history.current
-    assert chapter is not None
-    assert [(cause.kind.name, cause.member) for cause in chapter.causes] == [("LEFT", "b")]
+    entry = group.history.current
+    assert entry is not None
+    assert [(cause.kind.name, cause.member) for cause in entry.causes] == [("LEFT", "b")]
 
 
 def test_a_group_that_is_not_there_is_told_from_a_classic_one() -> None:

@@ -11,7 +11,7 @@ def world(partitions: int = 4, **limits: int | bool) -> World:
     return World(GroupLimits(**limits), topics=Cluster({"t": partitions}))  # type: ignore[arg-type]
 
 
-def kept(world: World) -> StoredConsumerGroup:
+def stored(world: World) -> StoredConsumerGroup:
     group = world.shard.group(GROUP)
     assert isinstance(group, ConsumerGroup)
     return group.stored
