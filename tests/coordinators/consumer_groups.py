@@ -1,4 +1,4 @@
-"""Groups of the new protocol in a world of four partitions."""
+"""Consumer groups in a world with a topic of four partitions."""
 
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.stored import StoredConsumerGroup

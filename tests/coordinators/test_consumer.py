@@ -1,4 +1,4 @@
-"""Groups of the new protocol: transcripts of heartbeats and what comes of them."""
+"""Consumer groups: heartbeats and their effects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Records of groups of the new protocol, byte for byte as Kafka 4.3's own classes write them."""
+"""Records of consumer groups, byte for byte as Kafka 4.3's own classes write them."""
 
 from uuid import UUID
 

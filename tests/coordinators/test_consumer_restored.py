@@ -1,4 +1,4 @@
-"""Groups of the new protocol: topics, patterns, commits, and what outlives a restart."""
+"""Consumer groups: topics, patterns, commits, and what survives a restart."""
 
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code

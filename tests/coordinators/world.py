@@ -251,7 +251,7 @@ class World:
         version: int = 1,
         client: str = "c",
     ) -> Call:
-        """A heartbeat of the new protocol, as it stands on the wire."""
+        """A heartbeat of the consumer protocol, as on the wire."""
         caller = self._caller(version, client)
         request = ConsumerGroupHeartbeatRequest(
             group_id=group,
@@ -418,7 +418,7 @@ def assignment(partitions: dict[str, list[int]]) -> bytes:
 
 
 def given(call: Call, topics: Cluster) -> dict[str, list[int]] | None:
-    """What a member of the new protocol was told to own, by name; None when nothing was said."""
+    """The assignment of a consumer member by topic name; None when it is unchanged."""
     assert call.response is not None
     if call.response.assignment is None:
         return None
