@@ -284,6 +284,6 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
     if not missed_one:
         raise Fenced(
             Code.FENCED_MEMBER_EPOCH,
-            f"member {member.id!r} is at epoch {member.epoch}, not {epoch}; it must give up its "
+            f"member {member.id!r} is at epoch {member.epoch}, not {epoch}; it must release its "
             "partitions and rejoin",
         )

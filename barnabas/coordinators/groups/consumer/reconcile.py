@@ -50,7 +50,7 @@ def reconciled(
                 raise Fenced(
                     Code.FENCED_MEMBER_EPOCH,
                     f"the log has a state of member {member.id!r} that this broker does not know; "
-                    "it must give up its partitions and rejoin",
+                    "it must release its partitions and rejoin",
                 )
             return _next(member, target, target_epoch, subscribed, is_free, owned)
 

@@ -44,7 +44,7 @@ class CauseKind(Enum):
     LATE_POLL = "no poll within max.poll.interval.ms"
     LATE_JOIN = "did not join again within its rebalance timeout"
     LATE_SYNC = "did not ask for its assignment within its rebalance timeout"
-    LATE_REVOKE = "did not give up partitions within its rebalance timeout"
+    LATE_REVOKE = "did not release partitions within its rebalance timeout"
     RESUBSCRIBED = "changed its subscription or protocols"
     METADATA_CHANGED = "asked for a new assignment, with other metadata than before"
     LEADER_REJOINED = "is the group leader and asked for a new assignment"

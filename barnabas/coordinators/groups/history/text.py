@@ -31,7 +31,7 @@ _LATE = {
     CauseKind.LATE_POLL: "did not poll within its max.poll.interval.ms of {allowed}, and left",
     CauseKind.LATE_JOIN: "did not join again within {waited}; its rebalance timeout is {allowed}",
     CauseKind.LATE_SYNC: "did not ask for its assignment within {waited}",
-    CauseKind.LATE_REVOKE: "did not give up its partitions within {waited};"
+    CauseKind.LATE_REVOKE: "did not release its partitions within {waited};"
     " its rebalance timeout is {allowed}",
     CauseKind.RETURNED: "came back after {waited}, on the connection on which it had left",
 }
