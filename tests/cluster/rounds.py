@@ -126,7 +126,8 @@ class Arena:
         def stuck() -> str:
             left = [what for what, now in measure().items() if now <= before[what]]
             stories = [story for worker in self.workers if (story := worker.story())]
-            return f"no progress: {left}; {'; '.join(stories)}"
+            stacks = [worker.stack() for worker in self.workers]
+            return f"no progress: {left}; {'; '.join((*stories, *stacks))}"
 
         until(further, stuck, PROGRESS_S_MAX)
 
