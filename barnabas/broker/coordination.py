@@ -28,11 +28,11 @@ from barnabas.broker.later import Later
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
-from barnabas.coordinators.groups.chronicle import Chronicle
-from barnabas.coordinators.groups.member import Caller
+from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
+from barnabas.coordinators.groups.history.text import PROBLEMS, reason_text
 from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
-from barnabas.coordinators.groups.words import TROUBLES, why
 from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
 from barnabas.keeper.paths import GROUPS
 from barnabas.model.errors import Code, KafkaError, Retriable
@@ -60,7 +60,7 @@ class Coordination:
         self._clock = broker.clock
         self._loop = broker.loop
         self.runtime: Runtime[GroupShard] = Runtime()
-        self.chronicle = Chronicle()
+        self.rebalance_statistics = RebalanceStatistics()
         self.since_ms = self._clock.wall_ms()  # stories begin here
         self.pace = Pace(broker.topics)
         self._topic: Topic | None = None
@@ -160,7 +160,7 @@ class Coordination:
         partition.on_commit = partial(self._committed, index)
         partition.on_lost = partial(self._loop.call_soon, self._lost, index, term)
         journal = PartitionJournal(partition)
-        shard = GroupShard(self._shared, self.chronicle, TopicsSeen(self._broker.topics))
+        shard = GroupShard(self._shared, self.rebalance_statistics, TopicsSeen(self._broker.topics))
         self.runtime.start_loading(index, shard, journal)
         if partition.log.end_offset > partition.log.start_offset:
             self._loading.add(index, partition)
@@ -262,7 +262,7 @@ class Coordination:
         shard = self.runtime.shard(partition)
         answers = self.runtime.carry_out(partition, verb(shard, caller, now), now)
         self._arm(shard.next_deadline())
-        if self.chronicle.untold:
+        if self.rebalance_statistics.unlogged:
             self._tell()
         if len(answers) == 1 and answers[0].token is later:
             return answers[0].response
@@ -332,19 +332,19 @@ class Coordination:
 
     def _tell(self) -> None:
         """One line per rebalance that is over, its cause in words."""
-        for group, chapter in self.chronicle.take():
-            overtaken = chapter.sync_ms < 0
+        for group, entry in self.rebalance_statistics.take():
+            overtaken = entry.sync_ms < 0
             say = self._broker.log.debug if overtaken else self._broker.log.info
-            if any(cause.kind in TROUBLES for cause in chapter.causes):
+            if any(cause.kind in PROBLEMS for cause in entry.causes):
                 say = self._broker.log.warning
             say(
                 "rebalance",
                 group=group,
-                generation=chapter.generation,
-                members=chapter.members,
-                why=why(chapter),
-                join_ms=chapter.join_ms,
-                sync_ms=chapter.sync_ms,
+                generation=entry.generation,
+                members=entry.members,
+                why=reason_text(entry),
+                join_ms=entry.join_ms,
+                sync_ms=entry.sync_ms,
                 **({"overtaken": True} if overtaken else {}),
             )
 
