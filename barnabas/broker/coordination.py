@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from traceback import format_exception
-from typing import TYPE_CHECKING
 
+from barnabas.broker.context import GroupsContext
 from barnabas.broker.dispatch import Call
 from barnabas.broker.group_forgetting import forget_offsets
 from barnabas.broker.group_loading import GroupLoading
@@ -38,9 +38,6 @@ from barnabas.keeper.paths import GROUPS
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import Message
 
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-
 SWEEP_S = 30.0  # after a shard was loaded, by when all topics are known here
 LOAD_WAIT_S_MAX = 0.5
 
@@ -48,7 +45,7 @@ Reply = Message | Later[Message]
 Verb = Callable[[GroupShard, Caller, Now], Outcome[Record]]
 
 
-def coordination(broker: "Broker") -> "Coordination":
+def coordination(broker: GroupsContext) -> "Coordination":
     """The broker's, made on first use."""
     if broker.coordination is None:
         broker.coordination = Coordination(broker)
@@ -58,7 +55,7 @@ def coordination(broker: "Broker") -> "Coordination":
 class Coordination:
     """The group coordinator of one broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: GroupsContext) -> None:
         self._broker = broker
         self._clock = broker.clock
         self._loop = broker.loop

@@ -136,7 +136,7 @@ async def _partitions(
         if end is not None and len(places) < PARTITIONS_MAX:
             places.append(Place(group_id, topic, partition, value.offset, end))
             committed_at.append(value.commit_timestamp)
-    unread_since = await unread_since_ms(broker, places)
+    unread_since = await unread_since_ms(broker.topics, places)
     told = []
     for place, at_ms, since_ms in zip(places, committed_at, unread_since, strict=True):
         rate = groups.pace.of(place[:3], place.committed, place.end, now)

@@ -5,17 +5,15 @@ Always: written in the versions that Kafka 4.3 writes, read in every version the
 Not here: what the records change (shard.py).
 """
 
-from array import array
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import mul
 from struct import Struct as Layout
-from sys import byteorder
 from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct as Plain
 
+from barnabas.assignment.java_order import text_hash
 from barnabas.coordinators.groups import consumer_records
 from barnabas.coordinators.groups.consumer_records import ConsumerRecord
 from barnabas.model.errors import Corrupt, KafkaError
@@ -32,8 +30,6 @@ VALUE_VERSION_MAX = 4
 NO_EXPIRY = -1
 REMEMBERED_CHARS_MAX = 300  # of a group's name: longer ones are worked out each time
 
-_UTF_16 = "utf-16-le" if byteorder == "little" else "utf-16-be"
-_POWERS = [1]  # of 31, as many as the longest name of a group has needed
 _VERSION = Layout(">h")
 _PARTITION = Layout(">i")
 _PLAIN = Layout(">hqihq")  # the value of an offset without metadata, its version in front
@@ -236,10 +232,7 @@ def partition_of(group: str, partitions: int) -> int:
 
 @lru_cache(maxsize=8_192)
 def _partition_of(group: str, partitions: int) -> int:
-    units = array("H", group.encode(_UTF_16, "surrogatepass"))
-    while len(_POWERS) < len(units):
-        _POWERS.append(_POWERS[-1] * 31 & 0xFFFF_FFFF)
-    number = sum(map(mul, reversed(units), _POWERS)) & 0xFFFF_FFFF
+    number = text_hash(group)
     if number >= 0x8000_0000:
         number = 0x1_0000_0000 - number
     # Java has no positive counterpart of its smallest integer: Kafka takes 0 for it.

@@ -1,31 +1,31 @@
-"""Finishes the swaps of compacted segments that a crash has cut off.
+"""Finishes swaps of compacted segments that a crash interrupted.
 
 In: a partition's directory with `.swap` files. Out: the same without them.
-Always: a `.swap` log file is whole, as it had another name until it was synced. The file beside it
-names the segments that it replaces. If that is not there, either the old ones all are (the first
-goes first), and the new one is dropped; or Kafka wrote it, and they are those that begin within its
-offsets. They go before it gets its own name.
-Not here: the steps of a swap (swapping.py).
+Always: a `.swap` log file is complete: it had another name until it was synced. The `.bases` file
+beside it names the segments that it replaces. Without that file, either all old segments are there
+(the first is removed first), and the new one is dropped; or Kafka wrote it, and it replaces the
+segments that begin within its offsets. They are removed before the new one gets its own name.
+Not here: the steps of a swap (segment_swap.py).
 """
 
-from barnabas.log.findings import Finding
-from barnabas.log.jobs import (
+from barnabas.log.compaction_job import (
     CLEANED_SUFFIX,
     SWAP_SUFFIX,
     bases_path,
     cleaned_paths,
     decode_bases,
 )
+from barnabas.log.findings import RecoveryFinding
+from barnabas.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from barnabas.log.scan import checked_batches
 from barnabas.log.segment import LOG_SUFFIX
-from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from barnabas.model.ports import Disk
 
 _OFFSET_DIGITS = 20
 
 
 def finish_swaps(
-    disk: Disk, path: str, logs: list[int], others: list[str], findings: list[Finding]
+    disk: Disk, path: str, logs: list[int], others: list[str], findings: list[RecoveryFinding]
 ) -> None:
     """Two passes, with a sync between: what is replaced goes first."""
     ready = []
@@ -39,18 +39,20 @@ def finish_swaps(
         end, problem = _end(disk, f"{path}/{name}", base)
         bases = _bases(disk, path, base)
         if base in logs and (problem or not bases):
-            problem = problem or "it was about to take the place of others"
-            findings.append(Finding(f"{path}/{name}", problem, "removed, the old segments stay"))
+            problem = problem or "the segments that it replaces are still there"
+            findings.append(
+                RecoveryFinding(f"{path}/{name}", problem, "removed; the old segments stay")
+            )
             for swap in cleaned_paths(path, base, SWAP_SUFFIX):
                 disk.remove(swap)
             continue
         replaced = bases or [each for each in logs if base <= each < end]
-        what = f"a compacted segment in the place of {len(replaced)}"
-        findings.append(Finding(f"{path}/{name}", what, "put there"))
+        what = f"a compacted segment that replaces {len(replaced)}"
+        findings.append(RecoveryFinding(f"{path}/{name}", what, "swap finished"))
         for old in logs:
             if old in replaced:
-                for doomed in cleaned_paths(path, old, ""):
-                    disk.remove(doomed)
+                for replaced_file in cleaned_paths(path, old, ""):
+                    disk.remove(replaced_file)
                 if old != base:
                     disk.remove(f"{path}/{old:020d}{SNAPSHOT_SUFFIX}")
         ready.append(base)

@@ -14,7 +14,7 @@ from barnabas.wire.batch import BatchHeader
 READ_BYTES = 1 << 20  # from an index entry on: the batches up to the next, or one large batch
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """One record; `leader_epoch` is that of its batch."""
 
     offset: int
@@ -22,7 +22,7 @@ class Found(NamedTuple):
     leader_epoch: int
 
 
-def find_time(segments: list[Segment], timestamp: int, start_offset: int) -> Found | None:
+def find_time(segments: list[Segment], timestamp: int, start_offset: int) -> FoundRecord | None:
     """The first record at or above `start_offset` whose timestamp is not below `timestamp`."""
     for segment in segments:
         if segment.next_offset <= start_offset or not segment.size:
@@ -56,9 +56,9 @@ def time_slice(
     return None
 
 
-def find_max_timestamp(segments: list[Segment], start_offset: int) -> Found | None:
+def find_max_timestamp(segments: list[Segment], start_offset: int) -> FoundRecord | None:
     """The first record that has the largest timestamp of the log."""
-    best: Found | None = None
+    best: FoundRecord | None = None
     for segment in segments:
         if not segment.size or segment.next_offset <= start_offset:
             continue
@@ -74,9 +74,9 @@ def find_max_timestamp(segments: list[Segment], start_offset: int) -> Found | No
     return best
 
 
-def _walk_for_max(segment: Segment, start_offset: int) -> Found | None:
+def _walk_for_max(segment: Segment, start_offset: int) -> FoundRecord | None:
     """The same within one segment, from the headers of its batches."""
-    best: Found | None = None
+    best: FoundRecord | None = None
     for at, header in headers(segment.file(), 0, segment.size):
         if header.last_offset < start_offset or not header.record_count:
             continue
@@ -92,20 +92,20 @@ def _walk_for_max(segment: Segment, start_offset: int) -> Found | None:
 
 def _last_resort(
     segment: Segment, position: int, header: BatchHeader, start_offset: int
-) -> Found | None:
+) -> FoundRecord | None:
     """The log starts inside this batch: only its later records count."""
     from barnabas.wire.records import decode_batch
 
-    best: Found | None = None
+    best: FoundRecord | None = None
     for record in decode_batch(segment.file().read(position, header.size)):
         if record.offset >= start_offset and (best is None or record.timestamp > best.timestamp):
-            best = Found(record.offset, record.timestamp, header.leader_epoch)
+            best = FoundRecord(record.offset, record.timestamp, header.leader_epoch)
     return best
 
 
 def _in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, start_offset: int
-) -> Found | None:
+) -> FoundRecord | None:
     from barnabas.wire.records import decode_batch, find_by_time
 
     batch = segment.file().read(position, header.size)
@@ -113,9 +113,9 @@ def _in_batch(
     if found is None:
         return None
     if found[0] >= start_offset:
-        return Found(*found, header.leader_epoch)
+        return FoundRecord(*found, header.leader_epoch)
     # The log starts inside this batch, behind the record found.
     for record in decode_batch(batch):
         if record.offset >= start_offset and record.timestamp >= timestamp:
-            return Found(record.offset, record.timestamp, header.leader_epoch)
+            return FoundRecord(record.offset, record.timestamp, header.leader_epoch)
     return None

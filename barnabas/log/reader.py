@@ -1,11 +1,11 @@
 """Finds the slice of a file that answers a read.
 
 In: an offset, a limit, how many bytes. Out: whole batches of one segment, still in their file.
-Always: a reader that goes on where it left off, or has caught up, pays no scan: the places
-where recent reads ended are remembered.
+Always: a reader that continues where its last read ended needs no scan: the positions where
+recent reads ended are remembered.
 Always: where compaction has left batches without records, a slice begins with one that has some,
 if there is any: some clients take a reply without records for a batch too large for them.
-Not here: which offsets may be asked for (log.py), who asks.
+Not here: which offsets may be read (log.py).
 """
 
 from bisect import bisect_right
@@ -17,30 +17,30 @@ from barnabas.log.scan import headers
 from barnabas.log.segment import Segment
 from barnabas.model.ports import FileSlice
 
-PLACES_MAX = 256  # readers whose next position is remembered
+POSITIONS_MAX = 256  # readers whose next position is remembered
 _base_offset = attrgetter("base_offset")
 
 
-class Slice(Struct, frozen=True):
+class BatchSlice(Struct, frozen=True):
     """Whole batches, still in their file, and the offset to go on with."""
 
     file_slice: FileSlice | None
     next_offset: int
 
 
-class Reader:
+class LogReader:
     """Reads over the log's own list of segments; the last one is being appended to."""
 
-    __slots__ = ("_places", "_segments", "sparse")
+    __slots__ = ("_positions", "_segments", "sparse")
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
-        self._places: dict[int, tuple[Segment, int]] = {}
+        self._positions: dict[int, tuple[Segment, int]] = {}
         self.sparse = False  # there may be batches without records, and segments without batches
 
-    def read(self, offset: int, bytes_max: int, limit: int, min_one: bool) -> Slice:
+    def read(self, offset: int, bytes_max: int, limit: int, min_one: bool) -> BatchSlice:
         """From the batch that holds `offset`, below `limit`, which must be in the log."""
-        places = self._places
+        places = self._positions
         place = places.get(offset)
         if self.sparse and (place is None or place[0] is not self._segments[-1]):
             place = self._locate_records(offset, limit)
@@ -51,28 +51,28 @@ class Reader:
         else:
             stop, stop_offset = self._stop(segment, limit)
         if stop - position > bytes_max:
-            stop, stop_offset = segment.boundary(position, stop, stop_offset, bytes_max, min_one)
+            stop, stop_offset = _slice_end(segment, position, stop, stop_offset, bytes_max, min_one)
         if stop <= position:
-            return Slice(None, offset)
+            return BatchSlice(None, offset)
         if stop_offset not in places:
             self._remember(stop_offset, segment, stop)
-        return Slice(FileSlice(segment.file(), position, stop - position), stop_offset)
+        return BatchSlice(FileSlice(segment.file(), position, stop - position), stop_offset)
 
     def segment_at(self, offset: int) -> int:
         """Which segment has the offset, or would have it."""
         return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
 
     def rolled(self, segment: Segment) -> None:
-        """Whoever had caught up goes on in the new segment."""
-        self._places[segment.base_offset] = (segment, 0)
+        """A reader that had reached the end continues in the new segment."""
+        self._positions[segment.base_offset] = (segment, 0)
 
     def forget(self) -> None:
-        """Segments have been cut: no remembered place holds any more."""
-        self._places.clear()
+        """Segments have been cut: no remembered position is valid any more."""
+        self._positions.clear()
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        places = self._places
-        if len(places) >= PLACES_MAX:
+        places = self._positions
+        if len(places) >= POSITIONS_MAX:
             del places[next(iter(places))]
         if position == segment.size and segment is not self._segments[-1]:
             segment, position = self._segments[self.segment_at(offset)], 0
@@ -110,7 +110,7 @@ class Reader:
 
     def _stop(self, segment: Segment, limit: int) -> tuple[int, int]:
         """Where a slice must end so that it holds nothing at or above `limit`."""
-        place = self._places.get(limit)
+        place = self._positions.get(limit)
         if place is not None and place[0] is segment:
             return place[1], limit
         found = segment.locate(limit)
@@ -120,3 +120,30 @@ class Reader:
         if header.base_offset == limit:
             self._remember(limit, segment, position)
         return position, header.base_offset
+
+
+def _slice_end(
+    segment: Segment, position: int, stop: int, stop_offset: int, bytes_max: int, min_one: bool
+) -> tuple[int, int]:
+    """Where a slice of whole batches from `position` ends, and the offset that follows it.
+
+    It ends at or before `stop` and holds `bytes_max` at most, but for the first batch.
+    """
+    limit = position + bytes_max
+    file = segment.file()
+    entry = segment.floor_position(limit)
+    if entry - position > bytes_max >> 1:
+        # Good enough, and one small read: filling the rest would scan every header.
+        return entry, int.from_bytes(file.read(entry, 8), "big")
+    end, next_offset = position, -1
+    for at, header in headers(file, position, stop):
+        after = at + header.size
+        if after > limit and (end > position or not min_one):
+            next_offset = header.base_offset
+            break
+        end, next_offset = after, header.last_offset + 1
+        if after >= limit:
+            break
+    if end == stop:
+        next_offset = stop_offset
+    return end, next_offset

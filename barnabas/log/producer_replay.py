@@ -1,19 +1,19 @@
-"""What producers had written up to an offset: from a snapshot, and the batches behind it.
+"""Restores the producers as they were at an offset: from a snapshot, and the batches after it.
 
-In: the snapshots and the segments of one log. Out: states.
-Always: batches are read by their headers alone.
+In: the snapshots and the segments of one log. Out: producer states.
+Always: only the headers of batches are read.
 """
 
-from barnabas.log.findings import Finding
+from barnabas.log.findings import RecoveryFinding
+from barnabas.log.producer_snapshots import ProducerSnapshots
 from barnabas.log.producers import ProducerStates
 from barnabas.log.scan import headers
 from barnabas.log.segment import Segment
-from barnabas.log.snapshots import Snapshots
 from barnabas.model.errors import Corrupt
 
 
 def load_producers(
-    snapshots: Snapshots, segments: list[Segment], end: int, findings: list[Finding]
+    snapshots: ProducerSnapshots, segments: list[Segment], end: int, findings: list[RecoveryFinding]
 ) -> ProducerStates:
     """The snapshot at the end of the log, or the newest and a replay."""
     if not snapshots.offsets and len(segments) == 1 and not segments[0].size:
@@ -24,9 +24,9 @@ def load_producers(
 
 
 def load_exactly(
-    snapshots: Snapshots, offset: int, findings: list[Finding]
+    snapshots: ProducerSnapshots, offset: int, findings: list[RecoveryFinding]
 ) -> ProducerStates | None:
-    """As a synced snapshot has them: compaction may have taken their batches."""
+    """From the snapshot at `offset` alone: compaction may have removed the batches."""
     if offset not in snapshots.offsets:
         return None
     states, found = snapshots.load_newest(offset, findings)
@@ -34,7 +34,11 @@ def load_exactly(
 
 
 def replay(
-    states: ProducerStates, offset: int, end: int, segments: list[Segment], findings: list[Finding]
+    states: ProducerStates,
+    offset: int,
+    end: int,
+    segments: list[Segment],
+    findings: list[RecoveryFinding],
 ) -> None:
     """Headers of batches in [offset, end).
 
@@ -55,14 +59,14 @@ def replay(
                     break
                 states.replay(header)
         except Corrupt as error:
-            what = f"damaged, and there is no sound snapshot behind it: {error.detail}"
+            what = f"damaged, and no good snapshot follows it: {error.detail}"
             did = "kept; repeats of producers that wrote last before the damage are not recognized"
-            findings.append(Finding(segment.path, what, did))
+            findings.append(RecoveryFinding(segment.path, what, did))
         finally:
             segment.close()
 
 
-def remove_stray(snapshots: Snapshots, segments: list[Segment]) -> None:
+def remove_stray(snapshots: ProducerSnapshots, segments: list[Segment]) -> None:
     """Keep one per segment, and the newest."""
     bases = {segment.base_offset for segment in segments}
     for offset in snapshots.offsets[:-1]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.planning import function
+from barnabas.pipeline.transform import function
 
 
 @pytest.mark.parametrize(

@@ -1,27 +1,33 @@
-"""Checks one segment after a crash, batch by batch, and cuts it at the first that is not sound.
+"""Checks one segment after a crash, batch by batch, and truncates it at the first damaged one.
 
-In: a segment, producers and epochs as they were before it. Out: both as they are behind it, the
-segment with new indexes, and a finding if anything was cut.
-Always: what is kept is whole batches in order. Offsets may be missing up to `holes_to`, which is as
-far as compaction can have come; beyond that a gap is damage.
+In: a segment, producers and epochs as they were before it. Out: both as they are after it, the
+segment with new indexes, and a finding if it was truncated.
+Always: it keeps whole batches in order. Offsets may be missing up to `holes_to`, as far as
+the log may have been compacted; above it a gap is damage.
 """
 
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.findings import Finding
+from barnabas.log.findings import RecoveryFinding
 from barnabas.log.index import RELATIVE_OFFSET_MAX
+from barnabas.log.index_builder import IndexBuilder
 from barnabas.log.producers import ProducerStates
-from barnabas.log.rebuild import IndexBuilder
 from barnabas.log.scan import checked_batches
 from barnabas.log.segment import Segment
 
 
 def check_segment(
-    segment: Segment, holes_to: int, interval: int, states: ProducerStates, epochs: LeaderEpochs
-) -> Finding | None:
+    segment: Segment,
+    point: int,
+    holes_to: int,
+    interval: int,
+    states: ProducerStates,
+    epochs: LeaderEpochs,
+) -> RecoveryFinding | None:
+    """`point`: the recovery point."""
     builder = IndexBuilder(segment.base_offset, interval)
     expected = segment.base_offset
     good, problem = 0, ""
-    found: Finding | None = None
+    found: RecoveryFinding | None = None
     for position, header, bad in checked_batches(segment.file(), segment.size):
         problem = bad
         if header is not None:
@@ -38,7 +44,7 @@ def check_segment(
         expected = header.last_offset + 1
         good = position + header.size
     if problem:
-        found = Finding(
+        found = RecoveryFinding(
             segment.path,
             f"at position {good} of {segment.size}: {problem}",
             f"cut to {good} bytes, the log ends at {expected}",
@@ -46,7 +52,8 @@ def check_segment(
         segment.file().truncate(good)
         segment.file().sync()  # or the next power loss may bring back what was cut
         segment.size = good
-    segment.adopt_indexes(builder)
+    # Below the recovery point indexes are trusted without a check at the next start.
+    segment.adopt_indexes(builder, sync=expected <= point)
     segment.next_offset = expected
     segment.close()
     return found

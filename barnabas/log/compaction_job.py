@@ -10,7 +10,7 @@ BASES_SUFFIX = ".bases"
 DELETED_SUFFIX = ".deleted"  # not needed any more: a start removes it
 
 
-class Source(NamedTuple):
+class SealedSegment(NamedTuple):
     """A sealed segment."""
 
     base_offset: int
@@ -18,11 +18,11 @@ class Source(NamedTuple):
     size: int
 
 
-class Job(NamedTuple):
+class CompactionJob(NamedTuple):
     """One pass over one log. `dirty_from` to `dirty_to` has not been compacted yet."""
 
     path: str
-    sources: list[Source]
+    sources: list[SealedSegment]
     dirty_from: int
     dirty_to: int
     wall_ms: int
@@ -35,7 +35,7 @@ class Job(NamedTuple):
     cuts: int  # truncations that the log had seen: after another, its segments may be others
 
 
-class Cleaned(NamedTuple):
+class CleanedSegment(NamedTuple):
     """A new segment under its `.cleaned` name, and the ones whose place it takes."""
 
     bases: list[int]
