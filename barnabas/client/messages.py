@@ -86,6 +86,7 @@ class Messages(Seeking, Generic[K, V]):
         self._owns_cluster = owns_cluster
 
     async def __aenter__(self) -> Self:
+        self._cluster.net.check_owner()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
