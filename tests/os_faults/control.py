@@ -99,7 +99,7 @@ IMPOSSIBLE = {
     for call in ("read", "write", "close")
     for kind in ("socket", "pipe", "epoll")
     for name in ("EIO", "ENOSPC")
-}
+} | {("write", "pipe", "short")}  # so few bytes are written to a pipe all or not at all
 # libuv aborts the process here, without a word; broker/main.py looks for descriptors before.
 ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # Nothing depends on these calls, so nothing is said when they fail: a mapping's own descriptor is
