@@ -8,6 +8,7 @@ import argparse
 import json
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -23,6 +24,9 @@ from tests.os_faults.control import EINTR, FIRST_START, Action, Site, actions_fo
 from tests.os_faults.rig import Rig
 from tests.os_faults.rounds import UNMET, Outcome, first_start, play, recorded
 
+MEMORY = Path("/dev/shm")  # nothing here depends on a real disk: the faults are made
+ROUNDS_PER_RIG = 40  # its logs grow, and so does the time that a start takes
+STOPPING = threading.Event()
 # A site in each phase in which it was seen, the quickest to bring about first.
 Round = tuple[tuple[Site, ...], Action]
 
@@ -41,7 +45,7 @@ class _Player:
     def __init__(self, home: Path, count: int) -> None:
         self._home, self._count = home, count
         self._rig: Rig | None = None
-        self._number = 0
+        self._number = self._played = 0
 
     def play(self, sites: tuple[Site, ...], action: Action) -> Outcome:
         """In the next phase, where the broker did not make the call in the one before."""
@@ -61,7 +65,8 @@ class _Player:
             self._rig = Rig(self._next_home(), self._count)
             self._rig.begin()
         outcome = play(self._rig, site, action)
-        if outcome.failed:
+        self._played += 1
+        if outcome.failed or self._played >= ROUNDS_PER_RIG:
             self.end()
         return outcome
 
@@ -70,9 +75,10 @@ class _Player:
         return self._home / str(self._number)
 
     def end(self) -> None:
-        rig, self._rig = self._rig, None
+        rig, self._rig, self._played = self._rig, None, 0
         if rig is not None:
             rig.end()
+            shutil.rmtree(rig.home, ignore_errors=True)
 
 
 def played(home: Path, count: int, rounds: Iterable[Round]) -> Generator[Outcome, None, None]:
@@ -97,7 +103,7 @@ class _Shared:
 
     def __next__(self) -> Round:
         with self._turn:
-            if time.monotonic() > self._end:
+            if STOPPING.is_set() or time.monotonic() > self._end:
                 raise StopIteration
             return next(self._left)
 
@@ -161,9 +167,12 @@ def main() -> int:
     )
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: STOPPING.set())  # the rounds under way come to their end
     began = time.monotonic()
     progress = Progress(given.keep, given.verbose)
-    with tempfile.TemporaryDirectory(prefix="os-faults-") as home:
+    memory = MEMORY if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="os-faults-", dir=memory) as home:
         counts = list(map(int, given.brokers.split(",")))
         with ThreadPoolExecutor(len(counts)) as side_by_side:
             results = list(

@@ -36,7 +36,8 @@ OTHER_NAMES = (
     "readonly",
     "Bad file descriptor",
 )
-HIT_S_MAX = 8.0  # checkpoints are written every five seconds
+HIT_S_MAX = 15.0  # checkpoints are written every five seconds
+STARTED_S_MAX = 5.0  # what a broker does only after a start, it does soon
 HELD_S = 0.5  # how long the fault lasts once it has been met
 RECORDED_S = 8.0
 START_S_MAX = 30.0
@@ -84,6 +85,7 @@ def recorded(home: Path, count: int) -> list[Site]:
         victim.kill()
         victim.start()
         rig.wait_well()
+        rig.exercise()
         return control.sites()
     finally:
         rig.end()
@@ -93,7 +95,7 @@ def play(rig: Rig, site: Site, action: Action) -> Outcome:
     """One round on a rig that is well, and is well afterwards unless the outcome says otherwise."""
     written = rig.log_position()
     try:
-        if any(word in site.frame for word in ("compaction", "swap", "cleaner")):
+        if any(word in f"{site}" for word in ("compaction", "swap", "cleaner")):
             rig.take_new_compacted_topic()
         {RUNNING: _while_running, CLEAN_STOP: _at_stop}.get(site.phase, _at_start)(
             rig, site, action
@@ -146,6 +148,7 @@ def _at_start(rig: Rig, site: Site, action: Action) -> None:
         victim.kill()
     with _armed(rig, site, action), suppress(RuntimeError):  # ended before it was ready, as it may
         victim.start()
+        _exercise_until(rig, time.monotonic() + STARTED_S_MAX)
 
 
 @contextmanager
