@@ -42,8 +42,8 @@ def rounds_of(sites: Iterable[Site]) -> list[Round]:
 class _Player:
     """Plays rounds on one rig, for as long as that stays well."""
 
-    def __init__(self, home: Path, count: int) -> None:
-        self._home, self._count = home, count
+    def __init__(self, home: Path, count: int, failed: Path | None) -> None:
+        self._home, self._count, self._failed = home, count, failed
         self._rig: Rig | None = None
         self._number = self._played = 0
 
@@ -66,6 +66,9 @@ class _Player:
             self._rig.begin()
         outcome = play(self._rig, site, action)
         self._played += 1
+        if outcome.failed and self._failed is not None:
+            self._rig.end()
+            shutil.copytree(self._rig.home, Path(tempfile.mkdtemp(dir=self._failed)) / "rig")
         if outcome.failed or self._played >= ROUNDS_PER_RIG:
             self.end()
         return outcome
@@ -81,8 +84,11 @@ class _Player:
             shutil.rmtree(rig.home, ignore_errors=True)
 
 
-def played(home: Path, count: int, rounds: Iterable[Round]) -> Generator[Outcome, None, None]:
-    player = _Player(home, count)
+def played(
+    home: Path, count: int, rounds: Iterable[Round], failed: Path | None = None
+) -> Generator[Outcome, None, None]:
+    """`failed`: where the data and logs of brokers are kept that a round left unwell."""
+    player = _Player(home, count, failed)
     try:
         for sites, action in rounds:
             yield player.play(sites, action)
@@ -165,6 +171,9 @@ def main() -> int:
     options.add_argument(
         "--keep", type=Path, help="a file of outcomes; rounds that are clean in it are not repeated"
     )
+    options.add_argument(
+        "--failed", type=Path, help="a directory for the data and logs of failed rounds"
+    )
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -214,7 +223,8 @@ def whole(
     shared = _Shared(left, given.seconds)
     with ThreadPoolExecutor(given.rigs) as side_by_side:
         each = side_by_side.map(
-            lambda number: run(home / str(number), count, shared, progress.add), range(given.rigs)
+            lambda n: run(played(home / str(n), count, shared, given.failed), progress.add),
+            range(given.rigs),
         )
         return found, len(rounds), [*played_before, *(o for outcomes in each for o in outcomes)]
 
@@ -239,12 +249,10 @@ def kept(path: Path | None) -> list[Outcome]:
     return [Outcome.of(json.loads(line)) for line in path.read_text().splitlines()]
 
 
-def run(
-    home: Path, count: int, rounds: Iterable[Round], add: Callable[[Outcome, float], None]
-) -> list[Outcome]:
+def run(playing: Iterable[Outcome], add: Callable[[Outcome, float], None]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     last = time.monotonic()
-    for outcome in played(home, count, rounds):
+    for outcome in playing:
         outcomes.append(outcome)
         taken_s, last = time.monotonic() - last, time.monotonic()
         add(outcome, taken_s)

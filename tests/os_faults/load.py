@@ -19,6 +19,7 @@ class Load:
 
     def __init__(self, servers: str) -> None:
         self.acknowledged: dict[tuple[str, int], dict[int, bytes]] = {}
+        self.unplaced: dict[tuple[str, int], set[bytes]] = {}  # acknowledged without an offset
         self.failed = 0
         self._sent = 0
         self._ending = threading.Event()
@@ -60,7 +61,11 @@ class Load:
             self.failed += 1
             return
         place = message.topic() or "", message.partition() or 0
-        self.acknowledged.setdefault(place, {})[message.offset() or 0] = message.value() or b""
+        offset = message.offset()
+        if offset is None:  # the answer to a retry: written, and the broker no longer knows where
+            self.unplaced.setdefault(place, set()).add(message.value() or b"")
+        else:
+            self.acknowledged.setdefault(place, {})[offset] = message.value() or b""
 
     def counts(self) -> dict[tuple[str, int], int]:
         return {place: len(found) for place, found in list(self.acknowledged.items())}

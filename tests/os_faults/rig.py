@@ -127,6 +127,7 @@ class Rig:
         self.victim = self.members[0]
         self.servers = ",".join(f"127.0.0.1:{port}" for port in ports)
         self._checked: dict[tuple[str, int], int] = {}
+        self._read_before: set[bytes] = set()
         self._round = self._probes = 0
         self.compacted = COMPACTED
         self._log_positions: list[tuple[float, int]] = []
@@ -353,6 +354,7 @@ class Rig:
             for partition in topic.partitions
         }
         for place, offsets in list(self.load.acknowledged.items()):
+            unplaced = set(self.load.unplaced.get(place, ()))
             due = dict(offsets)
             at = self._checked.get(place, 0)
             last = max(due)
@@ -365,6 +367,7 @@ class Rig:
                         for record in decode_batch(batch):
                             if record.offset < before:
                                 continue
+                            self._read_before.add(record.value or b"")
                             wanted = due.get(record.offset)
                             if wanted is not None:
                                 found += 1
@@ -378,6 +381,8 @@ class Rig:
                     if at == before:
                         raise Violation(f"{place}: the log ends at {at}, {last} was acknowledged")
             self._checked[place] = at
+            if lost := unplaced - self._read_before:
+                raise Violation(f"{place}: {len(lost)} acknowledged without an offset, not there")
         return found
 
 
