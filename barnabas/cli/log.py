@@ -141,7 +141,12 @@ def verify(directory: str, output: str) -> int:
 
 @command.command()
 @click.argument("directory", metavar="DIR", type=_DIRECTORY)
-@click.option("-y", "--yes", is_flag=True, help="Do it; without, only say what would be done.")
+@click.option(
+    "-y",
+    "--yes",
+    is_flag=True,
+    help="Repair the files; without this option, only show what would be done.",
+)
 @output_option
 def repair(directory: str, yes: bool, output: str) -> int:
     """Keep every whole batch of damaged segments, and the damaged files beside them.
