@@ -41,10 +41,11 @@ STARTED_S_MAX = 5.0  # what a broker does only after a start, it does soon
 HELD_S = 0.5  # how long the fault lasts once it has been met
 RECORDED_S = 8.0
 START_S_MAX = 30.0
+GOES_ON = "the broker goes on, and is well when the fault has ended"
 STOPS = "the broker stops; well after a restart"
-STOPPED = "the stop ends; well after the next start"
+OFFLINE = "the log directory is offline; well after a restart"
+STOPPED = "the fault was during a stop: the stop ends; well after the next start"
 UNMET = "not met"
-GOES_ON = "the broker goes on"
 
 
 class Outcome(NamedTuple):
@@ -185,7 +186,7 @@ def _recover(rig: Rig, site: Site) -> str:
         what = STOPPED if site.phase == CLEAN_STOP else STOPS
     elif not rig.well():
         victim.restart()
-        what = "the directory is offline; well after a restart"
+        what = OFFLINE
     rig.wait_well()
     return what
 
