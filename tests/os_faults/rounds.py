@@ -26,6 +26,7 @@ from tests.os_faults.control import (
     unimportant,
 )
 from tests.os_faults.rig import Rig, Violation
+from tests.waiting import until
 
 # SQLite's words, and what a failed close of a directory leads to.
 OTHER_NAMES = (
@@ -37,9 +38,10 @@ OTHER_NAMES = (
     "Bad file descriptor",
 )
 HIT_S_MAX = 15.0  # checkpoints are written every five seconds
+ASKED_EVERY_S = 0.3  # what comes with a request comes with the first ones; the rest is waited for
 STARTED_S_MAX = 5.0  # what a broker does only after a start, it does soon
 HELD_S = 0.5  # how long the fault lasts once it has been met
-RECORDED_S = 8.0
+RECORDED_S = 12.0
 START_S_MAX = 30.0
 GOES_ON = "the broker goes on, and is well when the fault has ended"
 STOPS = "the broker stops; well after a restart"
@@ -76,6 +78,7 @@ def recorded(home: Path, count: int) -> list[Site]:
         end = time.monotonic() + RECORDED_S
         while time.monotonic() < end:
             rig.exercise()
+            time.sleep(ASKED_EVERY_S)
         control.phase = PHASES.index(CLEAN_STOP)
         victim.stop()
         control.phase = PHASES.index(CLEAN_START)
@@ -120,7 +123,7 @@ def _while_running(rig: Rig, site: Site, action: Action) -> None:
     working = threading.Thread(target=_exercise_until, args=(rig, end), daemon=True)
     working.start()
     while not control.hits and working.is_alive():
-        time.sleep(0.01)
+        time.sleep(0.02)
     if control.hits:
         time.sleep(HELD_S)
         if action is FROZEN and rig.count > 1:
@@ -130,8 +133,11 @@ def _while_running(rig: Rig, site: Site, action: Action) -> None:
 
 
 def _exercise_until(rig: Rig, end: float) -> None:
-    while time.monotonic() < end and not rig.control.hits and rig.victim.is_running():
+    control, victim = rig.control, rig.victim
+    while time.monotonic() < end and not control.hits and victim.is_running():
         rig.exercise()
+        with suppress(TimeoutError, AssertionError):
+            until(lambda: control.hits or not victim.is_running(), "", ASKED_EVERY_S, 0.02)
 
 
 def _at_stop(rig: Rig, site: Site, action: Action) -> None:
@@ -158,7 +164,7 @@ def _armed(rig: Rig, site: Site, action: Action) -> Iterator[None]:
     control, over = rig.control, threading.Event()
 
     def release() -> None:
-        while not control.hits and not over.wait(0.01):
+        while not control.hits and not over.wait(0.02):
             pass
         over.wait(HELD_S)
         control.disarm()
