@@ -160,7 +160,7 @@ class Progress:
 def main() -> int:
     options = argparse.ArgumentParser(prog="tests.os_faults", description=__doc__)
     options.add_argument("--brokers", default="1,3")
-    options.add_argument("--rigs", type=int, default=2, help="at once, per number of brokers")
+    options.add_argument("--rigs", default="3,2", help="at once, of each number of brokers")
     options.add_argument("--only", default="")
     options.add_argument("--share", type=float, default=1.0, help="of the rounds, drawn by --seed")
     options.add_argument("--seed", type=int, default=1)
@@ -183,9 +183,16 @@ def main() -> int:
     memory = MEMORY if MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="os-faults-", dir=memory) as home:
         counts = list(map(int, given.brokers.split(",")))
+        rigs = list(map(int, given.rigs.split(",")))
         with ThreadPoolExecutor(len(counts)) as side_by_side:
             results = list(
-                side_by_side.map(lambda n: whole(Path(home) / str(n), n, given, progress), counts)
+                side_by_side.map(
+                    lambda count, rigs: whole(
+                        Path(home) / str(count), count, rigs, given, progress
+                    ),
+                    counts,
+                    rigs,
+                )
             )
     sites = {count: found for count, (found, _, _) in zip(counts, results, strict=True)}
     wanted = sum(rounds for _, rounds, _ in results)
@@ -208,7 +215,7 @@ def _worked_s() -> float:
 
 
 def whole(
-    home: Path, count: int, given: argparse.Namespace, progress: Progress
+    home: Path, count: int, rigs: int, given: argparse.Namespace, progress: Progress
 ) -> tuple[int, int, list[Outcome]]:
     """How many sites there are, how many rounds that makes, and what came of those played."""
     every = rounds_of(recorded(home / "recording", count))
@@ -221,10 +228,10 @@ def whole(
     left = in_order([(s, a) for s, a in rounds if (s[0][1:], a) not in done])
     progress.expect(len(left))
     shared = _Shared(left, given.seconds)
-    with ThreadPoolExecutor(given.rigs) as side_by_side:
+    with ThreadPoolExecutor(rigs) as side_by_side:
         each = side_by_side.map(
             lambda n: run(played(home / str(n), count, shared, given.failed), progress.add),
-            range(given.rigs),
+            range(rigs),
         )
         return found, len(rounds), [*played_before, *(o for outcomes in each for o in outcomes)]
 

@@ -31,7 +31,7 @@ class Load:
                 "socket.timeout.ms": 5_000,
                 "reconnect.backoff.max.ms": 200,
                 "retry.backoff.ms": 50,
-                "linger.ms": 5,
+                "linger.ms": 0,
                 "batch.size": 8_000,  # less than a segment, however many wait
                 "log_level": 0,
                 "topic.metadata.refresh.interval.ms": 1_000,

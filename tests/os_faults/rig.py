@@ -61,7 +61,7 @@ ALONE = {
     "log.index.interval.bytes": "512",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.min.cleanable.ratio": "0.01",
-    "log.segment.delete.delay.ms": "100",
+    "log.segment.delete.delay.ms": "500",
     "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "500",
     "offsets.topic.num.partitions": "1",

@@ -141,6 +141,7 @@ def _exercise_until(rig: Rig, end: float) -> None:
 
 
 def _at_stop(rig: Rig, site: Site, action: Action) -> None:
+    rig.exercise()  # files that wait for their deletion
     with _armed(rig, site, action):
         code = rig.victim.stop()
     if code == -signal.SIGABRT:
@@ -149,6 +150,7 @@ def _at_stop(rig: Rig, site: Site, action: Action) -> None:
 
 def _at_start(rig: Rig, site: Site, action: Action) -> None:
     victim = rig.victim
+    rig.exercise()
     if site.phase == CLEAN_START:
         victim.stop()
     else:
