@@ -187,9 +187,7 @@ def main() -> int:
         with ThreadPoolExecutor(len(counts)) as side_by_side:
             results = list(
                 side_by_side.map(
-                    lambda count, rigs: whole(
-                        Path(home) / str(count), count, rigs, given, progress
-                    ),
+                    lambda count, rigs: whole(Path(home), count, rigs, given, progress),
                     counts,
                     rigs,
                 )
@@ -218,6 +216,7 @@ def whole(
     home: Path, count: int, rigs: int, given: argparse.Namespace, progress: Progress
 ) -> tuple[int, int, list[Outcome]]:
     """How many sites there are, how many rounds that makes, and what came of those played."""
+    home = home / str(count)
     every = rounds_of(recorded(home / "recording", count))
     found = len({sites for sites, _ in every})
     print(f"{found} call sites on {count} broker(s)", flush=True)
