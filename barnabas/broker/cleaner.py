@@ -61,7 +61,7 @@ class Cleaner:
         """A swap that has begun is finished; the rest is of no use."""
         self._stopping.set()
         if self._process is not None:
-            await self._process.end()
+            await self._process.close()
         if self._task is not None:
             await self._task
 
@@ -119,7 +119,7 @@ class Cleaner:
 
         broker, log = self._broker, found.log
         volume = broker.logs.home(log.partition)
-        if not await volume.checkpoint():
+        if not await volume.checkpoint() or self._stopping.is_set():
             return False
         config = broker.config
         wall_ms, began_ms = broker.clock.wall_ms(), broker.clock.monotonic_ms()
@@ -158,6 +158,8 @@ class Cleaner:
         log = found.log
         if self._stopping.is_set():
             return False
+        if self._broker.logs.logs.get(log.partition) is not log:
+            return True  # deleted meanwhile
         if found.cuts != log.cuts:
             return True  # truncated meanwhile: what was read and written is of no use
         if isinstance(report, Stopped):
