@@ -7,7 +7,7 @@ import pytest
 from barnabas.broker.group_ports import group_limits
 from barnabas.broker.resources import Kind
 from barnabas.config import client_metrics, group
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_heartbeat import (
@@ -138,7 +138,7 @@ async def test_settings_are_in_force_in_the_group_that_has_them(tmp_path: Path) 
 
 def test_each_setting_of_a_group_replaces_a_limit_of_its_coordinator() -> None:
     settings = {SESSION: "50000", HEARTBEAT: "7000", "consumer.assignment.interval.ms": "300"}
-    limits = Limits(groups={"g": group_limits(settings)})
+    limits = GroupLimits(groups={"g": group_limits(settings)})
     own = limits.of_group("g")
     assert own.consumer_session_timeout_ms == 50_000
     assert own.consumer_heartbeat_interval_ms == 7_000

@@ -1,32 +1,38 @@
 """Says why the offsets of a member were not committed, and what its owner can do.
 
-In: the group's story, the refusal, the member. Out: text for a log.
-Not here: the decision (offset_verbs.py).
+In: the group's rebalance history, the refusal, the member. Out: text for a log.
+Not here: the decision (operations.py).
 """
 
-from barnabas.coordinators.groups.story import Cause, Kind, Story
-from barnabas.coordinators.groups.words import in_words
+from barnabas.coordinators.groups.history.rebalance_history import (
+    CauseKind,
+    RebalanceCause,
+    RebalanceHistory,
+)
+from barnabas.coordinators.groups.history.text import cause_text
 from barnabas.model.errors import Code
 
 _GONE = frozenset(
     {
-        Kind.LATE_HEARTBEAT,
-        Kind.LATE_POLL,
-        Kind.LATE_JOIN,
-        Kind.LATE_SYNC,
-        Kind.LATE_REVOKE,
-        Kind.LEFT,
-        Kind.OVER_CAPACITY,
+        CauseKind.LATE_HEARTBEAT,
+        CauseKind.LATE_POLL,
+        CauseKind.LATE_JOIN,
+        CauseKind.LATE_SYNC,
+        CauseKind.LATE_REVOKE,
+        CauseKind.LEFT,
+        CauseKind.OVER_CAPACITY,
     }
 )
 _OTHERS = "its partitions may belong to other members"
 _POLL = "it must poll to join again, and reads on from the last commit"
 _REMEDY = {
-    Kind.LATE_HEARTBEAT: "raise session.timeout.ms, or find out why the client was paused",
-    Kind.LATE_POLL: "raise max.poll.interval.ms, lower max.poll.records, or handle records faster",
-    Kind.LATE_JOIN: "raise max.poll.interval.ms, or handle records faster",
-    Kind.LATE_REVOKE: "raise max.poll.interval.ms, or finish faster when partitions are revoked",
-    Kind.OVER_CAPACITY: "raise group.max.size",
+    CauseKind.LATE_HEARTBEAT: "raise session.timeout.ms, or find out why the client was paused",
+    CauseKind.LATE_POLL: "raise max.poll.interval.ms, lower max.poll.records, or handle records"
+    " faster",
+    CauseKind.LATE_JOIN: "raise max.poll.interval.ms, or handle records faster",
+    CauseKind.LATE_REVOKE: "raise max.poll.interval.ms, or finish faster when partitions are"
+    " revoked",
+    CauseKind.OVER_CAPACITY: "raise group.max.size",
 }
 _TEXTS: dict[Code, str] = {
     Code.UNKNOWN_MEMBER_ID: "the group has no such member: it left, or was removed because it sent"
@@ -48,22 +54,22 @@ CODES = frozenset(_TEXTS)
 """Refusals that depend on who commits, not on what."""
 
 
-def why_refused(code: Code, story: Story | None, member_id: str) -> str:
-    cause = None if story is None else _removal(story, member_id)
+def why_refused(code: Code, history: RebalanceHistory | None, member_id: str) -> str:
+    cause = None if history is None else _removal(history, member_id)
     if code is not Code.UNKNOWN_MEMBER_ID or cause is None:
         return _TEXTS[code]
     remedy = _REMEDY.get(cause.kind)
-    text = f"{in_words(cause)}; {_OTHERS}; {_POLL}"
+    text = f"{cause_text(cause)}; {_OTHERS}; {_POLL}"
     return text if remedy is None else f"{text}; {remedy}"
 
 
-def _removal(story: Story, member_id: str) -> Cause | None:
+def _removal(history: RebalanceHistory, member_id: str) -> RebalanceCause | None:
     """The last one by which the member went."""
-    chapters = list(story.chapters)
-    if story.under_way is not None:
-        chapters.append(story.under_way)
-    for chapter in reversed(chapters):
-        for cause in reversed(chapter.causes):
+    entries = list(history.entries)
+    if history.under_way is not None:
+        entries.append(history.under_way)
+    for entry in reversed(entries):
+        for cause in reversed(entry.causes):
             if cause.member == member_id and cause.kind in _GONE:
                 return cause
     return None
