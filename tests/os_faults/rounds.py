@@ -124,7 +124,7 @@ def _while_running(rig: Rig, site: Site, action: Action) -> None:
     working.start()
     while not control.hits and working.is_alive():
         time.sleep(0.02)
-    if control.hits:
+    if control.hits and action.lasts:
         time.sleep(HELD_S)
         if action is FROZEN and rig.count > 1:
             rig.wait_served()
@@ -168,7 +168,8 @@ def _armed(rig: Rig, site: Site, action: Action) -> Iterator[None]:
     def release() -> None:
         while not control.hits and not over.wait(0.02):
             pass
-        over.wait(HELD_S)
+        if action.lasts:
+            over.wait(HELD_S)
         control.disarm()
 
     control.arm(site, action)
