@@ -130,6 +130,7 @@ class Rig:
         self._read_before: set[bytes] = set()
         self._round = self._probes = 0
         self.compacted = COMPACTED
+        self.compaction_paused = False
         self._log_positions: list[tuple[float, int]] = []
         self.load: Load | None = None
 
@@ -170,8 +171,12 @@ class Rig:
     def client(self) -> RawClient:
         return RawClient("127.0.0.1", self.victim.port, timeout_s=CALL_S_MAX)
 
-    def take_new_compacted_topic(self) -> None:
-        """A log whose compaction has failed is left alone until a restart."""
+    def make_compaction_due(self) -> None:
+        """After one that failed, the broker waits a minute, and leaves that log alone for good."""
+        if self.compaction_paused:
+            self.victim.restart()
+            self.wait_well()
+            self.compaction_paused = False
         with suppress(OSError, IndexError), self.client() as client:
             request = DeleteTopicsRequest(topic_names=[self.compacted], timeout_ms=1_000)
             client.call(request, 5, DeleteTopicsResponse)
@@ -277,8 +282,7 @@ class Rig:
         partitions: int = 1,
         configs: Sequence[tuple[str, str]] = (),
     ) -> int:
-        """With a replica on each of the brokers, of the first partition first on the victim; the
-        error code."""
+        """With a replica on each broker, for the first partition first the victim; error code."""
         ids = list(range(1, self.count + 1))
         placed = [
             CreatableReplicaAssignment(

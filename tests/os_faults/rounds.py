@@ -99,13 +99,17 @@ def play(rig: Rig, site: Site, action: Action) -> Outcome:
     """One round on a rig that is well, and is well afterwards unless the outcome says otherwise."""
     written = rig.log_position()
     try:
-        if any(word in f"{site}" for word in ("compaction", "swap", "cleaner")):
-            rig.take_new_compacted_topic()
+        compacts = any(word in f"{site}" for word in ("compaction", "swap", "cleaner"))
+        if compacts:
+            rig.make_compaction_due()
         {RUNNING: _while_running, CLEAN_STOP: _at_stop}.get(site.phase, _at_start)(
             rig, site, action
         )
         met = rig.control.hits > 0
         what = _recover(rig, site)
+        rig.compaction_paused = what == GOES_ON and (
+            rig.compaction_paused or (compacts and met and not action.silent)
+        )
         rig.check()
         if met and not action.silent:
             _check_named(rig, site, action, written)
