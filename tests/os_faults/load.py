@@ -4,7 +4,7 @@ In: the brokers' addresses. Out: acknowledged records, by partition and offset.
 """
 
 import threading
-from contextlib import suppress
+from collections import Counter
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -12,6 +12,7 @@ TOPIC, SYNCED = "t", "synced"
 PARTITIONS = 3
 FILL = b"." * 2_000
 PAUSE_S = 0.05  # between records to each partition: two segments a second
+WAITING_MAX = 2  # per partition: with more than it may send, librdkafka's threads never sleep
 
 
 class Load:
@@ -22,6 +23,7 @@ class Load:
         self.unplaced: dict[tuple[str, int], set[bytes]] = {}  # acknowledged without an offset
         self.failed = 0
         self._sent = 0
+        self._waiting: Counter[tuple[str, int]] = Counter()
         self._ending = threading.Event()
         self._producer = Producer(
             {
@@ -42,25 +44,24 @@ class Load:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._ending.is_set():
+        while not self._ending.wait(PAUSE_S):
+            self._producer.poll(0)
             for topic in (TOPIC, SYNCED):
                 for partition in range(PARTITIONS):
-                    value = b"%d " % self._sent + FILL
-                    self._sent += 1
-                    with suppress(BufferError):
+                    if self._waiting[topic, partition] < WAITING_MAX:
+                        value = b"%d " % self._sent + FILL
+                        self._sent += 1
+                        self._waiting[topic, partition] += 1
                         self._producer.produce(
                             topic, value, partition=partition, on_delivery=self._told
                         )
-            self._ending.wait(PAUSE_S)
-            self._producer.poll(0)
-            while len(self._producer) > 300 and not self._ending.is_set():
-                self._producer.poll(0.05)
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
+        place = message.topic() or "", message.partition() or 0
+        self._waiting[place] -= 1
         if error is not None:
             self.failed += 1
             return
-        place = message.topic() or "", message.partition() or 0
         offset = message.offset()
         if offset is None:  # the answer to a retry: written, and the broker no longer knows where
             self.unplaced.setdefault(place, set()).add(message.value() or b"")
