@@ -129,8 +129,7 @@ class Rig:
         self._checked: dict[tuple[str, int], int] = {}
         self._read_before: set[bytes] = set()
         self._round = self._probes = 0
-        self.compacted = COMPACTED
-        self.compaction_paused = False
+        self.compacted, self.compaction_paused = COMPACTED, False
         self._log_positions: list[tuple[float, int]] = []
         self.load: Load | None = None
 
