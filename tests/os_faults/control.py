@@ -108,7 +108,8 @@ IMPOSSIBLE = {
 # libuv aborts the process here, without a word; broker/main.py looks for descriptors before.
 ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # Nothing depends on these calls, so nothing is said when they fail: a mapping's own descriptor is
-# closed, a directory is made that is there, the process id is written for people to read.
+# closed, a directory is made that is there, the process id is written for people to read, and where
+# the Unix socket beside a listener cannot be used, TCP is.
 _UNIMPORTANT = {
     ("close", "offset index", "log/index.py:MappedEntries.release"),
     ("close", "time index", "log/index.py:MappedEntries.release"),
@@ -117,6 +118,7 @@ _UNIMPORTANT = {
     ("ftruncate", ".lock", "broker/main.py:run"),
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),
+    ("connect", "socket", "broker/peers.py:Peers.open"),
 }
 
 

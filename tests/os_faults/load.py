@@ -25,36 +25,21 @@ class Load:
         self._sent = 0
         self._waiting: Counter[tuple[str, int]] = Counter()
         self._ending = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "delivery.timeout.ms": 120_000,
-                "socket.timeout.ms": 5_000,
-                "reconnect.backoff.max.ms": 200,
-                "retry.backoff.ms": 50,
-                "linger.ms": 0,
-                "batch.size": 8_000,  # less than a segment, however many wait
-                "log_level": 0,
-                "topic.metadata.refresh.interval.ms": 1_000,
-                "error_cb": lambda _: None,
-            }
-        )
+        # One each: on a shared connection, answers would wait for those of synced records.
+        self._producers = {topic: _producer(servers) for topic in (TOPIC, SYNCED)}
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._ending.wait(PAUSE_S):
-            self._producer.poll(0)
-            for topic in (TOPIC, SYNCED):
+            for topic, producer in self._producers.items():
+                producer.poll(0)
                 for partition in range(PARTITIONS):
                     if self._waiting[topic, partition] < WAITING_MAX:
                         value = b"%d " % self._sent + FILL
                         self._sent += 1
                         self._waiting[topic, partition] += 1
-                        self._producer.produce(
-                            topic, value, partition=partition, on_delivery=self._told
-                        )
+                        producer.produce(topic, value, partition=partition, on_delivery=self._told)
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         place = message.topic() or "", message.partition() or 0
@@ -74,5 +59,24 @@ class Load:
     def end(self) -> None:
         self._ending.set()
         self._thread.join()
-        self._producer.purge()
-        self._producer.flush(5)
+        for producer in self._producers.values():
+            producer.purge()
+            producer.flush(5)
+
+
+def _producer(servers: str) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "delivery.timeout.ms": 120_000,
+            "socket.timeout.ms": 5_000,
+            "reconnect.backoff.max.ms": 200,
+            "retry.backoff.ms": 50,
+            "linger.ms": 0,
+            "batch.size": 8_000,  # less than a segment, however many wait
+            "log_level": 0,
+            "topic.metadata.refresh.interval.ms": 1_000,
+            "error_cb": lambda _: None,
+        }
+    )

@@ -25,7 +25,8 @@ from tests.os_faults.control import (
     Site,
     unimportant,
 )
-from tests.os_faults.rig import Rig, Violation
+from tests.os_faults.reading import Violation
+from tests.os_faults.rig import Rig
 from tests.waiting import until
 
 # SQLite's words, and what a failed close of a directory leads to.
