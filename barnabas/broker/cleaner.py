@@ -231,6 +231,7 @@ class Cleaner:
 
     async def _sync_directory(self, volume: Volume, directory: str) -> None:
         """Where there is no room for it, as soon as there is: the next step must not come first."""
+        said = False
         while True:
             try:
                 await volume.sync_directory(directory)
@@ -238,5 +239,10 @@ class Cleaner:
             except OSError as error:
                 if error.errno not in NO_ROOM or self._stopping.is_set():
                     raise
+                if not said:
+                    said = True
+                    self._broker.log.error(
+                        "compaction waits for room: make room", path=directory, reason=str(error)
+                    )
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), 1)

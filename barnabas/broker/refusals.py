@@ -16,12 +16,15 @@ KINDS_MAX = 1_000  # remembered at a time
 
 
 class _Kind(NamedTuple):
-    """What makes two refusals the same. The reason is not part of it: it may name a time."""
+    """What makes two refusals the same. The reason is not part of it: it may name a time.
+
+    `errno`: of the system's error behind it. A full disk is not a lack of descriptors."""
 
     event: str
     host: str
     client: str
     code: int
+    errno: int
     values: tuple[tuple[str, object], ...]
 
 
@@ -55,7 +58,8 @@ class Refusals:
             "code": error.code.name, "reason": error.detail,
         }  # fmt: skip
         host = peer.rpartition(":")[0]
-        kind = _Kind(event, host, client, error.code, tuple(values.items()))
+        errno = getattr(error.__cause__, "errno", None) or 0
+        kind = _Kind(event, host, client, error.code, errno, tuple(values.items()))
         repeats = self._recent.get(kind)
         if repeats is not None:
             repeats.line = line

@@ -1,5 +1,6 @@
 """A disk that is full: every write and sync has one rule, and the broker lives."""
 
+import asyncio
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,3 +177,18 @@ async def test_the_log_says_why_a_topic_was_not_created(
         assert "topic not created" in running.log.getvalue()
         assert "No space left on device" in running.log.getvalue()
         await running.create("t")
+
+
+async def test_the_log_says_that_a_compaction_waits_for_room(
+    tmp_path: Path, directories: list[Path]
+) -> None:
+    disk = FullDisk()
+    async with running_broker(tmp_path, log_dirs(directories), disk=disk) as running:
+        await running.create("t")
+        cleaner, volume = running.broker.cleaner, running.broker.logs.volumes[0]
+        with disk.full("sync directory", volume.path):
+            waiting = asyncio.create_task(cleaner._sync_directory(volume, volume.path))
+            await eventually(lambda: "compaction waits for room" in running.log.getvalue())
+            assert "No space left on device" in running.log.getvalue()
+        await waiting
+        assert running.log.getvalue().count("compaction waits for room") == 1

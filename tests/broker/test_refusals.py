@@ -1,6 +1,7 @@
 """Refusals in the log: the first at once, then one line per client and minute."""
 
 import asyncio
+import errno
 import json
 from io import StringIO
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from barnabas.broker import refusals
 from barnabas.broker.refusals import Refusals
-from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.system.logs import Logger
 
 WAIT_S_MAX = 60
@@ -65,4 +66,16 @@ async def test_the_memory_for_refusals_is_bounded() -> None:
     for number in range(refusals.KINDS_MAX + 50):
         refuse(log, topic=f"t{number}")
     assert len(log._recent) == refusals.KINDS_MAX
+    log.flush()
+
+
+async def test_the_same_refusal_for_another_error_of_the_system_is_a_line_of_its_own() -> None:
+    stream = StringIO()
+    log = Refusals(Logger(stream), asyncio.get_running_loop())
+    for number in (errno.EMFILE, errno.ENOSPC, errno.ENOSPC):
+        error = Failed(Code.KAFKA_STORAGE_ERROR, f"error {number}")
+        error.__cause__ = OSError(number, "")
+        log.add("append refused", PEER, "c", error, {"topic": "t"})
+    told = [line["reason"] for line in lines(stream, "append refused")]
+    assert told == [f"error {errno.EMFILE}", f"error {errno.ENOSPC}"]
     log.flush()
