@@ -118,7 +118,7 @@ _UNIMPORTANT = {
     ("ftruncate", ".lock", "broker/main.py:run"),
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),
-    ("connect", "socket", "broker/peers.py:Peers.open"),
+    ("connect", "socket", "broker/cluster/peers.py:Peers.open"),
 }
 
 
