@@ -1,8 +1,8 @@
 """Spark: `format("barnabas")` as source and sink, a query as a consumer group.
 
-`barnabas.pipeline.session()` starts a local Spark; in one that runs already, the format is found
-by itself, or is made known with `register(spark)`.
-Nothing here is imported before Spark or a user asks for it: pyspark is half a gigabyte.
+`barnabas.pipeline.session()` starts a local Spark. A Spark session that runs already finds the
+format by itself; if it does not, call `register(spark)`. Nothing in this package is imported before
+Spark or a user needs it: pyspark is half a gigabyte.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ _WHERE = {
 
 
 def register(spark: "SparkSession") -> None:
-    """Where the package was not installed for Spark's Python to find."""
+    """Registers the format, for a package that is not installed where Spark's Python finds it."""
     from barnabas.pipeline.spark.datasource import BarnabasSource
 
     spark.dataSource.register(BarnabasSource)

@@ -1,8 +1,8 @@
-"""One line for the user, whatever went wrong.
+"""Errors of pipelines, each shown to the user as one line.
 
-Spark shows a Python error with the trace of the worker that raised it, and that worker ends. For
-an error of ours the trace says nothing a user could act on, so that it is left out. What does come
-through Spark, in Java's many lines, is cut to the one that matters (`from_spark`).
+Spark shows a Python error with the trace of the worker that raised it, and that worker ends. For an
+error of ours the trace does not help the user, so it is left out. `from_spark` reduces an error
+that comes through Spark, in many lines of Java, to the line that matters.
 """
 
 import functools
@@ -28,7 +28,9 @@ _MARKS = ("PipelineError: ", "OptionError: ", "DataLoss: ", "[USER_RAISED_EXCEPT
 
 
 class PipelineError(Exception):
-    """What is wrong, with which value, and what to do. `code` is a broker's, if it was one."""
+    """The text says what is wrong, with which value, and what to do. `code`: the broker's error
+    code, if a broker reported the error.
+    """
 
     def __init__(self, said: str, code: Code | None = None) -> None:
         super().__init__(said)
@@ -39,15 +41,15 @@ class PipelineError(Exception):
 
 
 class OptionError(PipelineError, ValueError):
-    """An option that cannot be."""
+    """An option has an invalid value."""
 
 
 class DataLoss(PipelineError):
-    """Records that the query has not seen are gone, or will never be there."""
+    """Records that the query has not read are deleted, or will never exist."""
 
 
 def one_line(call: Callable[P, R]) -> Callable[P, R]:
-    """Let `call` fail with one line."""
+    """Decorates `call` so that its errors are one line."""
 
     @functools.wraps(call)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -60,7 +62,7 @@ def one_line(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def one_line_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
-    """The same for a generator."""
+    """As `one_line`, for a generator."""
 
     @functools.wraps(call)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
@@ -82,22 +84,24 @@ def _short(problem: Exception) -> PipelineError:
 
 
 def _away(said: str) -> str:
-    """Of a broker that was there before. One that never was is told of by the client."""
+    """The error for a broker that stopped answering. The client reports a broker that never
+    answered.
+    """
     code, _, detail = said.partition(": ")
     if detail.startswith("no broker at "):
         return said
-    return f"{code}: no answer from {detail}. Start this again when that broker runs"
+    return f"{code}: no answer from {detail}. Run this again when that broker is running"
 
 
 def from_spark(problem: Exception) -> PipelineError | None:
-    """The one line that matters of an error that came through Spark; None if it did not."""
+    """The line that matters of an error that came through Spark; None for other errors."""
     if not type(problem).__module__.startswith(("pyspark.", "py4j.")):
         return None
     return from_text(str(problem)) or PipelineError(type(problem).__name__)
 
 
 def from_text(text: str) -> PipelineError | None:
-    """The same of all that Spark said; None if that was nothing."""
+    """The line that matters in Spark's output; None if the output is empty."""
     for mark in _MARKS:
         found = text.rfind(mark)
         if found >= 0:
@@ -108,7 +112,7 @@ def from_text(text: str) -> PipelineError | None:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return None
-    # What Spark says in its own words, without its name for it, or what Java does.
+    # Spark's own message without the name of the error, or else Java's message.
     said = next((line for line in lines if _CONDITION.search(line)), None)
     if said is None:
         said = next((line for line in lines if _JAVA.match(line)), lines[0])
@@ -119,14 +123,16 @@ def from_text(text: str) -> PipelineError | None:
     said = said.rpartition(_ENDED)[2].split(" SQLSTATE:")[0].strip()
     if _NOT_LOADED in said:
         said = (
-            f"{_python()} cannot load the format: ask it with"
+            f"{_python()} cannot load the format; to see why, run"
             f" {_python()} -c 'import pyspark_barnabas'"
         )
     return PipelineError(_with_root(said or lines[0], text)[:_LINE_SIZE_MAX])
 
 
 def _of_python(text: str) -> tuple[str | None, str]:
-    """What Python raised, and where; if it only passed on what Java said, that."""
+    """The Python error and its location; if Python only passed on an error of Java, the
+    Java error.
+    """
     begin = text.rfind(_TRACE)
     if begin < 0:
         return None, text
@@ -146,7 +152,9 @@ def _of_python(text: str) -> tuple[str | None, str]:
 
 
 def _with_root(said: str, text: str) -> str:
-    """The last cause of Java's says what the first line may not: that the disk is full."""
+    """The last cause in Java's stack. It may say what the first line does not, such as
+    a full disk.
+    """
     causes = _CAUSE.findall(text)
     root = _CONDITION.sub("", causes[-1]).split(" SQLSTATE:")[0].strip() if causes else ""
     return said if root in said or said in root else f"{said.rstrip('.')}: {root}"

@@ -76,7 +76,7 @@ def java(directory: Path, version: str) -> str:
         ),
         (
             {"source": "format: avro, schema: order.avsc"}, 1,
-            "barnabas: valueSchema: expected a schema of Avro in JSON, or the file it is in, got"
+            "barnabas: valueSchema: expected an Avro schema in JSON, or a file that contains one, got"
             " 'order.avsc'",
         ),
         (
@@ -120,7 +120,7 @@ def test_a_mistake_that_spark_finds_is_one_line(
     code, lines = pipeline(tmp_path, servers, topic)
     assert (code, len(lines)) == (1, 1), lines
     assert lines[0].startswith(f"barnabas: {topic}-0, offset 1: ")
-    assert lines[0].endswith("set errors.dlq to go on without such rows")
+    assert lines[0].endswith("set errors.dlq to continue without such rows")
     (tmp_path / "steps.py").write_text("def f(rows):\n    return rows.select('nothing')\n")
     code, lines = pipeline(tmp_path, servers, topic, more="transform: 'steps:f'")
     assert (code, len(lines)) == (1, 1), lines

@@ -199,7 +199,7 @@ def test_a_directory_that_is_something_else_is_not_touched(
         run(delta(servers, topic, tmp_path), spark)
     (tmp_path / "lake" / "file").unlink()
     run(delta(servers, topic, tmp_path), spark)
-    with pytest.raises(PipelineError, match=r"has date, not customer: name another path"):
+    with pytest.raises(PipelineError, match=r"has date, not customer: use another path"):
         run(delta(servers, topic, tmp_path, sink={"partition_by": ["customer"]}), spark)
 
 

@@ -186,7 +186,7 @@ def test_a_bad_row_without_a_place_to_go_ends_the_pipeline_with_one_line(
     line = str(from_spark(caught.value))
     assert line is not None
     assert line.startswith(f"{topic}-0, offset 1: ")
-    assert line.endswith("set errors.dlq to go on without such rows")
+    assert line.endswith("set errors.dlq to continue without such rows")
 
 
 def test_late_records_are_counted_in_their_minute(

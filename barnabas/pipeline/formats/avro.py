@@ -1,4 +1,4 @@
-"""Avro values, bare or framed as a registry frames them."""
+"""Avro values, bare or with the prefix of a schema registry."""
 
 import io
 import json
@@ -20,7 +20,7 @@ _LOGICAL = {
 
 
 def avro_schema(options: TypedOptions) -> dict[str, Any]:
-    """What values are read as."""
+    """The Avro schema that values are read with."""
     if options.schema is not None:
         text, where = schema_text(options), "valueSchema"
     else:
@@ -30,10 +30,11 @@ def avro_schema(options: TypedOptions) -> dict[str, Any]:
         schema = json.loads(text)
     except ValueError:
         raise OptionError(
-            f"{where}: expected a schema of Avro in JSON, or the file it is in, got {text[:200]!r}"
+            f"{where}: expected an Avro schema in JSON, or a file that contains one, got"
+            f" {text[:200]!r}"
         ) from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise OptionError(f"{where}: expected a record of Avro, got {text[:200]}")
+        raise OptionError(f"{where}: expected an Avro record, got {text[:200]}")
     return schema
 
 
@@ -47,11 +48,13 @@ def _column(kind: Any, named: dict[str, str]) -> str:
         others = [each for each in kind if each != "null"]
         if len(others) == 1:
             return _column(others[0], named)
-        raise OptionError(f"valueSchema: a union of {kind} has no column; null and one type has")
+        raise OptionError(
+            f"valueSchema: a union of {kind} cannot be a column; use a union of null and one type"
+        )
     if isinstance(kind, str):
         if kind in _PLAIN or kind in named:
             return _PLAIN.get(kind) or named[kind]
-        raise OptionError(f"valueSchema: {kind!r} is no type of Avro, or refers to itself")
+        raise OptionError(f"valueSchema: {kind!r} is not an Avro type, or refers to itself")
     logical = kind.get("logicalType")
     if logical == "decimal":
         return f"decimal({kind['precision']},{kind.get('scale', 0)})"
@@ -89,7 +92,7 @@ def avro_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
             writer = written[number]
         row = fastavro.schemaless_reader(stream, writer, wanted)
         if stream.tell() != len(value):
-            raise ValueError(f"{len(value) - stream.tell()} bytes are left behind the record")
+            raise ValueError(f"{len(value) - stream.tell()} bytes follow the record")
         return row
 
     return decode

@@ -1,7 +1,7 @@
 """Columns as Spark writes them ("id long, name string"), checked before Spark sees them.
 
-Spark says what is wrong with such a text in a drawing over many lines, and from a place where a
-user did not write it. In: the text. Out: nothing, or OptionError with one line.
+Spark reports a mistake in such a text as a drawing over many lines, and far from the place where
+the user wrote it. In: the text. Out: nothing, or OptionError with one line.
 """
 
 import re
@@ -11,7 +11,7 @@ from barnabas.config.option import nearest
 from barnabas.pipeline.errors import OptionError
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`|[A-Za-z0-9_]+)|('(?:[^'\\]|\\.)*')|([<>(),:]))")
-# Those that JSON has something for (json.py).
+# The types that JSON values can have (json.py).
 _PLAIN = dict.fromkeys(
     (
         "boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint",
@@ -25,15 +25,15 @@ _DEPTH_MAX = 50
 
 
 def check_columns_text(text: str, option: str) -> None:
-    """`option` is where it comes from."""
+    """`option`: the option that holds the text, named in errors."""
     reader = _Reader(text, option)
     if not reader.tokens:
-        reader.wrong("it is empty")
+        reader.wrong("the text is empty")
     reader.columns(end=None, depth=0)
 
 
 class _Reader:
-    """Goes through the text once."""
+    """Parses the text in one pass."""
 
     def __init__(self, text: str, option: str) -> None:
         self._option = option
@@ -44,7 +44,7 @@ class _Reader:
         while position < len(text):
             found = _TOKEN.match(text, position)
             if found is None:
-                self.wrong(f"{text[position : position + 20].strip()!r} cannot be there")
+                self.wrong(f"{text[position : position + 20].strip()!r} is not allowed there")
             self.tokens.append(found[1] or found[2] or found[3])
             position = found.end()
         self._at = 0
@@ -67,7 +67,7 @@ class _Reader:
     def _expect(self, token: str, after: str) -> None:
         found = self._next(f"{token!r}")
         if found != token:
-            self.wrong(f"expected {token!r} after {after}, and there is {found!r}")
+            self.wrong(f"expected {token!r} after {after}, got {found!r}")
 
     def columns(self, end: str | None, depth: int) -> None:
         names: set[str] = set()
@@ -84,13 +84,13 @@ class _Reader:
             if following == end:
                 return
             if following != ",":
-                self.wrong(f"expected a comma after column {name}, and there is {following!r}")
+                self.wrong(f"expected a comma after column {name}, got {following!r}")
             self._at += 1
 
     def _name(self) -> str:
         name = self._next("the name of a column")
         if name[0] in "<>(),:'":
-            self.wrong(f"expected the name of a column, and there is {name!r}")
+            self.wrong(f"expected the name of a column, got {name!r}")
         return name.strip("`")
 
     def _comment(self, name: str) -> None:
@@ -106,7 +106,7 @@ class _Reader:
 
     def _type(self, what: str, depth: int) -> None:
         if depth > _DEPTH_MAX:
-            self.wrong("it is nested too deeply")
+            self.wrong("the type is nested too deeply")
         kind = self._next(f"the type of {what}")
         name = kind.lower()
         if name in _NESTED:

@@ -1,4 +1,6 @@
-"""JSON values, fitted to columns: what does not fit is an error of that row."""
+"""JSON values, converted to columns. A value that does not fit its column is an error
+of that row.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -10,7 +12,7 @@ _WHOLE = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
 def json_decoder(data_type: Any, *, framed: bool = False) -> Callable[[bytes], Any]:
-    """`framed`: as a registry frames values."""
+    """`framed`: values have the prefix of a schema registry."""
     import msgspec
 
     from barnabas.pipeline.formats.registry import FRAME_SIZE, unframed
@@ -31,12 +33,12 @@ def json_decoder(data_type: Any, *, framed: bool = False) -> Callable[[bytes], A
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "an array", str: "a string", bool: "a truth value"}
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
     return names.get(type(value), "a number" if isinstance(value, int | float) else "null")
 
 
 def _fit(data_type: Any) -> Fit:
-    """A function from what JSON has to what the column wants. Null stays null."""
+    """Returns a function that converts a JSON value to the column's type. Null stays null."""
     name = data_type.typeName()
     if name == "struct":
         fields = [(field.name, _fit(field.dataType)) for field in data_type.fields]
@@ -78,13 +80,13 @@ def _leaf(name: str) -> Fit:
         "string": _string,
     }
     if name not in leaves:
-        raise ValueError(f"valueSchema: JSON has nothing for a column of type {name}")
+        raise ValueError(f"valueSchema: JSON has no values for a column of type {name}")
     return leaves[name]
 
 
 def _of(kind: type, value: Any) -> Any:
     if not isinstance(value, kind):
-        wanted = {dict: "an object", list: "an array", str: "a string", bool: "a truth value"}[kind]
+        wanted = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}[kind]
         raise ValueError(f"expected {wanted}, got {_kind(value)}")
     return value
 
@@ -100,7 +102,7 @@ def _whole(value: Any, bits: int) -> int:
     if number != int(number):
         raise ValueError(f"expected a whole number, got {number}")
     if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-        raise ValueError(f"{number} is over {bits} bits")
+        raise ValueError(f"{number} does not fit in {bits} bits")
     return int(number)
 
 

@@ -21,7 +21,7 @@ def json_schema_fields(text: str) -> str:
     found = _resolved(schema, schema, 0)
     if not isinstance(found.get("properties"), dict) or not found["properties"]:
         raise OptionError(
-            "the registry: its JSON Schema names no properties: set valueSchema to the columns"
+            "the registry: its JSON Schema has no properties: set valueSchema to the columns"
         )
     return _fields(found, schema, 0)
 
@@ -34,7 +34,7 @@ def _fields(schema: dict[str, Any], root: dict[str, Any], depth: int) -> str:
 
 
 def _column(schema: Any, root: dict[str, Any], depth: int) -> str:
-    """What has no type of its own is a string: its JSON."""
+    """The column type. A schema without a type becomes a string that holds the JSON."""
     found = _resolved(schema, root, depth)
     kind = found.get("type")
     if isinstance(kind, list):
@@ -56,16 +56,16 @@ def _column(schema: Any, root: dict[str, Any], depth: int) -> str:
 
 
 def _resolved(schema: Any, root: dict[str, Any], depth: int) -> dict[str, Any]:
-    """Behind references, and behind "null or this"."""
+    """Follows references, and takes the other type of a union with null."""
     if depth > _DEPTH_MAX:
-        raise OptionError("the registry: its JSON Schema holds itself, which no column can")
+        raise OptionError("the registry: its JSON Schema contains itself, which a column cannot")
     if not isinstance(schema, dict):
         return {}
     reference = schema.get("$ref")
     if isinstance(reference, str):
         if not reference.startswith("#/"):
             raise OptionError(
-                f"the registry: its JSON Schema refers to {reference[:100]!r}, which is elsewhere:"
+                f"the registry: its JSON Schema refers to {reference[:100]!r} in another document:"
                 " set valueSchema to the columns"
             )
         found: Any = root

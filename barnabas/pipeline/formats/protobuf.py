@@ -1,4 +1,4 @@
-"""Protobuf values: by a file of descriptors and the name of a message, or by a registry."""
+"""Protobuf values, read with a descriptor file and a message name, or with a schema registry."""
 
 import base64
 import binascii
@@ -42,18 +42,18 @@ def message_type(options: TypedOptions) -> Any:
     except OSError as problem:
         raise OptionError(f"valueSchema: {path}: {problem.strerror}") from None
     except KeyError:
-        raise OptionError(f"valueMessage: there is no {options.message!r} in {path}") from None
+        raise OptionError(f"valueMessage: {path} has no message {options.message!r}") from None
     except (DecodeError, TypeError) as problem:
         raise OptionError(
-            f"valueSchema: {path} is not a file of protoc --descriptor_set_out: {problem}"
+            f"valueSchema: {path} was not written by protoc --descriptor_set_out: {problem}"
         ) from None
 
 
-# --- of a registry ---
+# --- descriptors from a registry ---
 
 
 def _registered_type(options: TypedOptions, pool: Any) -> Any:
-    """That of valueMessage, or the first of the latest schema."""
+    """The descriptor of valueMessage, or of the first message of the latest schema."""
     address, subject = options.registry or "", options.subject or ""
     found = latest_schema(address, subject, SERIALIZED)
     file = _file(found)
@@ -61,7 +61,9 @@ def _registered_type(options: TypedOptions, pool: Any) -> Any:
     try:
         _add(file, found, address, pool, 0)
     except TypeError as problem:
-        raise OptionError(f"the registry: the schema of {subject!r} is none: {problem}") from None
+        raise OptionError(
+            f"the registry: the schema of {subject!r} is not valid: {problem}"
+        ) from None
     if not file.message_type:
         raise OptionError(f"the registry: the schema of {subject!r} has no message")
     package = f"{file.package}." if file.package else ""
@@ -81,13 +83,13 @@ def _file(found: RegisteredSchema) -> Any:
         return descriptor_pb2.FileDescriptorProto.FromString(data)
     except (binascii.Error, ValueError, DecodeError):
         raise OptionError(
-            "the registry gives no descriptors (format=serialized): set valueSchema to a file of"
-            " protoc --descriptor_set_out, and valueMessage"
+            "the registry returns no descriptors (format=serialized): set valueSchema to a file"
+            " written by protoc --descriptor_set_out, and set valueMessage"
         ) from None
 
 
 def _add(file: Any, found: RegisteredSchema, address: str, pool: Any, depth: int) -> None:
-    """After the files it imports."""
+    """Adds a file to the pool, after the files it imports."""
     if depth > _DEPTH_MAX:
         raise OptionError(f"the registry: {file.name} imports itself")
     references = {name: (subject, version) for name, subject, version in found.references}
@@ -106,7 +108,7 @@ def _add(file: Any, found: RegisteredSchema, address: str, pool: Any, depth: int
             _add_well_known(name, pool)
         else:
             raise OptionError(
-                f"the registry: {file.name} imports {name!r}, and does not refer to it"
+                f"the registry: {file.name} imports {name!r} but has no reference to it"
             )
     pool.Add(file)
 
@@ -124,7 +126,7 @@ def _add_well_known(name: str, pool: Any) -> None:
 
 
 def _message_at(found: RegisteredSchema, path: list[int]) -> str:
-    """The full name of a message by its way in the file. ValueError if there is none."""
+    """The full name of the message at this path in the file. ValueError if there is none."""
     file = _file(found)
     names = [file.package] if file.package else []
     within = file.message_type
@@ -137,12 +139,12 @@ def _message_at(found: RegisteredSchema, path: list[int]) -> str:
 
 
 def message_path(value: bytes) -> tuple[list[int], int]:
-    """Which message of its file a framed value is, and where it begins."""
+    """The path of a framed value's message in its file, and where the value begins."""
     count, position = _zigzag(value, FRAME_SIZE)
     if count == 0:
         return [0], position
     if not 0 < count <= _DEPTH_MAX:
-        raise ValueError(f"{count} is no depth of a message")
+        raise ValueError(f"{count} is not a valid message depth")
     path = []
     for _ in range(count):
         index, position = _zigzag(value, position)
@@ -154,13 +156,13 @@ def _zigzag(value: bytes, position: int) -> tuple[int, int]:
     number = 0
     for shift in range(_VARINT_SIZE_MAX):
         if position >= len(value):
-            raise ValueError("the value ends within its frame")
+            raise ValueError("the value ends inside its prefix")
         byte = value[position]
         position += 1
         number |= (byte & 0x7F) << (7 * shift)
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), position
-    raise ValueError("a number of the frame is too long")
+    raise ValueError("a number in the prefix is too long")
 
 
 # --- columns and rows ---
@@ -169,7 +171,9 @@ def _zigzag(value: bytes, position: int) -> tuple[int, int]:
 def message_fields(message: Any, depth: int = 0) -> str:
     """The columns of a message, as Spark writes them."""
     if depth > _DEPTH_MAX:
-        raise OptionError(f"valueMessage: {message.full_name} holds itself, which no column can")
+        raise OptionError(
+            f"valueMessage: {message.full_name} contains itself, which a column cannot"
+        )
     return ", ".join(f"`{field.name}`: {_column(field, depth)}" for field in message.fields)
 
 
@@ -220,7 +224,7 @@ def protobuf_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
             if key not in named:
                 named[key] = _message_at(schema_by_id(address, number, SERIALIZED), path)
             if named[key] != wanted.full_name:
-                raise ValueError(f"it is a {named[key]}, and {wanted.full_name} was expected")
+                raise ValueError(f"expected a {wanted.full_name}, got a {named[key]}")
         return _row(made.FromString(value[begin:]))
 
     return decode

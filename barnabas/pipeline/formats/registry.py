@@ -1,7 +1,8 @@
-"""Schemas of a Confluent-style registry, by number or the latest of a subject; and its framing.
+"""Schemas from a Confluent-style registry, by schema id or the latest of a subject, and framed
+values.
 
-A framed value is 0, the number of its schema in four bytes, and the value; Protobuf has the way to
-its message in the schema's file between the two.
+A framed value is a byte 0, the schema id in four bytes, and the value. With Protobuf, the path of
+the message in the schema's file comes before the value.
 """
 
 import json
@@ -21,16 +22,16 @@ _REFERENCES_MAX = 100
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema; `references` are files it imports: name, subject, version."""
+    """A schema. `references`: the files it imports, as name, subject, version."""
 
     text: str
     references: list[tuple[str, str, int]]
 
 
 def unframed(value: bytes) -> int:
-    """The number of the schema. ValueError if the value is not framed."""
+    """The schema id. ValueError if the value is not framed."""
     if len(value) < FRAME_SIZE or value[0] != 0:
-        raise ValueError("not framed as a registry frames values: no 0 and schema number")
+        raise ValueError("not framed by a schema registry: a byte 0 and a schema id are missing")
     return int.from_bytes(value[1:FRAME_SIZE])
 
 
@@ -44,7 +45,7 @@ def schema_of(address: str, subject: str, version: int | str, form: str = "") ->
 
 
 def schema_by_id(address: str, number: int, form: str = "") -> RegisteredSchema:
-    """ValueError if the registry has no such number."""
+    """ValueError if the registry has no such schema."""
     return _schema(address, f"schemas/ids/{number}{form}", None)
 
 
@@ -64,7 +65,7 @@ def _schema(address: str, path: str, subject: str | None) -> RegisteredSchema:
                 f"the registry {address} has no subject {subject!r}: set valueSubject, or register"
                 " its schema"
             ) from None
-        raise PipelineError(f"schema registry: {url} was answered with {problem.code}") from None
+        raise PipelineError(f"schema registry: {url} answered with status {problem.code}") from None
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "reason", problem)
         raise PipelineError(f"schema registry: {url} did not answer: {reason}") from None
@@ -76,4 +77,6 @@ def _schema(address: str, path: str, subject: str | None) -> RegisteredSchema:
         ]
         return RegisteredSchema(str(found["schema"]), references)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise PipelineError(f"schema registry: {url} answered something else") from None
+        raise PipelineError(
+            f"schema registry: {url} answered with something that is not a schema"
+        ) from None

@@ -1,14 +1,14 @@
-"""Typed values on request: two more columns, `data` and `error`, for JSON, Avro or Protobuf.
+"""Typed values: two more columns, `data` and `error`, for JSON, Avro or Protobuf.
 
-In: Arrow batches with a binary `value`, a schema. Out: the same batches, with a struct `data` and
-the reason where a value could not be read.
+In: Arrow batches with a binary `value`, a schema. Out: the same batches, with a struct `data`, and
+in `error` the reason why a value could not be read.
 Always: every row stays; a bad one has `data` null and `error` set, a null value has neither.
 
 Options: `valueFormat` (json, avro, protobuf); `valueSchema`, a schema or the file it is in (json:
 as Spark writes columns, "id long, name string"; avro: its JSON; protobuf: a file of
 `protoc --descriptor_set_out`, with `valueMessage`); with `schemaRegistry`, an address, values are
 framed, and without a `valueSchema` the columns are those of the latest schema of `valueSubject`
-(TOPIC-value unless told).
+(default: TOPIC-value).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,7 @@ Decode = Callable[[bytes], Any]
 
 @dataclass(frozen=True)
 class TypedOptions:
-    """How values are read."""
+    """The options for reading values."""
 
     format: str
     schema: str | None = None
@@ -46,7 +46,7 @@ def typed_options(given: Mapping[str, str]) -> TypedOptions | None:
     if name is None:
         for other in ("valueSchema", "valueMessage", "schemaRegistry", "valueSubject"):
             if other.lower() in options:
-                raise OptionError(f"{other} is set, and valueFormat is not: set it to one of"
+                raise OptionError(f"{other} is set without valueFormat: set valueFormat to one of"
                                   f" {', '.join(FORMATS)}")  # fmt: skip
         return None
     name = name.strip().lower()
@@ -105,7 +105,7 @@ def schema_path(options: TypedOptions) -> Path:
 
 
 def _text(schema: str) -> str:
-    """A schema, or the content of the file it names."""
+    """The schema, or the content of the file that the option names."""
     if len(schema) < _PATH_SIZE_MAX and "\n" not in schema and Path(schema).is_file():
         return Path(schema).read_text()
     return schema
@@ -114,7 +114,7 @@ def _text(schema: str) -> str:
 def typed(
     options: TypedOptions, data_type: Any, batches: Iterator["pyarrow.RecordBatch"]
 ) -> Iterator["pyarrow.RecordBatch"]:
-    """`data_type` is the type of the column `data`, as Spark has it."""
+    """`data_type`: Spark's type of the column `data`."""
     import pyarrow
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -137,14 +137,14 @@ def _columns(decode: Decode, values: list[bytes | None], arrow_type: Any) -> tup
             rows.append(None if value is None else decode(value))
             errors.append(None)
         except PipelineError:
-            raise  # a registry that does not answer is no fault of the row
+            raise  # an unreachable registry is not an error of the row
         except Exception as problem:
             rows.append(None)
             errors.append(_said(problem))
     try:
         data = pyarrow.array(rows, arrow_type)
     except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
-        # One of them does not fit its type: which one is found row by row.
+        # One value does not fit its type: convert row by row to find it.
         parts = []
         for number, row in enumerate(rows):
             try:

@@ -1,8 +1,8 @@
-"""The log of a Delta table, written with delta-rs: no jar, and no row passes through here.
+"""The log of a Delta table, written with delta-rs: without a jar, and without reading rows.
 
 In: directories of Parquet files that Spark has written below the table. Out: commits.
 Always: files become part of the table in one commit together with the query and the number of the
-batch (Delta's transaction identifiers), so that a batch is in the table once; one that is half
+batch (Delta's transaction identifiers), so a batch is in the table once, and a batch that is half
 written is not in it at all.
 Not here: the files (lake.py).
 """
@@ -24,7 +24,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def deltalake_or_why() -> Any:
-    """The module; PipelineError that says how to get it."""
+    """The module deltalake. PipelineError, which says how to install it, if it is missing."""
     try:
         import deltalake
     except ImportError:
@@ -36,7 +36,7 @@ def deltalake_or_why() -> Any:
 
 
 class DeltaLog:
-    """Of one table, which has one writer at a time."""
+    """The log of one table, which has one writer at a time."""
 
     def __init__(self, path: str, columns: list[str]) -> None:
         self._delta = deltalake_or_why()
@@ -46,11 +46,11 @@ class DeltaLog:
         self._schema: Any = None
 
     def check(self, schema: Any) -> None:
-        """PipelineError unless rows of this schema go into the table, if there is one."""
+        """PipelineError if the table exists and does not accept rows of this schema."""
         if not self._delta.DeltaTable.is_deltatable(self._path):
             if os.path.isdir(self._path) and os.listdir(self._path):
                 raise PipelineError(
-                    f"sink.path: {self._path} has files, and is no Delta table: name another"
+                    f"sink.path: {self._path} has files but is not a Delta table: use another path"
                 )
             return
         table = self._delta.DeltaTable(self._path)
@@ -58,18 +58,18 @@ class DeltaLog:
         if there != self._columns:
             raise PipelineError(
                 f"sink.partition_by: the table in {self._path} has {', '.join(there) or 'none'},"
-                f" not {', '.join(self._columns) or 'none'}: name another path"
+                f" not {', '.join(self._columns) or 'none'}: use another path"
             )
         types = _types(table.schema())
         for name, type_ in _types(self._delta.Schema.from_json(schema.json())).items():
             if types.get(name, type_) != type_:
                 raise PipelineError(
                     f"column {name} is {types[name]} in the table in {self._path}, and"
-                    f" {type_} in the spec: a column keeps its type; give it another name"
+                    f" {type_} in the spec: a column cannot change its type; use another name"
                 )
 
     def open(self, schema: Any) -> None:
-        """The table as it is now; made if there is none, with columns added if there are new."""
+        """The current table. Creates the table if there is none, and adds new columns."""
         self._schema = self._delta.Schema.from_json(schema.json())
         self._table = self._delta.DeltaTable.create(
             self._path, self._schema, mode="ignore", partition_by=self._columns
@@ -85,7 +85,7 @@ class DeltaLog:
         return last is not None and last >= number
 
     def rows(self, spark: "SparkSession") -> "DataFrame | None":
-        """All that is in the table, which has no partitions; None if there is nothing."""
+        """All rows of the table, which has no partitions; None if it is empty."""
         from pyspark.sql.types import StructType
 
         files = self._table.file_uris()
@@ -95,11 +95,11 @@ class DeltaLog:
         return spark.read.schema(schema).parquet(*(f"file://{path}" for path in files))
 
     def add(self, directory: str, query: str, number: int) -> None:
-        """The files of a directory of the table: they are in it from now on."""
+        """Adds the files of a directory to the table."""
         self._write("append", directory, query, number)
 
     def replace(self, directory: str, query: str, number: int) -> None:
-        """The files of a directory in place of all that are in the table."""
+        """Replaces all files of the table by the files of a directory."""
         self._write("overwrite", directory, query, number)
 
     def _write(self, mode: str, directory: str, query: str, number: int) -> None:
@@ -144,13 +144,17 @@ class DeltaLog:
         return found
 
     def join_small_files(self, number: int) -> None:
-        """Now and then, in this process; what a killed one has half written is in no commit."""
+        """Cleans up from time to time, in this process. Files that a killed process left are in no
+        commit.
+        """
         if number % JOIN_EVERY == JOIN_EVERY - 1:
             self._table.optimize.compact(target_size=FILE_SIZE)
             self._table.vacuum(dry_run=False)
 
     def forget_old_files(self, number: int) -> None:
-        """Those that have not been in the table for a week (delta.deletedFileRetentionDuration)."""
+        """Deletes files that left the table over a week ago
+        (delta.deletedFileRetentionDuration).
+        """
         if number % JOIN_EVERY == JOIN_EVERY - 1:
             self._table.vacuum(dry_run=False)
 
@@ -164,7 +168,9 @@ def _text(type_: Any) -> str:
 
 
 def _values(path: str, columns: list[str]) -> dict[str, str | None]:
-    """Spark names directories COLUMN=VALUE, with what a file name cannot have as %XX."""
+    """Spark names directories COLUMN=VALUE, and writes characters that file names cannot have as
+    %XX.
+    """
     parts = dict(part.split("=", 1) for part in path.split(os.sep)[:-1] if "=" in part)
     found = {unquote(name): unquote(value) for name, value in parts.items()}
     return {name: None if found[name] == _NO_VALUE else found[name] for name in columns}

@@ -1,11 +1,11 @@
-"""A topic as a table of files: every record in it exactly once, or the latest of each key.
+"""A topic as a table of files: each record exactly once, or the latest record of each key.
 
 In: the batches of a query. Out: PATH/batch=QUERY-NUMBER/date=.../*.parquet, or a Delta table.
 Always: the bad rows of a batch are written before it is in the table. An attempt to write a batch
-has a directory of its own. Parquet: it is hidden, and made visible by one rename, under a name made
-of the query and the number of the batch. Delta: its files are added by one commit, which has the
-query and the number too. Spark repeats a batch with the same records, so that one that is in the
-table is never written again.
+has a directory of its own. Parquet: the directory is hidden until one rename makes it visible,
+under a name that contains the query and the number of the batch. Delta: one commit adds its files,
+and names the query and the number too. Spark repeats a batch with the same records, so a batch that
+is in the table is never written again.
 Not here: Delta's log (delta.py), bad rows (pipeline/run/dead_letters.py).
 """
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ROWS_PER_FILE_MAX = 1_000_000
-_HIDDEN = "_unfinished"  # readers of Parquet leave out what begins with an underscore
+_HIDDEN = "_unfinished"  # readers of Parquet ignore names that begin with an underscore
 _SESSION = {
-    # Streams turn it off for the sake of their state, which these batches have none of. With it,
-    # Spark joins small shares and divides large ones before it writes files.
+    # Spark turns it off for streams that keep state; these batches keep none. With it, Spark joins
+    # # small partitions and splits large ones before it writes files.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128MB",
-    # What everyone reads, in place of a type of Hive's that is going out of use.
+    # Every reader supports this type; Spark's default is a deprecated type of Hive.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 
 def lake_writer(spec: Spec, rows: "DataFrame", repeated: int | None) -> Any:
-    """Of rows as the source gives them. `repeated`: a batch that an earlier run has begun."""
+    """Writes rows as the source returns them. `repeated`: a batch that an earlier run started."""
     letters = None if spec.errors.dlq is None else BadRowWriter(spec, repeated)
     table: ParquetTable | DeltaTable | LatestTable
     if spec.sink.format == "parquet":
@@ -64,7 +64,7 @@ def lake_writer(spec: Spec, rows: "DataFrame", repeated: int | None) -> Any:
 
 
 def _shaped(spec: Spec, rows: "DataFrame") -> "DataFrame":
-    """The good ones, with the columns of the table."""
+    """The good rows, with the columns of the table."""
     from pyspark.sql import functions as f
 
     rows = good_rows(spec, rows)
@@ -74,7 +74,7 @@ def _shaped(spec: Spec, rows: "DataFrame") -> "DataFrame":
     for column in columns:
         if column not in rows.columns:
             raise PipelineError(
-                f"sink.partition_by: there is no column {column!r}; there are"
+                f"sink.partition_by: there is no column {column!r}; the columns are"
                 f" {', '.join(rows.columns)}"
             )
     return rows
@@ -94,7 +94,7 @@ class ParquetTable:
         self._options = spec.sink.options
 
     def check(self, schema: Any) -> None:
-        """Files of any columns lie side by side."""
+        """Files with different columns may be in one table."""
 
     def has(self, batch: "DataFrame", query: str, number: int) -> bool:
         return _Files(batch.sparkSession, self._path).exists(f"batch={query}-{number:09d}")
@@ -102,14 +102,16 @@ class ParquetTable:
     def write(self, batch: "DataFrame", query: str, number: int) -> None:
         name = f"{query}-{number:09d}"
         files = _Files(batch.sparkSession, self._path)
-        files.delete_all(f"{_HIDDEN}/{query}-*")  # of attempts that were killed
+        files.delete_all(f"{_HIDDEN}/{query}-*")  # directories of attempts that were killed
         attempt = f"{_HIDDEN}/{name}-{uuid4().hex}"
         write_files(batch, f"{self._path}/{attempt}", self._columns, self._options)
         files.rename(attempt, f"batch={name}")
 
 
 class DeltaTable:
-    """A commit per batch. The data files lie in a directory per attempt until they are joined."""
+    """A commit per batch. The data files stay in a directory per attempt until they are
+    compacted.
+    """
 
     def __init__(self, spec: Spec) -> None:
         path = str(spec.sink.path).removeprefix("file://")
@@ -119,7 +121,7 @@ class DeltaTable:
         self._log = DeltaLog(str(self._path), self._columns)
 
     def check(self, schema: Any) -> None:
-        """One line for columns that do not fit the table that is there."""
+        """PipelineError, in one line, if the columns do not fit the existing table."""
         self._log.check(schema)
 
     def has(self, batch: "DataFrame", query: str, number: int) -> bool:
@@ -144,7 +146,7 @@ class DeltaTable:
 
 
 class LatestTable(DeltaTable):
-    """A row per key: each batch puts a new table in place of the one before."""
+    """A row per key: each batch replaces the table."""
 
     def __init__(self, spec: Spec, key: str) -> None:
         super().__init__(spec)
@@ -174,7 +176,7 @@ class LatestTable(DeltaTable):
 
 
 def latest_rows(rows: "DataFrame", key: str) -> "DataFrame":
-    """Of each partition what was written last; of several, where a topic has grown, by time."""
+    """The last row of each key by offset; by time if the key is in several partitions."""
     from pyspark.sql import functions as f
 
     order = list(rows.columns)
@@ -191,7 +193,9 @@ def _last(rows: "DataFrame", of: list[str], by: "Column") -> "DataFrame":
 
 
 def write_files(rows: "DataFrame", path: str, columns: list[str], options: dict[str, str]) -> None:
-    """A file per value of the columns, not one per task and value, unless it grows too large."""
+    """Writes one file per value of the columns, not one per task and value, unless the file gets
+    too large.
+    """
     writer = rows.hint("rebalance", *columns).write.mode("overwrite")
     writer = writer.option("maxRecordsPerFile", ROWS_PER_FILE_MAX)
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -202,7 +206,7 @@ def write_files(rows: "DataFrame", path: str, columns: list[str], options: dict[
 
 
 class _Files:
-    """A directory in whatever file system Spark writes to."""
+    """A directory in the file system that Spark writes to."""
 
     def __init__(self, spark: Any, path: str) -> None:
         self._path = spark._jvm.org.apache.hadoop.fs.Path

@@ -15,7 +15,7 @@ __all__ = ["mirror"]
 
 
 def __getattr__(name: str) -> object:
-    # A task that copies needs no more than copying.py.
+    # A task that copies needs only copying.py.
     if name != "mirror":
         raise AttributeError(f"module 'barnabas.pipeline.mirror' has no attribute {name!r}")
     from barnabas.pipeline.mirror.mirroring import mirror

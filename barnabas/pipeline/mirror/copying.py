@@ -1,10 +1,10 @@
-"""Copies a range of one partition to another cluster, batch by batch, without taking them apart.
+"""Copies a range of one partition to another cluster, batch by batch, without decoding records.
 
-In: a range and two clusters. Out: what was copied, and where each batch came to lie.
-Always: records keep order, partition, key, value, headers and time; batches of control and of
-aborted transactions stay behind; a batch whose checksum is wrong is not passed on.
-Taken apart are only batches that no broker takes as they are: with gaps (compacted), begun in the
-middle, or stamped by their broker, whose records have the batch's time.
+In: a range and two clusters. Out: the copied range, and the offset of each batch in the target.
+Always: records keep order, partition, key, value, headers and time; control batches and batches of
+aborted transactions are not copied; nor is a batch with a wrong checksum. Only batches that no
+broker accepts unchanged are decoded: batches with gaps (compacted), batches that start before the
+range, and batches whose time the broker set, because their records have the time of the batch.
 """
 
 from dataclasses import dataclass
@@ -21,26 +21,27 @@ from barnabas.wire.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader, check_
 from barnabas.wire.compression import Codec
 from barnabas.wire.records import Record, decode_batch, encode_batch
 
-BYTES_MAX = 256 * 1024 * 1024  # of one task: a restart repeats no more than this per partition
+# copied by one task: a restart repeats no more than this per partition
+BYTES_MAX = 256 * 1024 * 1024
 
 Client = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class CopyTask:
-    """What one task copies."""
+    """The range that one task copies."""
 
     range: OffsetRange
     source: Client
     target: Client
     bytes_max: int = BYTES_MAX
     sole: IdenticalProducer | None = (
-        None  # offsets are to be identical, and this producer writes them
+        None  # set if offsets are identical: the only producer of the partition
     )
 
 
 def copy_range(task: CopyTask) -> Copied:
-    """All of the range, or as much as a task may."""
+    """Copies the range, or as much of it as one task may copy."""
     settle()
     source, target = opened(dict(task.source)), opened(dict(task.target))
     at = task.range.at
@@ -54,8 +55,9 @@ def copy_range(task: CopyTask) -> Copied:
         placed[batch.origin] = TranslatedRun(batch.origin, batch.span, base_offset, batch.rows)
         if task.sole is not None and base_offset != batch.origin:
             raise PipelineError(
-                f"{at}: offset {batch.origin} of the source came to lie at {base_offset}: someone"
-                " else writes to the target; delete the topic there and begin anew"
+                f"{at}: offset {batch.origin} of the source is offset {base_offset} of the"
+                " target: another"
+                " program writes to the target; delete the topic there and start again"
             )
 
     sender.on_written = note
@@ -82,7 +84,7 @@ def copy_range(task: CopyTask) -> Copied:
             position = max(position, fetching.position)
         sender.flush()
     except OutOfStep:
-        # Another task copies these very records: whoever planned this looks where the target ends.
+        # Another task copies the same records: the mirror then reads the end of the target.
         position = task.range.start
     return Copied(at, position, _joined(placed), sender.records, size)
 

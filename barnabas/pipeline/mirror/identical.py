@@ -1,12 +1,12 @@
 """Identical offsets: record n of the source is record n of the target.
 
-In: where the partitions of a source begin and end. Out: from where on each is copied.
-Always: one producer, noted in the target before its first record, writes a partition, and the
-sequence of a record is its offset: the target's broker refuses a record that is there already or
-comes too early, whoever sends it. So a mirror that was killed goes on at the end of the target,
-and nothing is there twice, though tasks of the one before are still writing.
-What a source no longer has at its beginning is filled with empty records, which are deleted before
-anyone can read them. Gaps between records cannot be filled so: copying.py refuses them.
+In: the first and last offsets of the source's partitions. Out: the offset where each copy starts.
+Always: one producer writes a partition; its id is recorded in the target before its first record,
+and the sequence number of a record is its offset. So the target's broker refuses a record that it
+already has, or that comes too early, from any sender. A mirror that was killed continues at the end
+of the target, and no record is written twice, even if tasks of the killed mirror still write.
+Offsets that are deleted at the start of the source are filled with empty records, which are deleted
+before a consumer can read them. Gaps between records cannot be filled: copying.py refuses them.
 """
 
 import time
@@ -24,14 +24,14 @@ from barnabas.pipeline.spark.sending import BatchSender
 from barnabas.wire.compression import Codec
 from barnabas.wire.records import Record, encode_batch
 
-PADDING_MAX = 100_000_000  # offsets of one partition
-_PADDING_RECORDS = 50_000  # of one batch, which is a few hundred bytes
+PADDING_MAX = 100_000_000  # offsets to fill in one partition
+_PADDING_RECORDS = 50_000  # records of one batch, which is a few hundred bytes
 
 Note = Callable[[Sequence[Record]], None]
 
 
 class Identical:
-    """Of one mirror. `note` writes records to the topic of translations."""
+    """Identical offsets of one mirror. `note` writes records to the translation topic."""
 
     def __init__(
         self, target: ClusterClient, admin: Admin, translation: Translation, note: Note
@@ -45,12 +45,12 @@ class Identical:
     def check_topic(self, topic: str, options: dict[str, str]) -> None:
         if "compact" in options.get("cleanup.policy", ""):
             raise PipelineError(
-                f"topic {topic!r} is compacted: offsets that are gone between its records cannot"
+                f"topic {topic!r} is compacted: offsets that are missing between its records cannot"
                 " be kept; mirror it with sink.offsets: translated"
             )
 
     def starts(self, firsts: Offsets, lasts: Offsets) -> Offsets:
-        """Where the target ends, of every partition, which is made ready for it."""
+        """Prepares each partition of the target, and returns its end offset."""
         partitions = list(firsts)
         ends = self._ends(partitions)
         begins = self._asked(partitions, EARLIEST)
@@ -60,7 +60,7 @@ class Identical:
             if ends[at] > max(lasts[at], sole.first):
                 raise PipelineError(
                     f"{at} ends at offset {lasts[at]} in the source and at {ends[at]} in the"
-                    " target: was one made anew, or written to? Delete it in the target"
+                    " target: was the topic recreated, or written to? Delete it in the target"
                 )
             if ends[at] < sole.first:
                 self._pad(at, ends[at], sole)
@@ -70,13 +70,14 @@ class Identical:
         return ends
 
     def reached(self, partitions: Sequence[TopicPartition], tasks: Sequence[CopyTask]) -> None:
-        """The end of the target is the progress, whichever task wrote it."""
+        """The progress is the end of the target, which any task may have written."""
         ends = self._ends(partitions)
         for each in (task.range for task in tasks):
             if ends[each.at] <= each.start:
                 raise PipelineError(
-                    f"{each.at} takes no record at offset {each.start} in the target: someone else"
-                    " has written to it. Delete the topic there; if nobody has, run this again"
+                    f"{each.at} accepts no record at offset {each.start} in the target: another"
+                    " program"
+                    " may have written to it. If so, delete the topic there; if not, run this again"
                 )
         self._translation.progress.update(ends)
 
@@ -93,17 +94,17 @@ class Identical:
         for at in new:
             if at in self._translation.progress:
                 raise PipelineError(
-                    f"{at} was mirrored with translated offsets: go on with those, or delete the"
+                    f"{at} was mirrored with translated offsets: continue with those, or delete the"
                     " topic in the target and mirror it under another name"
                 )
             if ends[at]:
                 raise PipelineError(
-                    f"{at} is not empty in the target: identical offsets need a topic of their own"
+                    f"{at} is not empty in the target: identical offsets need an empty topic"
                 )
             if firsts[at] > PADDING_MAX:
                 raise PipelineError(
-                    f"{at} begins at offset {firsts[at]}: no more than {PADDING_MAX} offsets are"
-                    " filled up; mirror it with sink.offsets: translated"
+                    f"{at} begins at offset {firsts[at]}: at most {PADDING_MAX} offsets can be"
+                    " filled; mirror it with sink.offsets: translated"
                 )
         producer = BatchSender(self._target)
         producer.identify()

@@ -1,9 +1,10 @@
-"""A mirror: topics, their options and partitions, and the offsets of groups, in another cluster.
+"""Mirrors topics, their options and partitions, and the offsets of groups to another cluster.
 
-In: two clusters, and which topics. Out: rounds, each of which copies what was there when it began.
+In: two clusters, and the topics. Out: rounds; each copies the records that existed when it began.
 Always: progress is written to the target after the records, with the translation of their offsets
-in the same batch, so that a mirror goes on where it stopped: nothing is lost, and what a crash left
-unnoted is copied again; a topic never comes back to a cluster it was in.
+in the same batch, so a mirror continues where it stopped: no record is lost, and records whose
+progress was not written before a crash are copied again. A topic is never mirrored back to a
+cluster that it came from.
 Not here: copying (copying.py), which may run anywhere; Spark (pipeline/run/running.py).
 """
 
@@ -44,7 +45,7 @@ from barnabas.wire.records import Record, decode_batch, encode_batch
 _LOG = logging.getLogger(__name__)
 _STATE = TopicPartition(TOPIC, 0)
 _STATE_RECORDS_MAX = 5_000  # of one batch
-# Of the cluster, not of the topic; and times are kept as they are.
+# Options that belong to the cluster, not to the topic; timestamps are kept unchanged.
 _NOT_COPIED = ("leader.replication.", "follower.replication.", "message.timestamp.type")
 
 Copy = Callable[[Sequence[CopyTask]], Iterable[Copied]]
@@ -52,19 +53,19 @@ Copy = Callable[[Sequence[CopyTask]], Iterable[Copied]]
 
 @dataclass
 class Round:
-    """What one round did."""
+    """The result of one round."""
 
     topics: list[str] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
     records: int = 0
     size: int = 0
     groups: int = 0
-    behind: int = 0  # offsets still to copy of what was there when the round began
+    behind: int = 0  # offsets not copied yet, of those that existed when the round began
     notes: list[str] = field(default_factory=list)
 
 
 def copy_here(tasks: Sequence[CopyTask]) -> Iterable[Copied]:
-    """Without Spark: one after the other."""
+    """Copies without Spark, one range after the other."""
     return map(copy_range, tasks)
 
 
@@ -78,7 +79,7 @@ def mirror(
     identical: bool = False,
     copy: Copy = copy_here,
 ) -> Round:
-    """Copy all there is now. `source` and `target` are options of clients."""
+    """Copy all records that exist now. `source` and `target`: client options."""
     mirroring = Mirroring(
         source, target, name=name, topics=topics, pattern=pattern, identical=identical
     )
@@ -121,7 +122,8 @@ class Mirroring:
         self._target_id = self._to.cluster().id or target["bootstrap.servers"]
         if source_id == self._target_id:
             raise PipelineError(
-                f"mirror {name!r}: source and target are one cluster, {source_id}: name another"
+                f"mirror {name!r}: source and target are the same cluster, {source_id}: use"
+                " another target"
             )
         self._translation = Translation(source_id)
         self._identical: Identical | None = None
@@ -134,14 +136,16 @@ class Mirroring:
         self._ids: dict[str, TopicIds] = {}
 
     def plan(self) -> tuple[list[TopicMetadata], list[str]]:
-        """Which topics are mirrored, and which of them the target has not; changes nothing."""
+        """The topics to mirror, and those of them that the target does not have.
+        Changes nothing.
+        """
         chosen = self._chosen()
         self._check_no_loop(chosen)
         there = self._to.topics().topics
         return chosen, [topic.name for topic in chosen if topic.name not in there]
 
     def round(self, copy: Copy = copy_here) -> Round:
-        """Copy what is there now, or as much of it as tasks may."""
+        """Copy the records that exist now, or as many as the tasks may copy."""
         chosen, missing = self.plan()
         done = Round(topics=[topic.name for topic in chosen], created=missing)
         self._make_state_topic()
@@ -186,7 +190,7 @@ class Mirroring:
             if name not in known:
                 raise PipelineError(f"topic {name!r} does not exist in the source: create it")
             if known[name].is_internal or name == TOPIC:
-                raise PipelineError(f"topic {name!r} is the cluster's own: it is not mirrored")
+                raise PipelineError(f"topic {name!r} is internal: it is not mirrored")
         return [known[name] for name in self._topics]
 
     def _check_no_loop(self, chosen: list[TopicMetadata]) -> None:
@@ -197,8 +201,8 @@ class Mirroring:
             if self._target_id in through:
                 raise PipelineError(
                     f"topic {topic.name!r} came to the source from the target"
-                    f" ({self._target_id}): mirrored back, its records would go round for ever;"
-                    " leave it out"
+                    f" ({self._target_id}): mirrored back, its records would be copied in a circle;"
+                    " remove it from the source's topics"
                 )
             self._noted_origins[topic.name] = [self._translation.cluster, *through]
 
@@ -230,10 +234,10 @@ class Mirroring:
         look_again(self._target)
 
     def _check_still_the_same(self, chosen: list[TopicMetadata], done: Round) -> None:
-        """Topics that were deleted and made anew have the name, and other records."""
+        """A topic that was deleted and created again has the same name but other records."""
         there = self._to.topics().topics
         for topic in chosen:
-            copy = there.get(topic.name)  # brokers may not have heard of a new one yet
+            copy = there.get(topic.name)  # brokers may not know a new topic yet
             now = TopicIds(_text(topic.id), "" if copy is None else _text(copy.id))
             noted = self._translation.ids.get(topic.name, now)
             if noted.target and now.target and noted.target != now.target:
@@ -241,8 +245,9 @@ class Mirroring:
                 self._write_state(list(self._translation.forget(topic.name, _now_ms())))
             elif noted.source and now.source and noted.source != now.source:
                 raise DataLoss(
-                    f"topic {topic.name!r} was deleted in the source, and made anew: delete it in"
-                    " the target too, and it is copied from the start"
+                    f"topic {topic.name!r} was deleted and created again in the source: delete it"
+                    " in"
+                    " the target too; the mirror then copies it from the start"
                 )
             self._ids[topic.name] = now
 
@@ -262,14 +267,16 @@ class Mirroring:
             start = starts.get(at, first)
             if start > stop:
                 raise DataLoss(
-                    f"{at} ends at offset {stop} in the source, and {start} were copied: was it"
-                    " made anew? Delete it in the target too, and it is copied from the start"
+                    f"{at} ends at offset {stop} in the source, but {start} offsets were copied:"
+                    " was"
+                    " it created again? Delete it in the target too; the mirror then copies it"
+                    " from the start"
                 )
             if start < first:
                 if self._identical is not None and start < stop:
                     raise PipelineError(
                         f"{at}: offsets {start} to {first} were deleted before the copy: identical"
-                        " offsets cannot be kept; delete the topic in the target and begin anew"
+                        " offsets cannot be kept; delete the topic in the target and start again"
                     )
                 done.notes.append(f"{at}: offsets {start} to {first} were deleted before the copy")
                 start = first
@@ -286,7 +293,7 @@ class Mirroring:
         return self._translation.progress
 
     def _note(self, chosen: list[TopicMetadata], copied: list[Copied]) -> None:
-        """The one thing that makes records count as copied."""
+        """Writes the progress. Records are copied once their progress is written."""
         now_ms = _now_ms()
         cluster = self._translation.cluster
         if copied:
@@ -311,19 +318,24 @@ class Mirroring:
         sender.flush()
 
     def _tell_lag(self, mirrored: Iterable[TopicPartition]) -> None:
-        """The mirror is a group of the source, too. Only lag depends on it: no reason to stop."""
+        """Commits the progress to a group of the source, which only shows lag: failures
+        are logged.
+        """
         progress = self._translation.progress
         reached = {at: progress[at] for at in mirrored if at in progress}
         try:
             if reached:
                 run(commit_offsets(self._source, self._name, reached, ""))
         except KafkaError as problem:
-            _LOG.warning("%s: lag is not shown", problem)
+            _LOG.warning(
+                "progress was not committed in the source, so lag is not shown: %s",
+                problem,
+            )
 
     # --- groups ---
 
     def _move_groups(self, mirrored: dict[TopicPartition, int], done: Round) -> None:
-        """Forward only, and never under the feet of members."""
+        """Moves the group's offsets forward, never back, and only if the group has no members."""
         names = [each.group for each in self._from.groups() if each.group != self._name]
         reached = self._from.groups_offsets(names) if names else {}
         already = self._to.groups_offsets(names) if names else {}
@@ -350,12 +362,12 @@ def _now_ms() -> int:
 
 
 def _text(id_: UUID) -> str:
-    """Nothing, where brokers are too old to have any."""
+    """The id of the topic; nothing if the broker is too old to have topic ids."""
     return "" if id_ == NO_TOPIC_ID else str(id_)
 
 
 def _own_options(admin: Admin, topic: str) -> dict[str, str]:
-    """Those set for the topic itself."""
+    """The options that are set on the topic itself."""
     return {
         option.name: option.value
         for option in admin.topic_options(topic)
@@ -374,7 +386,7 @@ def _create(admin: Admin, topic: str, partitions: int, options: dict[str, str]) 
 
 
 def _all_records(cluster: ClusterClient) -> Iterable[Record]:
-    """Of the topic of translations; none where there is no such topic."""
+    """The records of the translation topic; none if the topic does not exist."""
     admin = Admin(cluster=cluster)
     if TOPIC not in admin.topics().topics:
         return

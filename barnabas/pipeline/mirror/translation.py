@@ -1,14 +1,14 @@
-"""Where the records of a mirrored partition lie in the target: kept in a topic, as records.
+"""Translates offsets of a mirrored partition from source to target; kept in a topic, as records.
 
-In: runs of copied records, and the records of that topic, which anyone may have written. Out:
+In: runs of copied records, and the records of that topic, which any program may have written. Out:
 offsets of the target; records to write.
-Always: a translated offset skips no record: where it cannot be exact it is too low, never too high.
+Always: a translated offset skips no record. If it cannot be exact, it is too low, never too high.
 Pure: mirroring.py reads and writes the topic.
 
 Keys are JSON, so that the topic can be compacted: ["run", CLUSTER, TOPIC, PARTITION, OFFSET],
 ["progress", CLUSTER, TOPIC, PARTITION], ["origin", CLUSTER, TOPIC], which has the ids of the topic
 in both clusters too; and where offsets are identical ["sole", CLUSTER, TOPIC, PARTITION]. A record
-without a value takes back what was said before.
+without a value deletes the entry of its key.
 """
 
 import json
@@ -27,7 +27,9 @@ _CLUSTERS_MAX = 100
 
 
 class TranslatedRun(NamedTuple):
-    """`records` that took up `span` offsets from `source` on lie at `target` and after."""
+    """`records` records: they took `span` offsets from `source` on, and are at `target`
+    and after.
+    """
 
     source: int
     span: int
@@ -39,7 +41,7 @@ class TranslatedRun(NamedTuple):
         return self.span == self.records
 
     def joined(self, later: "TranslatedRun") -> "TranslatedRun | None":
-        """Both as one, if that says as much."""
+        """Both runs as one, if that loses no information."""
         follows = later.source == self.source + self.span
         if follows and self.exact and later.exact and later.target == self.target + self.records:
             records = self.records + later.records
@@ -48,7 +50,7 @@ class TranslatedRun(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """What a task has copied of one partition: up to before `position`."""
+    """What a task has copied of one partition: all records before `position`."""
 
     at: TopicPartition
     position: int
@@ -66,14 +68,14 @@ class IdenticalProducer(NamedTuple):
 
 
 class TopicIds(NamedTuple):
-    """Of a topic, as text: one of the same name that was made anew has others."""
+    """The ids of a topic as text. A topic that was created again under its name has other ids."""
 
     source: str
     target: str
 
 
 class Translation:
-    """All that is known of the mirrored topics of one source cluster."""
+    """All translations of the mirrored topics of one source cluster."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -85,7 +87,7 @@ class Translation:
         self._sorted: dict[TopicPartition, list[int]] = {}
 
     def offset(self, at: TopicPartition, offset: int) -> int | None:
-        """Where a reader of the target goes on; None if nothing was copied yet."""
+        """The offset where a reader continues in the target; None if nothing was copied yet."""
         if self.identical:
             reached = self.progress.get(at)
             return None if reached is None else min(offset, reached)
@@ -104,7 +106,7 @@ class Translation:
         return run.target + (offset - run.source if run.exact else 0)
 
     def add(self, copied: Copied, now_ms: int) -> Iterator[Record]:
-        """Take in what was copied; the records that tell it."""
+        """Add copied records. Returns the records to write to the topic."""
         runs = self._runs.setdefault(copied.at, {})
         changed: dict[int, TranslatedRun] = {}
         last = runs[max(runs)] if runs else None
@@ -121,13 +123,13 @@ class Translation:
         yield _record(("progress", *where), {"offset": copied.position}, now_ms)
 
     def claim(self, at: TopicPartition, sole: IdenticalProducer, now_ms: int) -> Record:
-        """Take a producer in; the record that tells it."""
+        """Add a producer. Returns the record to write to the topic."""
         self.soles[at] = sole
         key = ("sole", self.cluster, at.topic, at.partition)
         return _record(key, sole._asdict(), now_ms)
 
     def forget(self, topic: str, now_ms: int) -> Iterator[Record]:
-        """All of a topic; the records that tell it."""
+        """Forget a topic. Returns the records to write to the topic."""
         self.ids.pop(topic, None)
         for at in [at for at in self.progress.keys() | self.soles.keys() if at.topic == topic]:
             where = (self.cluster, topic, at.partition)
@@ -171,7 +173,9 @@ class Translation:
 
 
 class Origins:
-    """Of which clusters, however far away, the topics of one cluster are mirrors."""
+    """The clusters that each topic of a cluster was mirrored from, directly or over
+    other clusters.
+    """
 
     def __init__(self) -> None:
         self._of: dict[str, dict[str, list[str]]] = {}
@@ -195,7 +199,7 @@ def origin_record(
 
 
 def take_in(records: Iterable[Record], translation: Translation, origins: Origins) -> None:
-    """Records of the topic, oldest first. What is no record of ours is left out."""
+    """Apply records of the topic, oldest first. Records of another format are ignored."""
     for record in records:
         if record.key is None or len(record.key) + len(record.value or b"") > _SIZE_MAX:
             continue

@@ -1,9 +1,9 @@
 """Writes the bad rows of a batch to the retry topic and the dead-letter topic, each once.
 
-In: the batches of a query, as the source gives them. Out: records with the headers of rows.py.
-Always: only the driver writes, so that tasks which Spark repeats write nothing twice; of a batch
-that Spark repeats because the run before it was cut off, only what is not there yet is written.
-Not here: which rows are bad, and what is said of them (rows.py).
+In: the batches of a query, as the source returns them. Out: records with the headers of rows.py.
+Always: only the driver writes, so a task that Spark repeats writes nothing twice. If Spark repeats
+a batch after an interrupted run, only the rows that are not in the topics yet are written.
+Not here: which rows are bad, and their headers (rows.py).
 """
 
 from collections.abc import Iterator
@@ -22,15 +22,19 @@ _QUERY = "sql.streaming.queryId"
 
 
 def query_of(spark: "SparkSession") -> str:
-    """Which query the batch is of that is being written."""
+    """The query whose batch is being written."""
     query = spark.sparkContext.getLocalProperty(_QUERY)
     if query is None:
-        raise PipelineError("Spark does not say which query this is: rows could be repeated")
+        raise PipelineError(
+            "Spark does not name the query of this batch: rows could be written twice"
+        )
     return str(query)
 
 
 class BadRowWriter:
-    """Of one query. `repeated`: the batch that an earlier run may have written in part."""
+    """Writes the bad rows of one query. `repeated`: the batch that an earlier run may have written
+    in part.
+    """
 
     def __init__(self, spec: Spec, repeated: int | None) -> None:
         self._spec = spec
@@ -55,7 +59,7 @@ class BadRowWriter:
             packed.unpersist()
 
     def _written(self, spark: "SparkSession", name: str) -> "DataFrame":
-        """What is in the two topics of this batch."""
+        """The rows of this batch that are in the two topics already."""
         from pyspark.sql import functions as f
 
         errors = self._spec.errors
@@ -71,7 +75,7 @@ class BadRowWriter:
 
 
 def _identity() -> "Column":
-    """A record of a batch goes to one of the topics, once."""
+    """Identifies a row of a batch, which is written once to one of the topics."""
     from pyspark.sql import functions as f
 
     names = (letters.TOPIC, letters.PARTITION, letters.OFFSET, letters.ATTEMPTS)
@@ -86,7 +90,7 @@ def _header(name: str) -> "Column":
 
 
 def _packed(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
-    """Each as one row, so that the driver takes them as they are."""
+    """Packs each record into one row, so that the driver can write it unchanged."""
     import pyarrow
 
     for batch in batches:

@@ -1,6 +1,7 @@
-"""What `barnabas demo` runs: orders, some of them poison, and three pipelines that read them.
+"""The pipelines of `barnabas demo`: orders, some of them poison, and three pipelines that read
+them.
 
-In: addresses and a directory. Out: specs as YAML has them, each a file a user could run as well.
+In: addresses and a directory. Out: specs, each a document that a user could run as a YAML file.
 """
 
 import json
@@ -25,7 +26,7 @@ POISON_EVERY = 500
 
 
 class DemoOrder(NamedTuple):
-    """One record of the stream. `cents` None: it is poison."""
+    """One record of the stream. `cents` is None for a poison record."""
 
     key: bytes
     value: bytes
@@ -33,7 +34,7 @@ class DemoOrder(NamedTuple):
 
 
 def order(number: int) -> DemoOrder:
-    """The same for the same number, so that sums can be checked."""
+    """The order with this number: always the same, so that sums can be checked."""
     chance = random.Random(number)
     customer = chance.randrange(1000)
     key = b"customer-%d" % customer
@@ -50,7 +51,9 @@ def order(number: int) -> DemoOrder:
 
 
 def revenue(rows: "DataFrame") -> "DataFrame":
-    """Orders and money per country, in windows of ten seconds; a window is told as it grows."""
+    """Orders and money per country, in windows of ten seconds; each change of a window
+    is written.
+    """
     from pyspark.sql import functions as f
 
     orders = rows.select("_ts", f.from_json(f.col("value").cast("string"), SCHEMA).alias("o"))
@@ -68,7 +71,7 @@ def revenue(rows: "DataFrame") -> "DataFrame":
 
 
 def specs(here: str, there: str, directory: str) -> dict[str, dict[str, Any]]:
-    """One topic, three readers, each a group of its own."""
+    """Three pipelines that read one topic, each with its own group."""
     source: dict[str, Any] = {"servers": here, "topics": [TOPIC]}
     return {
         "orders-revenue": {

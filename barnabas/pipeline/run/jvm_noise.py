@@ -1,6 +1,6 @@
-"""Keeps off the terminal what the JVM says of itself, Java's stacks, and traces of Python workers.
+"""Keeps the JVM's messages, Java's stack traces and traces of Python workers off the terminal.
 
-An error reaches the user through the driver, once. `BARNABAS_LOG_LEVEL=debug` lets all of it by.
+An error reaches the user through the driver, once. `BARNABAS_LOG_LEVEL=debug` shows everything.
 """
 
 import os
@@ -21,13 +21,15 @@ _NOISE = (
 
 
 def is_loud() -> bool:
-    """Whether the user wants to see all of it."""
+    """Whether the user wants to see everything."""
     return os.environ.get("BARNABAS_LOG_LEVEL", "").lower() == "debug"
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """What is started meanwhile has its standard error read here, line by line, to its end."""
+    """Filters the standard error of processes that are started meanwhile, line by line,
+    to its end.
+    """
     if is_loud():
         yield
         return
@@ -51,14 +53,15 @@ def _forward(inside: int, outside: int) -> None:
                 try:
                     out.write(line)
                 except OSError:
-                    return  # nobody reads it any more
+                    return  # the reader is gone
 
 
 class JvmNoise:
-    """Tells it from what a user wants to see, line by line."""
+    """Decides, line by line, what the user sees."""
 
     def __init__(self) -> None:
-        self._traces = 0  # that have begun and not ended: several workers may write theirs at once
+        # traces that have begun and not ended: several workers may write at the same time
+        self._traces = 0
 
     def is_in(self, line: bytes) -> bool:
         if line.startswith(_TRACE):

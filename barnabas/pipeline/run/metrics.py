@@ -1,4 +1,4 @@
-"""The progress of a run, for Prometheus, as brokers have their metrics."""
+"""Serves the progress of a run to Prometheus, as brokers serve their metrics."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ _LABELS = ["pipeline", "query"]
 
 
 class Collector:
-    """Looks at a run when it is asked."""
+    """Reads the progress of a run at each scrape."""
 
     def __init__(self, pipeline: str, progress: Progress) -> None:
         self._pipeline = pipeline
@@ -39,7 +39,7 @@ class Collector:
 
 @contextmanager
 def served(pipeline: str, progress: Progress, host: str, port: int) -> Iterator[str]:
-    """The page's address, while it is there."""
+    """Serves the page, and yields its address."""
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry(auto_describe=False)

@@ -1,9 +1,9 @@
-"""This package for Spark's executors, wherever they run: an archive that Spark unpacks beside them.
+"""Packs this package for Spark's executors, as an archive that Spark unpacks beside them.
 
-In: what is installed here. Out: a tar with barnabas as it is, compiled loops too, and with the
-small packages its tasks import; a user's own modules besides.
-Spark asks for the same minor version of Python on both sides, so what was compiled here loads there
-if the platform is the same. pyspark and pyarrow are the cluster's own.
+In: the installed packages. Out: a tar with barnabas, its compiled modules, the small packages that
+its tasks import, and the user's own modules. Spark requires the same minor version of Python on
+both sides, so compiled modules load there if the platform is the same. pyspark and pyarrow come
+from the cluster.
 """
 
 import tarfile
@@ -23,7 +23,7 @@ _LEFT_OUT = (".c", ".pxd", ".pyc", ".html")
 
 
 def write_package(path: Path, modules: Iterable[str] = ()) -> None:
-    """`modules`: names of modules of the user's, which may be in the working directory."""
+    """`modules`: names of the user's modules, which may be in the working directory."""
     with tarfile.open(path, "w") as archive:
         _add(archive, Path(barnabas.__file__).parent)
         _add(archive, Path(barnabas.__file__).parent.parent / "pyspark_barnabas.py")
@@ -46,7 +46,9 @@ def _imported(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as problem:
-        raise PipelineError(f"module {name!r}: {problem}; run it where {name} is") from None
+        raise PipelineError(
+            f"module {name!r}: {problem}; run it in the directory of {name}"
+        ) from None
 
 
 def _add(archive: tarfile.TarFile, path: Path) -> None:

@@ -1,7 +1,7 @@
-"""What a pipeline would do: its topics, where it stands, where its rows go. Changes nothing.
+"""The plan of a pipeline: its topics, its progress, where its rows go. Changes nothing.
 
 In: a spec. Out: lines for a user.
-Not here: carrying it out (running.py).
+Not here: running it (running.py).
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""How far a run is: batches, rows, time and lag of each of its queries.
+"""The progress of a run: batches, rows, time and lag of each of its queries.
 
-In: a Batch whenever a query of Spark has finished one, or a mirror a round. Out: the sums, and the
-same Batch to everyone who watches: the terminal, the run's file (roster.py), Prometheus.
+In: a Batch for each batch that a query finishes, and for each round of a mirror. Out: the sums, and
+the same Batch to every watcher: the terminal, the run's file (roster.py), Prometheus.
 """
 
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """What a query did at once."""
+    """One batch of a query."""
 
     query: str
     number: int
     rows: int
     took_ms: int
-    lag: int | None  # records that were there and not read yet, when it had ended
+    lag: int | None  # records that existed and were not read yet when the batch ended
 
     @property
     def rows_per_s(self) -> float:
@@ -32,7 +32,7 @@ class BatchProgress:
 
 @dataclass
 class Sums:
-    """Of one query, since the run began."""
+    """The sums of one query since the run began."""
 
     last: BatchProgress
     batches: int = 0
@@ -43,14 +43,14 @@ Watcher = Callable[[BatchProgress], None]
 
 
 class Progress:
-    """Of one run."""
+    """The progress of one run."""
 
     def __init__(self) -> None:
         self.queries: dict[str, Sums] = {}
         self._watchers: list[Watcher] = []
 
     def watch(self, watcher: Watcher) -> None:
-        """Called for each batch, by the thread that runs the pipeline."""
+        """Add a batch. Called by the thread that runs the pipeline."""
         self._watchers.append(watcher)
 
     def batch(self, batch: BatchProgress) -> None:
@@ -67,12 +67,12 @@ class Progress:
 
     @property
     def lag(self) -> int | None:
-        """The most that any query is behind: they read the same topics."""
+        """The largest lag of any query: all of them read the same topics."""
         known = [each.last.lag for each in self.queries.values() if each.last.lag is not None]
         return max(known, default=None)
 
     def summary(self, name: str, took_s: float, *, stopped: bool) -> str:
-        """What a run says at its end."""
+        """The last line of a run."""
         rows = max((each.rows for each in self.queries.values()), default=0)
         behind = "" if self.lag is None else f", {self.lag} behind"
         how = "stopped" if stopped else "done"

@@ -1,8 +1,8 @@
-"""Looks after the queries of a pipeline: what each batch did, which one failed, when to stop.
+"""Watches the queries of a pipeline: reports batches and failures, and stops the queries.
 
-In: queries of Spark that run. Out: a Batch for each that they finish (progress.py).
-Always: told to stop, a query finishes the batch that is under way, unless that takes too long; one
-that is cut off is repeated by the next run.
+In: running queries of Spark. Out: a Batch for each batch that they finish (progress.py).
+Always: on a stop, a query finishes its current batch, unless that takes too long. The next run
+repeats a batch that was interrupted.
 """
 
 import json
@@ -20,20 +20,20 @@ _LOOK_S = 0.3
 def look_after(
     queries: list[Any], progress: Progress, stop: StopRequest, *, passes: int = 1
 ) -> None:
-    """Until all have ended, one has failed, or a stop is asked for.
+    """Wait until all queries have ended, one has failed, or a stop is requested.
 
-    `passes`: how often a batch is read, each of which Spark counts.
+    `passes`: how often a batch is read; Spark counts its rows each time.
     """
     news = [UnreportedBatches(query, passes) for query in queries]
     while True:
-        # Asked before the news: what has ended has nothing to tell after it.
+        # Read before the progress: a query that has ended reports no progress after that.
         running = [query for query in queries if query.isActive]
         for each in news:
             for batch in each.batches():
                 progress.batch(batch)
         for query in queries:
             if not query.isActive:
-                query.awaitTermination()  # raises what it failed of
+                query.awaitTermination()  # raises the query's error
         if not running:
             return
         if stop.asked:
@@ -46,7 +46,7 @@ def look_after(
 
 
 def _finish(queries: list[Any], stop: StopRequest) -> None:
-    """Let each end its batch; a stop that is asked for again waits for none."""
+    """Let each query finish its batch. A second stop request does not wait."""
     deadline = time.monotonic() + STOP_S_MAX
     for query in queries:
         number = _number(query)
@@ -67,7 +67,7 @@ def _number(query: Any) -> int:
 
 
 class UnreportedBatches:
-    """The batches of a query that have not been told yet."""
+    """The batches of a query that have not been reported yet."""
 
     def __init__(self, query: Any, passes: int) -> None:
         self._query = query
@@ -78,10 +78,10 @@ class UnreportedBatches:
         last = self._query.lastProgress
         if last is None or last.batchId <= self._told:
             return
-        # Spark keeps the last hundred; to read them all is only worth it when some were missed.
+        # Spark keeps the last hundred; reading all of them is slow, so only if some were missed.
         known = [last] if last.batchId == self._told + 1 else self._query.recentProgress
         for progress in known:
-            # What Spark reports of an idle query has the number of a batch that is yet to come.
+            # For an idle query, Spark reports the number of the next batch.
             if progress.batchId > self._told and "addBatch" in progress.durationMs:
                 self._told = progress.batchId
                 yield batch_of(self._query.name, progress, self._passes)
@@ -98,7 +98,7 @@ def batch_of(name: str, progress: Any, passes: int = 1) -> BatchProgress:
 
 
 def _lag(progress: Any) -> int | None:
-    """Between the end of the batch and the end of the topics, as the source saw it."""
+    """The records between the end of the batch and the end of the topics, as the source saw it."""
     behind = None
     for source in progress.sources:
         try:

@@ -1,8 +1,8 @@
-"""Which pipelines run on this machine, how far they are, and how one is told to stop.
+"""The pipelines that run on this machine, their progress, and how to stop one.
 
-A run has two files in a directory of its user: NAME.json says what it is and how far, NAME.lock is
-locked for as long as its process lives. So what is said to run does, after kill -9 as well, and a
-name runs once: two runs on one checkpoint would take each other's batches.
+A run has two files in a directory of its user: NAME.json has the pipeline and its progress,
+NAME.lock is locked while its process lives. So a pipeline that is listed as running does run, after
+kill -9 as well, and a name runs once: two runs on one checkpoint would take each other's batches.
 In: a spec and its progress. Out: entries.
 """
 
@@ -30,7 +30,7 @@ _TRIES = 5
 
 @dataclass
 class RosterEntry:
-    """One pipeline, as its file has it."""
+    """One pipeline, as its file describes it."""
 
     name: str
     kind: str
@@ -53,7 +53,7 @@ class RosterEntry:
 
 
 def directory() -> Path:
-    """Where runs keep their files: XDG's place for what should outlive a login."""
+    """The directory of the files of runs: XDG's directory for state that outlives a login."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(
         os.path.expanduser("~"), ".local/state"
     )
@@ -82,7 +82,7 @@ class Enrolled:
     def _batch(self, batch: BatchProgress) -> None:
         entry, sums = self._entry, self._sums
         assert sums is not None
-        # A query for bad rows reads the same records once more.
+        # The query for bad rows reads the same records a second time.
         entry.rows = max(each.rows for each in sums.queries.values())
         entry.batches, entry.lag = sums.batches, sums.lag
         if batch.rows:
@@ -105,7 +105,9 @@ class Enrolled:
 
 @contextmanager
 def enrolled(spec: Spec, path: Path) -> Iterator[Enrolled]:
-    """While this process runs the pipeline. PipelineError if another does already."""
+    """Holds the entry while this process runs the pipeline. PipelineError if another process runs
+    it.
+    """
     where = directory()
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -144,7 +146,7 @@ def enrolled(spec: Spec, path: Path) -> Iterator[Enrolled]:
 
 
 def _taken(lock: int) -> bool:
-    """Whoever looks at the roster holds the lock for a moment, too."""
+    """Tries several times: a process that reads the roster holds the lock for a moment, too."""
     for _ in range(_TRIES):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,11 +156,11 @@ def _taken(lock: int) -> bool:
     return False
 
 
-# --- everyone's ---
+# --- all entries ---
 
 
 def entries() -> list[RosterEntry]:
-    """Of all pipelines that run or ran here, by name."""
+    """The entries of all pipelines that run or ran here, by name."""
     where = directory()
     found = [_looked_at(path) for path in sorted(where.glob("*.json"))] if where.is_dir() else []
     return [entry for entry in found if entry is not None]
@@ -176,7 +178,7 @@ def entry_of(name: str) -> RosterEntry:
 
 
 def stop(name: str, timeout_s: float) -> RosterEntry:
-    """Tell it to stop after its batch, and wait until it has."""
+    """Stop a pipeline after its current batch, and wait until it has stopped."""
     entry = entry_of(name)
     if entry.state != RUNNING:
         return entry
@@ -207,14 +209,14 @@ def _looked_at(path: Path) -> RosterEntry | None:
     if _is_locked(path.with_name(f"{path.name.removesuffix('.json')}.lock")):
         entry.state = RUNNING
     elif entry.state == RUNNING:
-        # It may have ended between the two looks.
+        # It may have ended between the two checks.
         entry = _read(path) or entry
         entry.state = KILLED if entry.state == RUNNING else entry.state
     return entry
 
 
 def _read(path: Path) -> RosterEntry | None:
-    """None for what is none: anyone may put a file there."""
+    """The entry of a file; None if the file is not an entry: any program may put a file there."""
     try:
         with open(path, "rb") as file:
             found: Any = json.loads(file.read(_ENTRY_SIZE_MAX))

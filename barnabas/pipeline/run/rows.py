@@ -1,10 +1,10 @@
-"""Rows as a pipeline's functions and tables see them, and what becomes of those that are bad.
+"""Rows as a pipeline's functions and tables see them, and the handling of bad rows.
 
-In: what `format("barnabas")` gives, with headers. Out: good rows: the columns of the value, or
+In: the rows of `format("barnabas")`, with headers. Out: good rows: the columns of the value, or
 `key` and `value`, with `_topic`, `_partition`, `_offset`, `_ts`; bad rows: records for the retry
 topic or the dead-letter topic, with the headers that `barnabas dlq` reads.
-Always: a row is good or bad; a bad one goes to exactly one of the two topics. A row of the retry
-topic has the origin and time of the record it began as.
+Always: a row is good or bad; a bad row goes to exactly one of the two topics. A row of the retry
+topic has the origin and time of the original record.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,13 @@ from barnabas.pipeline.run.spec import LATEST, Spec
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-DELETED = "_deleted"  # of a row whose record has no value; not in a table
+DELETED = "_deleted"  # of a row whose record has no value; such a row is not in a table
 _TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
 _NUMBER = r"\A[0-9]{1,18}\z"
 
 
 def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
-    """Those that could be read. Without a dead-letter topic, a bad one ends the query."""
+    """The rows that could be read. Without a dead-letter topic, a bad row ends the query."""
     from pyspark.sql import functions as f
 
     data: list[Any] = [f.col("key"), f.col("value")]
@@ -29,7 +29,7 @@ def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
         good = f.col("error").isNull()
         if spec.errors.dlq is None:
             said = f.format_string(
-                "%s-%d, offset %d: %s; set errors.dlq to go on without such rows",
+                "%s-%d, offset %d: %s; set errors.dlq to continue without such rows",
                 "topic", "partition", "offset", "error",
             )  # fmt: skip
             good = f.when(good, True).otherwise(f.raise_error(said).cast("boolean"))
@@ -52,7 +52,9 @@ def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
 
 
 def bad_rows(spec: Spec, rows: "DataFrame", batch: str) -> "DataFrame":
-    """As records; the column `topic` says of which of the two topics. `batch` names theirs."""
+    """The bad rows as records; the column `topic` names one of the two topics. `batch` names their
+    batch.
+    """
     from pyspark.sql import functions as f
 
     errors, retry = spec.errors, spec.errors.retry_topic
@@ -100,7 +102,7 @@ def _first_known(retry: str | None, header: str, column: str) -> "Column":
 
 
 def _header(retry: str | None, name: str, otherwise: "Column") -> "Column":
-    """What a row of the retry topic says of itself, if it makes sense: anyone may write there."""
+    """The values in the headers of a retry row, if they are valid: any program may write there."""
     from pyspark.sql import functions as f
 
     if retry is None:

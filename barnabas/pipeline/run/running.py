@@ -1,10 +1,11 @@
 """Runs a pipeline on Spark.
 
-In: a spec. Out: rows where they belong, and a Batch per batch or round (progress.py).
-A lake is one query of Spark, which writes good rows and bad ones. A stream is one as well; with
-`errors`, a second one reads the same topics and takes the bad rows away, so that any transform may
-follow the good ones. The stream reads only what that one has read: a row that is bad for the stream
-was bad for the other, and is in one of its topics, though the spec was changed in between.
+In: a spec. Out: rows in the sink, and a Batch per batch or round (progress.py).
+A lake is one query of Spark, which writes good rows and bad ones. A stream is one query as well;
+with `errors`, a second query reads the same topics and writes the bad rows, so that any transform
+may follow the good rows. The stream reads only what the second query has read: a row that is bad
+for the stream was bad for the second query, and is in one of its topics, even if the spec was
+changed in between.
 """
 
 import json
@@ -47,7 +48,7 @@ def run_spec(
     progress: Progress | None = None,
     stop: StopRequest | None = None,
 ) -> None:
-    """Until all there is now is done; with an interval, until a stop is asked for.
+    """Run until all current records are processed; with an interval, until a stop is requested.
 
     Without a `progress` to watch, `say` gets a line per batch.
     """
@@ -68,13 +69,15 @@ def run_spec(
 def session_of(spec: Spec) -> "SparkSession":
     modules = [] if spec.transform is None else [spec.transform.partition(":")[0]]
     if spec.transform is not None:
-        function(spec.transform)  # before Spark starts: it may be misspelt
+        function(spec.transform)  # before Spark starts: the name may be misspelt
     run = spec.run
     return session(run.master, name=spec.name, options=run.options, modules=modules)
 
 
 def _activate(spark: "SparkSession") -> None:
-    """In this thread. Spark looks for formats of Python in the active session, and in no other."""
+    """Makes the session active in this thread: Spark looks for Python formats only in the active
+    session.
+    """
     sessions = spark._get_j_spark_session_class(spark._jvm)
     sessions.setActiveSession(spark._jsparkSession)
 
@@ -101,7 +104,7 @@ def _mirror(
             progress.batch(BatchProgress(spec.name, number, done.records, took_ms, done.behind))
             number += 1
         for note in done.notes:
-            if note not in noted:  # what is odd stays odd, and is told once
+            if note not in noted:  # each warning is logged once
                 say(f"{spec.name}: {note}")
         noted = done.notes
         if done.behind:
@@ -122,14 +125,16 @@ def _copy(task: "CopyTask") -> "Copied":
 
 
 def _again(call: Callable[[], None], spec: Spec, say: Say) -> None:
-    """Spark gives a process of Python ten seconds to start, which a busy machine may not."""
+    """Starts a query. Spark gives a Python process ten seconds to start; on a busy machine it may
+    need more.
+    """
     for left in reversed(range(_STARTS_MAX)):
         try:
             return call()
         except Exception as problem:
             if not left or _TOO_SLOW not in str(problem):
                 raise
-            say(f"{spec.name}: a Python of Spark's did not start in time: once more")
+            say(f"{spec.name}: a Python worker of Spark did not start in time: trying again")
 
 
 def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRequest) -> None:
@@ -169,7 +174,7 @@ def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRe
 
 
 def _ensure_topic(servers: str, topic: str) -> None:
-    """Topics for bad rows are created when a pipeline starts that needs them."""
+    """Creates the topics for bad rows when the pipeline starts, if it needs them."""
     admin = Admin(cluster=opened({"bootstrap.servers": servers}))
     try:
         admin.create_topic(topic)
@@ -179,7 +184,7 @@ def _ensure_topic(servers: str, topic: str) -> None:
 
 
 def _checkpoint(spec: Spec, spark: "SparkSession", given: dict[str, str]) -> Checkpoint:
-    """Which must be this pipeline's, and of these very topics."""
+    """Checks that the checkpoint belongs to this pipeline and to these topics."""
     options = source_options(given, streaming=True)
     brokers = Brokers(options)
     brokers.partitions()
@@ -193,7 +198,7 @@ def _checkpoint(spec: Spec, spark: "SparkSession", given: dict[str, str]) -> Che
 
 
 def _errors(spec: Spec, spark: "SparkSession", given: dict[str, str], repeated: int | None) -> Any:
-    """The query that takes the bad rows of a stream away."""
+    """The query that writes the bad rows of a stream."""
     rows = _read(spark, {**given, "group.id": _errors_group(spec)})
     letters = BadRowWriter(spec, repeated)
     return _started(spec, rows.writeStream.foreachBatch(letters.write), "errors")
@@ -204,7 +209,7 @@ def _errors_group(spec: Spec) -> str:
 
 
 def _level(given: dict[str, str], spec: Spec) -> dict[str, str]:
-    """Two queries that begin at the end begin at the same one."""
+    """Resolves `latest` once, so that both queries begin at the same end."""
     if spec.source.starting != "latest":
         return {}
     brokers = Brokers(source_options(given, streaming=True))
@@ -213,7 +218,7 @@ def _level(given: dict[str, str], spec: Spec) -> dict[str, str]:
 
 
 def _transformed(name: str, rows: Any) -> Any:
-    """By the user's function, whose mistakes are told with the line they are in."""
+    """Applies the user's function. Its errors are reported with the line where they occur."""
     from pyspark.errors import PySparkException
 
     call = function(name)
@@ -231,7 +236,7 @@ def _transformed(name: str, rows: Any) -> Any:
 
 
 def _source(spec: Spec) -> dict[str, str]:
-    """The options of the source, which is the retry topic too."""
+    """The options of the source, which includes the retry topic."""
     given = source_of(spec)
     retry = spec.errors.retry_topic
     if retry is not None:
@@ -265,7 +270,7 @@ def _writer(spec: Spec, rows: Any) -> Any:
 
 
 def _rewriter(spec: Spec, rows: Any) -> Any:
-    """Spark lets sinks of Python append only; a topic takes rows that replace others as well."""
+    """Spark allows only append mode for Python sinks; a topic accepts updated rows as well."""
     options = {**spec.sink.options, **_topic(spec)}
 
     def write(batch: Any, number: int) -> None:

@@ -1,7 +1,9 @@
-"""A mapping of a document whose keys are asked for, one by one; what is wrong with them, in lines.
+"""Reads a mapping of a document key by key, and collects its mistakes, one line each.
 
-In: what YAML gives, from anyone. Out: text, numbers, names; mistakes with key, value and remedy.
-Always: the wrong kind of value is a mistake and the default takes its place, so that all are found.
+In: a parsed YAML document, not trusted. Out: text, numbers, names; mistakes with key, value and
+remedy.
+Always: a value of the wrong type is a mistake, and the default is used in its place, so that all
+mistakes are found.
 """
 
 import reprlib
@@ -13,12 +15,12 @@ from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import check_topic_name
 
 SHOWN_MAX = 60
-_REPR = reprlib.Repr()  # YAML can say in a line what would fill the memory
+_REPR = reprlib.Repr()  # one line of YAML can describe a value that fills the memory
 _REPR.maxstring = _REPR.maxother = 2 * SHOWN_MAX
 
 
 class Section:
-    """A mapping of the document, whose keys are asked for; the rest are mistakes."""
+    """A mapping of the document. Keys that are not read are mistakes."""
 
     def __init__(self, name: str, document: object, mistakes: list[str]) -> None:
         self._name = name
@@ -111,7 +113,7 @@ class Section:
     def done(self) -> None:
         for key in self._values:
             if key not in self._known:
-                hint = nearest(str(key), self._known) or f"; there are {', '.join(self._known)}"
+                hint = nearest(str(key), self._known) or f"; the keys are {', '.join(self._known)}"
                 value = self._values[key]
                 self.wrong(str(key)[:SHOWN_MAX], value, f"no such key{hint}")
 

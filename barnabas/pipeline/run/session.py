@@ -1,4 +1,4 @@
-"""A Spark session that starts quietly, finds this Python, and says in one line why it cannot.
+"""A Spark session that starts quietly, runs this Python, and reports a failed start in one line.
 
 In: a master and Spark's own options. Out: a SparkSession.
 Executors elsewhere get this package by themselves (package.py).
@@ -45,14 +45,14 @@ def session(
     options: dict[str, str] | None = None,
     modules: Iterable[str] = (),
 ) -> "SparkSession":
-    """The session there is, else a new one. `options` are Spark's, and go before ours.
+    """The active session, or a new one. `options`: Spark's options; they override ours.
 
-    `modules`: those of the user's that executors need too.
+    `modules`: the user's modules that executors need too.
     """
     spark_home()
     from pyspark.sql import SparkSession
 
-    # By spark-submit, which has seen to Java, the master and the package.
+    # Under spark-submit, which has set up Java, the master and the package.
     submitted = _SUBMITTED in os.environ
     if not submitted:
         check_java()
@@ -87,7 +87,7 @@ def session(
 
 
 def spark_home() -> str:
-    """Where pyspark is. PipelineError if it is not."""
+    """The directory of pyspark. PipelineError if it is not installed."""
     from importlib.util import find_spec
 
     found = find_spec("pyspark")
@@ -97,10 +97,11 @@ def spark_home() -> str:
 
 
 def python_of(options: Mapping[str, str]) -> str:
-    """What tasks run, here and elsewhere: Spark's driver looks for formats with it as well.
+    """Sets the Python that tasks run, here and elsewhere; Spark's driver looks for formats with it
+    as well.
 
-    Spark by itself would run whatever python3 is first in the PATH, and takes the option for its
-    own programs only.
+    By default Spark runs the first python3 in the PATH, and it uses the option only for its own
+    programs.
     """
     named = options.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
     return named or sys.executable
@@ -114,7 +115,7 @@ def _hush() -> None:
 
 
 def _packaged(modules: Iterable[str]) -> dict[str, str]:
-    """Options by which executors get this package."""
+    """The options that send this package to executors."""
     from barnabas.pipeline.run.package import FOLDER, write_package
 
     directory = tempfile.mkdtemp(prefix="barnabas-package-")
@@ -125,7 +126,9 @@ def _packaged(modules: Iterable[str]) -> dict[str, str]:
 
 
 def check_master(master: str) -> None:
-    """PipelineError unless it answers. Spark tries for a minute, and then says something else."""
+    """PipelineError unless the master answers. Spark tries for a minute, and then reports another
+    error.
+    """
     if not master.startswith(_STANDALONE):
         return
     reasons = []
@@ -143,28 +146,32 @@ def check_master(master: str) -> None:
 
 
 def _wait_for_executor(spark: "SparkSession", master: str) -> None:
-    """A job without executors would wait for ever, and say nothing."""
+    """PipelineError if no executor starts: a job without executors would wait for ever,
+    silently.
+    """
     context = spark.sparkContext._jsc.sc()
     deadline = time.monotonic() + _EXECUTOR_S_MAX
-    while context.getExecutorMemoryStatus().size() < 2:  # the driver is one
+    while context.getExecutorMemoryStatus().size() < 2:  # the driver is listed too
         if time.monotonic() > deadline:
             spark.stop()
             raise PipelineError(
-                f"{master} gave no executor in {_EXECUTOR_S_MAX} s: has it workers, and are their"
-                " cores and memory free? Each application takes all cores unless spark.cores.max"
+                f"{master} started no executor in {_EXECUTOR_S_MAX} s: check that it has workers,"
+                " and that"
+                " their cores and memory are free. Each application takes all cores unless"
+                " spark.cores.max"
                 " is set in run.options"
             )
         time.sleep(0.1)
 
 
 def check_java() -> None:
-    """PipelineError unless Spark would find a Java that it runs on."""
+    """PipelineError unless Spark can find a Java that it supports."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.access(java, os.X_OK):
         where = f"in JAVA_HOME ({home})" if home else "in the PATH"
         raise PipelineError(
-            f"Spark needs Java {JAVA_MIN} or newer, and there is none {where}:"
+            f"Spark needs Java {JAVA_MIN} or newer, and found none {where}:"
             f" install one (Debian: openjdk-{JAVA_MIN}-jre-headless), or set JAVA_HOME"
         )
     try:

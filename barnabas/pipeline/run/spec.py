@@ -1,7 +1,7 @@
-"""What a pipeline is: its name, kind, source, sink, what to do with errors, and where it runs.
+"""A pipeline's spec: its name, kind, source, sink, error handling, and where it runs.
 
-In: a document as YAML gives it. Out: a Spec, or SpecError with one line per mistake.
-Always: every mistake is found in one go; each names the key, the value and the remedy.
+In: a parsed YAML document. Out: a Spec, or SpecError with one line per mistake.
+Always: all mistakes are found at once; each names the key, the value and the remedy.
 Not here: what the kinds do (pipeline/mirror/mirroring.py, pipeline/lake/lake.py, running.py).
 """
 
@@ -43,7 +43,7 @@ class SpecError(PipelineError):
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """What is read."""
+    """The source of a pipeline."""
 
     servers: str
     topics: tuple[str, ...]
@@ -62,13 +62,13 @@ class SourceSpec:
             return topic in self.topics
         try:
             return re.search(self.pattern, topic) is not None
-        except re.error:  # a mistake of its own
+        except re.error:  # reported as another mistake
             return False
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where it goes."""
+    """The sink of a pipeline."""
 
     format: str
     servers: str
@@ -83,7 +83,7 @@ class Sink:
 
 @dataclass(frozen=True)
 class Errors:
-    """Where rows go that cannot be read. No topic: they end the pipeline."""
+    """The topics for rows that cannot be read. Without a topic, such a row ends the pipeline."""
 
     retries: int = 0
     retry_topic: str | None = None
@@ -92,7 +92,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Where and how often. `interval_ms` None: once, all there is."""
+    """Where and how often the pipeline runs. `interval_ms` None: once, on all current records."""
 
     master: str = "local[*]"
     interval_ms: int | None = None
@@ -115,28 +115,28 @@ class Spec:
 
 
 def load(path: Path) -> Spec:
-    """The spec in a file of YAML, which may also be JSON."""
+    """The spec in a YAML file, which may also be JSON."""
     return parse(read_document(path))
 
 
 def read_document(path: Path) -> object:
-    """What a file of YAML says, whatever that is."""
+    """The content of a YAML file, not checked yet."""
     try:
         import yaml
     except ImportError:
         raise PipelineError("PyYAML is not installed: pip install 'barnabas[spark]'") from None
     if path.stat().st_size > _SIZE_MAX:
-        raise PipelineError(f"{path} is larger than {_SIZE_MAX} bytes: no spec is")
+        raise PipelineError(f"{path} is larger than {_SIZE_MAX} bytes, the most for a spec")
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """A key that is there twice is a mistake, not the last one that counts."""
+        """Refuses a key that occurs twice; YAML would use the last one."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen = set()
             for key, _ in node.value:
                 if isinstance(key.value, str) and key.value in seen:
                     named = f"{key.value[:SHOWN_MAX]!r} in line {key.start_mark.line + 1}"
-                    raise yaml.YAMLError(f"the key {named} is there twice")
+                    raise yaml.YAMLError(f"the key {named} occurs twice")
                 seen.add(key.value if isinstance(key.value, str) else None)
             found: dict[Any, Any] = super().construct_mapping(node, deep)
             return found
@@ -150,7 +150,7 @@ def read_document(path: Path) -> object:
 
 
 def parse(document: object) -> Spec:
-    """The spec, or SpecError with all that is wrong."""
+    """The spec, or SpecError with all mistakes."""
     top = Section("", document, [])
     spec = _spec(top)
     if top.mistakes:
@@ -228,7 +228,9 @@ def _source(part: Section, name: str, kind: str) -> SourceSpec:
 
 
 def _check_options(part: Section, options: dict[str, str]) -> None:
-    """Spark takes any, and says nothing of one that is misspelt."""
+    """Checks the options of the source: Spark accepts any name, and does not report a
+    misspelt one.
+    """
     known = {name.lower(): None for name in SOURCE_NAMES}
     for name, value in options.items():
         if name.lower() not in known and not name.lower().startswith("kafka."):

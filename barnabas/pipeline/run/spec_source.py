@@ -1,4 +1,4 @@
-"""What a spec says about its source, as the reader of that source takes it.
+"""The source section of a spec, as options for the reader of that source.
 
 In: a spec. Out: options of `format("barnabas")`, or a mirror's two clusters, opened.
 Not here: the options themselves (pipeline/spark/options.py), reading.
@@ -26,7 +26,7 @@ def mirroring_of(spec: Spec) -> "Mirroring":
 
 
 def _client_options(spec: Spec, servers: str) -> dict[str, str]:
-    """The options of a mirror's source hold for both of its clients."""
+    """Opens both clusters of a mirror. The options of its source apply to both clients."""
     given = {name.removeprefix("kafka."): value for name, value in spec.source.options.items()}
     return {**given, "bootstrap.servers": servers}
 

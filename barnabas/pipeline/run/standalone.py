@@ -1,8 +1,8 @@
 """A Spark cluster on this machine: a master and workers, from the classes in pyspark's wheel.
 
-In: how many workers, and of what size. Out: processes, and the address for `run.master`.
-Always: all of them end with this process, however it ends; one that dies takes the others along.
-Anyone who can reach the master can run programs here: it listens on the loopback unless told.
+In: the number and size of the workers. Out: processes, and the address for `run.master`.
+Always: all of them end with this process, however it ends; if one dies, the others are stopped.
+Anyone who can reach the master can run programs here: by default it listens on the loopback only.
 """
 
 import os
@@ -31,7 +31,8 @@ _JOINED = re.compile(r"Registering worker ")
 _READY_S_MAX = 180.0
 _STOP_S_MAX = 20.0
 _TOLD_MAX = 20
-# As the kernel's PR_SET_PDEATHSIG has it: SIGTERM also when we are killed. It outlasts exec.
+# PR_SET_PDEATHSIG: the kernel sends SIGTERM when this process dies, even if it is killed. It #
+# stays set after exec.
 _DIE_WITH_PARENT = """
 import ctypes, os, sys
 if sys.platform == "linux":
@@ -41,7 +42,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class Daemon:
-    """One process of the cluster, and what it says."""
+    """One process of the cluster, and its output."""
 
     def __init__(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         self.name = name
@@ -56,7 +57,7 @@ class Daemon:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C is for the one who started it
+            start_new_session=True,  # Ctrl-C is for the parent process
         )
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -75,14 +76,14 @@ class Daemon:
         return self.process.poll() is not None
 
     def story(self) -> str:
-        """Why it ended, in one line."""
+        """Why the process ended, in one line."""
         self._reader.join(1)
         return f"Spark's {self.name} ended with {self.process.poll()}: {self.said}"
 
     @property
     def said(self) -> str:
-        """The last that was no news."""
-        return next((line[:300] for line in reversed(self._said) if line), "it said nothing")
+        """The last line of its output that is not informational."""
+        return next((line[:300] for line in reversed(self._said) if line), "it wrote nothing")
 
     def stop(self) -> None:
         if not self.is_dead():
@@ -98,14 +99,14 @@ class Daemon:
 
 
 class Standalone:
-    """A cluster that runs."""
+    """A running Spark cluster."""
 
     def __init__(self, master: str, daemons: list[Daemon]) -> None:
         self.master = master
         self.daemons = daemons
 
     def watch(self, stop: StopRequest) -> None:
-        """Until a stop is asked for. PipelineError if one of them ends before."""
+        """Wait until a stop is requested. PipelineError if a process ends before."""
         while not stop.wait(0.2):
             for daemon in self.daemons:
                 if daemon.is_dead():
@@ -116,7 +117,9 @@ class Standalone:
 def standalone(
     *, host: str, port: int, workers: int, cores: int, memory: str, stop: StopRequest | None = None
 ) -> Iterator[Standalone]:
-    """Ready: each worker has joined. What executors leave behind is removed at the end."""
+    """Start a cluster, and wait until each worker has joined. Files of executors are deleted at the
+    end.
+    """
     stop = stop or StopRequest()
     check_java()
     port = _free(host, port)
@@ -127,7 +130,7 @@ def standalone(
         "SPARK_HOME": home,
         "SPARK_LOCAL_IP": host,
         "SPARK_DAEMON_MEMORY": "512m",
-        # The other way to submit programs has a port that a second cluster would not get.
+        # The REST interface has a fixed port, which a second cluster could not use.
         "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile=file:{_LOGGING}"
         " -Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false",
     }
@@ -138,7 +141,7 @@ def standalone(
         command = [start, _MASTER, "--host", host, "--port", str(port), "--webui-port", "0"]
         master = Daemon("master", command, environment)
         daemons.append(master)
-        _wait(daemons, master.leads.is_set, "its master has not begun", stop)
+        _wait(daemons, master.leads.is_set, "its master has not started", stop)
         for number in range(workers):
             size = ["--cores", str(cores), "--memory", memory, "--host", host]
             where = ["--work-dir", os.path.join(directory, str(number)), "--webui-port", "0"]
@@ -168,7 +171,7 @@ def _wait(daemons: list[Daemon], ready: Callable[[], bool], late: str, stop: Sto
 
 
 def _free(host: str, port: int) -> int:
-    """The port, or any free one for 0. One line if it cannot be had."""
+    """The port, or any free port for 0. PipelineError, in one line, if it cannot be used."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,6 +1,6 @@
-"""A request to end, by a signal or by another thread.
+"""A stop request, by a signal or by another thread.
 
-Always: asking takes no lock, so that a handler of signals may do it wherever the program is.
+Always: a request takes no lock, so a signal handler may make it at any point of the program.
 """
 
 import signal
@@ -14,8 +14,9 @@ _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @contextmanager
 def heeding(end: Callable[[], None]) -> Iterator[None]:
-    """`end` is called for each signal that asks for an end; a terminal that goes away does, unless
-    nohup says otherwise."""
+    """`end` is called for each SIGINT, SIGTERM and, without nohup, SIGHUP of a terminal that
+    closes.
+    """
     before = {
         number: signal.signal(number, lambda *_: end())
         for number in _ENDS
@@ -29,7 +30,7 @@ def heeding(end: Callable[[], None]) -> Iterator[None]:
 
 
 class StopRequest:
-    """Asked for once: when what is under way has been done. Twice: at once."""
+    """The first request stops after the current batch, the second stops at once."""
 
     def __init__(self) -> None:
         self._times = 0
@@ -46,7 +47,7 @@ class StopRequest:
         return self._times > 1
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was asked for within that time."""
+        """Wait that long for a request. Returns whether there was one."""
         deadline = time.monotonic() + seconds
         while not self.asked and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_S))

@@ -1,10 +1,10 @@
-"""A pipeline by spark-submit: to YARN, Kubernetes or a standalone cluster, the driver in it.
+"""Sends a pipeline to YARN, Kubernetes or a standalone cluster with spark-submit.
 
-In: a spec. Out: a directory with all that the cluster needs of it, and the command that sends it,
+In: a spec. Out: a directory with all files that the cluster needs, and the spark-submit command,
 which `submit` runs.
-Always: the cluster's Python needs pyspark, pyarrow and pandas, and nothing else; the spec goes as
-JSON, because there may be no parser of YAML.
-Not here: `master` in a spec that is run, whose driver is the process that reads it (session.py).
+Always: the cluster's Python needs pyspark, pyarrow and pandas, and nothing else; the spec is sent
+as JSON, because the cluster may have no YAML parser.
+Not here: `run.master` of a pipeline that is run here, with its driver in this process (session.py).
 """
 
 import json
@@ -33,21 +33,21 @@ from barnabas.pipeline.run.submitted import main
 
 sys.exit(main(sys.argv[1]))
 """
-# Where the driver learns of the package; on a standalone cluster it stays here, which has it.
+# Where the driver finds the package; on a standalone cluster the driver runs here and has it.
 _DRIVER = {
     "yarn": "spark.yarn.appMasterEnv.PYTHONPATH",
     "k8s": "spark.kubernetes.driverEnv.PYTHONPATH",
 }
-_OURS = "barnabas: "  # of a driver's own line, why it failed
-_FAILED = ('Exception in thread "main" ', "Error: ")  # what follows is stacks, or how to use it
-_IDLE = "WARN Utils: "  # which of this machine's names and ports Spark takes
+_OURS = "barnabas: "  # the driver's own line that says why it failed
+_FAILED = ('Exception in thread "main" ', "Error: ")  # stack traces or usage text follow
+_IDLE = "WARN Utils: "  # the host names and ports that Spark chose
 _KEPT_LINES_MAX = 1000
 
 Say = Callable[[str], None]
 
 
 def prepare(path: Path, spec: Spec, directory: Path) -> None:
-    """Put into a directory what is sent: the package, the spec and a program that runs it."""
+    """Write the package, the spec and a program that runs it into a directory."""
     modules = [] if spec.transform is None else [spec.transform.partition(":")[0]]
     write_package(directory / f"{FOLDER}.tar", modules)
     (directory / _named(spec)).write_text(json.dumps(read_document(path), default=str))
@@ -55,7 +55,7 @@ def prepare(path: Path, spec: Spec, directory: Path) -> None:
 
 
 def submit_command(spec: Spec, directory: Path, more: Sequence[str] = ()) -> list[str]:
-    """As a shell would be given it. `more`: further options of spark-submit."""
+    """The spark-submit command. `more`: further options of spark-submit."""
     master = spec.run.master
     kind = master.partition(":")[0]
     if kind not in (*_DRIVER, "spark"):
@@ -75,7 +75,7 @@ def submit_command(spec: Spec, directory: Path, more: Sequence[str] = ()) -> lis
         python = python_of(spec.run.options)
         here = {"spark.driver.extraJavaOptions": QUIET_JAVA, "spark.pyspark.python": python}
         conf = {**here, "spark.pyspark.driver.python": sys.executable, **conf}
-        # The JVM runs this one, whatever its options say, to find the format.
+        # The JVM always runs this one, regardless of its options, to find the format.
         command = ["env", f"PYSPARK_PYTHON={python}", *command]
     command += ["--archives", f"{directory / FOLDER}.tar#{FOLDER}"]
     for name, value in conf.items():
@@ -88,7 +88,7 @@ def _named(spec: Spec) -> str:
 
 
 class _Told:
-    """What spark-submit says: passed on, but for Java's stacks and the error that ends it."""
+    """Passes on the output of spark-submit, without Java's stack traces and the final error."""
 
     def __init__(self, say: Say, complain: Say) -> None:
         self._say = say
@@ -98,7 +98,7 @@ class _Told:
         self._is_told = False
 
     def out(self, line: str) -> None:
-        """Spark joins what a driver that stays here writes to its two outputs."""
+        """Separates the two outputs of a local driver, which Spark merges."""
         if line.startswith(_OURS):
             self._is_told = True
             self._complain(line)
@@ -114,7 +114,7 @@ class _Told:
             self._complain(line)
 
     def problem(self, code: int) -> PipelineError | None:
-        """Why it failed, unless its driver has said that."""
+        """Why it failed, unless the driver has reported that."""
         if not code or self._is_told:
             return None
         text = "\n".join(self._why)
@@ -126,8 +126,8 @@ class _Told:
 def submit(command: Sequence[str], say: Say, complain: Say) -> int:
     """Run the command to its end: its exit code, or PipelineError in place of Java's stacks.
 
-    A signal that asks this process to end has a driver that stays here finish its batch; a second
-    one, and without such a driver the first, ends all that was started.
+    On a first signal, a local driver finishes its batch. A second signal, or the first one if the
+    driver is not local, ends all started processes.
     """
     process = subprocess.Popen(
         command,
@@ -161,7 +161,7 @@ def _read(lines: IO[str], take: Say) -> None:
 
 
 class _Submitter:
-    """The process of spark-submit; asked to end once, its driver ends in good order."""
+    """The process of spark-submit. On the first stop request its driver stops cleanly."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -178,7 +178,7 @@ class _Submitter:
 
 
 def _driver(submitter: int) -> int | None:
-    """The process of Python that spark-submit has started, where the system tells."""
+    """The Python process that spark-submit started, if the system shows it."""
     for children in Path(f"/proc/{submitter}/task").glob("*/children"):
         for child in children.read_text().split():
             with suppress(OSError):

@@ -1,7 +1,7 @@
-"""What spark-submit runs: a pipeline, in the process of its driver, wherever that is.
+"""The program that spark-submit runs: a pipeline, in the driver's process.
 
 In: a spec as JSON. Out: a line per batch and one at the end, on standard output; on standard error
-one if it fails.
+one line if it fails.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Finds the function of the user that a spec names, and says in one line what is wrong with it."""
+"""Finds the user's function that a spec names, and reports its errors in one line."""
 
 import sys
 from importlib import import_module
@@ -15,22 +15,24 @@ def function(named: str) -> Any:
     try:
         found = getattr(import_module(module), name)
     except ImportError as problem:
-        raise PipelineError(f"transform: {named!r}: {problem}; run it where {module} is") from None
+        raise PipelineError(
+            f"transform: {named!r}: {problem}; run it in the directory of {module}"
+        ) from None
     except AttributeError:
         raise PipelineError(f"transform: {named!r}: {module} has no function {name}") from None
-    except (Exception, SystemExit) as problem:  # whatever stands in it
+    except (Exception, SystemExit) as problem:  # the module may raise anything
         raise PipelineError(
             f"transform: {named!r}: {module} cannot be imported: {error_line(problem)}"
         ) from problem
     if not callable(found):
-        raise PipelineError(f"transform: {named!r} is no function")
+        raise PipelineError(f"transform: {named!r} is not a function")
     return found
 
 
 def error_line(problem: BaseException) -> str:
-    """An error of the user's code in one line, with the place it is in."""
+    """An error of the user's code in one line, with file and line number."""
     said = " ".join(f"{type(problem).__name__}: {problem}".split())
-    if isinstance(problem, SyntaxError):  # says where, and has no place of its own
+    if isinstance(problem, SyntaxError):  # it names the file and the line itself
         return said
     where = problem.__traceback__
     while where is not None and where.tb_next is not None:
@@ -41,7 +43,7 @@ def error_line(problem: BaseException) -> str:
 
 
 def look_here() -> None:
-    """Modules may be in the working directory, also of an installed command."""
+    """Adds the working directory to the path: an installed command does not search it."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -1,6 +1,6 @@
-"""What a query asks of the brokers: partitions, offsets, and to note its progress.
+"""A query's requests to the brokers: partitions, offsets, and commits of its progress.
 
-In: the options of a source. Out: offsets by partition, or one line that says why not.
+In: the options of a source. Out: offsets by partition, or an error in one line.
 Always: one cluster per process and set of options, kept open between tasks and triggers.
 Not here: what to do with the offsets (offsets.py), the records (reading.py).
 """
@@ -33,7 +33,7 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 
-INITIAL = "where the query began"  # of a commit: no batch has been finished yet
+INITIAL = "where the query began"  # metadata of a commit: no batch has been finished yet
 _NEVER_IGNORED = ("sasl.", "security.", "ssl.")
 _COMMIT_BY_NAME_MAX = 9  # the last version of OffsetCommit that names topics
 _FETCH_ONE_GROUP_MAX = 7  # the last version of OffsetFetch that asks for one group
@@ -45,7 +45,9 @@ _looked_at: dict[ClusterClient, float] = {}
 
 
 def opened(client: Mapping[str, str]) -> ClusterClient:
-    """Open for the life of this process: a task takes what the one before it connected."""
+    """A cluster that stays open for the life of this process: a task reuses the connections of
+    earlier tasks.
+    """
     key = tuple(sorted(client.items()))
     cluster = _opened.get(key)
     if cluster is None:
@@ -57,7 +59,9 @@ def opened(client: Mapping[str, str]) -> ClusterClient:
 
 
 def look_again(cluster: ClusterClient) -> None:
-    """Take a new picture of the topics known so far; an old one will do if nobody answers."""
+    """Refresh the metadata of the topics known so far; keep the old metadata if no
+    broker answers.
+    """
     _looked_at[cluster] = time.monotonic()
     cluster.drop_closed()
     try:
@@ -67,7 +71,7 @@ def look_again(cluster: ClusterClient) -> None:
 
 
 def look_for(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> None:
-    """Partitions that have come since the last picture are looked for in a new one."""
+    """The leader of a partition. Refreshes the metadata if the partition is not in it."""
     view = cluster.known
     for at in partitions:
         topic = view.topics.get(at.topic) if view is not None else None
@@ -77,13 +81,16 @@ def look_for(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> No
 
 
 def known_options(client: Mapping[str, str]) -> dict[str, str]:
-    """Those our client has. Java's others tune Java, but for what a user's safety rests on."""
+    """The options that our client has. Other options of the Java client are ignored, except
+    security options, which are refused.
+    """
     for name, value in client.items():
         plain = name == "security.protocol" and value.strip().upper() == "PLAINTEXT"
         if name.startswith(_NEVER_IGNORED) and name not in OPTIONS and not plain:
             raise OptionError(f"kafka.{name} is not supported: only plain connections are, so far")
     found = {name: value for name, value in client.items() if name in OPTIONS}
-    found.setdefault("isolation.level", "read_uncommitted")  # as in Java's consumer, not as in ours
+    # the default of the Java consumer, not of ours
+    found.setdefault("isolation.level", "read_uncommitted")
     return found
 
 
@@ -94,14 +101,14 @@ class Brokers:
         self._options = options
         self._cluster = opened(options.client)
         self._admin = Admin(cluster=self._cluster)
-        self.topic_ids: dict[str, UUID] = {}  # as of the last look at the partitions
+        self.topic_ids: dict[str, UUID] = {}  # as of the last read of the partitions
 
     @property
     def committed_only(self) -> bool:
         return self._cluster.config.isolation_level == "read_committed"
 
     def partitions(self) -> list[TopicPartition]:
-        """What is read, as of now; in order."""
+        """The partitions that are read now, in order."""
         options = self._options
         if options.pattern is not None:
             pattern = re.compile(options.pattern)
@@ -129,7 +136,9 @@ class Brokers:
     def latest(
         self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]
     ) -> Offsets:
-        """A leader that has just changed may not know the end yet: asked again if it falls back."""
+        """The end offsets. A new leader may not know its end yet: an end that went back is read
+        again.
+        """
         wanted = dict.fromkeys(partitions, LATEST)
         found = self._offsets(wanted)
         for _ in range(self._options.tries - 1):
@@ -140,12 +149,12 @@ class Brokers:
         return found
 
     def first_since(self, time_ms: int, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The first record at or after a time, of partitions that have one."""
+        """The offset of the first record at or after a time, of partitions that have one."""
         found = self._offsets(dict.fromkeys(partitions, max(time_ms, 0)))
         return {at: offset for at, offset in found.items() if offset >= 0}
 
     def resolve(self, where: ReadBound, partitions: list[TopicPartition], option: str) -> Offsets:
-        """Offsets of an end of what is read. `option` is `starting` or `ending`."""
+        """The offsets where reading starts or ends. `option` is `starting` or `ending`."""
         if where.everywhere is not None:
             return self._offsets(dict.fromkeys(partitions, where.everywhere))
         if where.offsets is not None:
@@ -161,7 +170,7 @@ class Brokers:
         return self._by_time(times, option)
 
     def _by_time(self, times: Offsets, option: str) -> Offsets:
-        # Below zero these numbers mean the ends, not times.
+        # Negative numbers stand for the ends, not for times.
         found = self._offsets({at: max(wanted, 0) for at, wanted in times.items()})
         none = [at for at, offset in found.items() if offset < 0]
         if none and option == "starting" and not self._options.latest_if_no_time:
@@ -200,7 +209,7 @@ class Brokers:
 
 
 async def commit_offsets(cluster: ClusterClient, group: str, offsets: Offsets, note: str) -> None:
-    """As a reader without a membership, which Kafka allows while the group has no members."""
+    """Commits without being a member, which Kafka allows while the group has no members."""
 
     async def attempt() -> None:
         connection = await cluster.coordinator(group)

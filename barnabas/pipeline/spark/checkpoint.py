@@ -1,8 +1,8 @@
-"""What a checkpoint tells besides Spark's own: whose it is, of which topics, where it was cut off.
+"""Our own files in a checkpoint: its pipeline, its topics, and the batch that was interrupted.
 
-In: a directory in whatever file system Spark writes to. Out: PipelineError if it is not to be used.
-Always: a checkpoint belongs to one pipeline, and to the very topics it was begun with: offsets of
-topics that were deleted and made anew under the same names mean other records.
+In: a directory in the file system that Spark writes to. Out: PipelineError if it must not be used.
+Always: a checkpoint belongs to one pipeline and to the topics it was created with: if a topic was
+deleted and created again under its name, its offsets stand for other records.
 """
 
 import json
@@ -21,7 +21,9 @@ _SIZE_MAX = 16 * 1024 * 1024
 
 
 def ensure_directory(spark: "SparkSession", path: str, key: str) -> None:
-    """One line that names the key if it cannot be made: Spark says that late, and in many words."""
+    """Creates the directory. The error is one line that names the key: Spark reports it late, in
+    many lines.
+    """
     jvm: Any = spark._jvm
     at = jvm.org.apache.hadoop.fs.Path(path)
     try:
@@ -30,13 +32,13 @@ def ensure_directory(spark: "SparkSession", path: str, key: str) -> None:
         raise PipelineError(f"{key}: {path}: {from_spark(problem) or problem}") from None
     if not made:
         raise PipelineError(
-            f"{key}: {path} cannot be made: name a directory that may be written to here and on"
+            f"{key}: {path} cannot be created: name a directory that may be written to here and on"
             " the workers"
         )
 
 
 class Checkpoint:
-    """Of one pipeline, whose queries have a directory each in it."""
+    """The checkpoint of one pipeline; each of its queries has a directory in it."""
 
     def __init__(self, spark: "SparkSession", path: str) -> None:
         self._path = path
@@ -45,13 +47,15 @@ class Checkpoint:
         self._fs = root.getFileSystem(spark._jsc.hadoopConfiguration())
 
     def claim(self, pipeline: str, topics: Mapping[str, UUID], *, fail_on_data_loss: bool) -> None:
-        """Note whose it is. PipelineError if it is another's, DataLoss if topics are others."""
+        """Record pipeline and topics. PipelineError if it belongs to another pipeline, DataLoss if
+        a topic was created again.
+        """
         noted = self._read()
         owner = noted.get("pipeline", pipeline)
         if owner != pipeline:
             raise PipelineError(
-                f"run.checkpoint: {self._path} is that of pipeline {owner!r}: give"
-                f" {pipeline!r} a directory of its own"
+                f"run.checkpoint: {self._path} belongs to pipeline {owner!r}: use"
+                f" another directory for {pipeline!r}"
             )
         known = noted.get("topics")
         before: dict[str, Any] = known if isinstance(known, dict) else {}
@@ -59,21 +63,23 @@ class Checkpoint:
         for name, id_ in now.items():
             if before.get(name, id_) != id_ and fail_on_data_loss:
                 raise DataLoss(
-                    f"topic {name!r} was deleted, and made anew: {self._path} has offsets of the"
-                    " one before. Name another run.checkpoint to read it from the start, or set"
-                    " failOnDataLoss to false in source.options to go on"
+                    f"topic {name!r} was deleted and created again: {self._path} has offsets of the"
+                    " old topic. Use another run.checkpoint to read the new one from the start,"
+                    " or set"
+                    " failOnDataLoss to false in source.options to continue"
                 )
         if noted != (noting := {"pipeline": pipeline, "topics": {**before, **now}}):
             self._write(noting)
 
     def mend(self) -> None:
-        """Remove offsets that a killed driver had not written to the end: Spark, which finds them
-        where it has begun nothing yet, would not start."""
+        """Remove an offsets file that a killed driver wrote in part: Spark would not start with it
+        if no batch has begun.
+        """
         for torn in self._fs.globStatus(self._at("*/offsets/.*.tmp")) or ():
             self._fs.delete(torn.getPath(), False)
 
     def unfinished(self, query: str) -> int | None:
-        """The batch that Spark will repeat: it was begun, and it is not noted that it has ended."""
+        """The batch that Spark will repeat: its start is recorded, its end is not."""
         begun, ended = (self._last(f"{query}/{log}") for log in ("offsets", "commits"))
         return begun if begun > ended else None
 
@@ -99,7 +105,7 @@ class Checkpoint:
         return found if isinstance(found, dict) else {}
 
     def _write(self, document: dict[str, Any]) -> None:
-        """Whole or not at all: a rename, as Spark writes its own."""
+        """Writes the file completely or not at all, by a rename, as Spark writes its own."""
         new = self._at(f".{_FILE}.new")
         stream = self._fs.create(new, True)
         try:

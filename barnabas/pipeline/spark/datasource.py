@@ -1,4 +1,6 @@
-"""`format("barnabas")`: what Spark finds by itself, through the module pyspark_barnabas."""
+"""`format("barnabas")`: the class that Spark finds by itself, through the module
+pyspark_barnabas.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +54,11 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
             self._check_columns(schema)
             return StreamReader(self.options, schema)
         except (KafkaError, PipelineError) as problem:
-            # Spark would say that it has no reader, and nothing of the reason.
+            # Spark would report that there is no reader, without the reason.
             return BrokenReader(problem)
 
     def _check_columns(self, schema: Any) -> None:
-        """Spark lets a user put any schema in place of ours."""
+        """Refuses another schema: Spark lets a user replace ours by any schema."""
         wanted = [name for name in schema.fieldNames() if name not in ("headers", "data", "error")]
         if wanted != _NAMES:
             raise OptionError(

@@ -1,9 +1,9 @@
-"""Asks a partition's leader for the record batches of a range, whole and still packed.
+"""Fetches the record batches of a range from the partition's leader, complete and still compressed.
 
-In: a range. Out: its batches, answer by answer, in order. Blocking.
-Always: the next fetch is on its way while an answer is looked at; what is gone is an error, or is
-left out if the user said so.
-Not here: what becomes of the batches (reading.py, pipeline/mirror/copying.py).
+In: a range. Out: its batches, response by response, in order. Blocking.
+Always: the next fetch is sent before a response is processed; records that are deleted are an
+error, or are skipped if the user chose that (failOnDataLoss).
+Not here: decoding or copying the batches (reading.py, pipeline/mirror/copying.py).
 """
 
 import time
@@ -34,11 +34,11 @@ from barnabas.wire.records import iter_batches
 FETCH_BYTES = 4 * 1024 * 1024
 _BY_NAME_MAX = 12  # the last version of Fetch that names topics
 _WAIT_MS = 500
-_FROM_FILES_MIN = 10_000  # offsets: for fewer it is not worth looking for files
+_FROM_FILES_MIN = 10_000  # offsets: for a smaller range, files are not looked for
 
 
 class RangeFetcher:
-    """Of one range. `position` is the first offset that has not been given yet."""
+    """The batches of one range. `position` is the first offset that has not been returned yet."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class RangeFetcher:
         self._poll_timeout_ms = poll_timeout_ms
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Batches of records: none of control, of an aborted transaction or outside the range.
+        """Data batches of the range, without control batches and batches of aborted transactions.
 
-        A batch may be looked at until the next one is asked for.
+        A batch is valid until the next one is requested.
         """
         if self._stop - self.position >= _FROM_FILES_MIN:
             yield from self._from_files()
@@ -87,7 +87,9 @@ class RangeFetcher:
         return not header.attributes & CONTROL
 
     def _from_files(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """As far as files of this machine have it, without transactions if those count."""
+        """Reads from the segment files of this machine as far as possible; not with read_committed,
+        if there are transactions.
+        """
         files = local_files(self._cluster, self._at, self.position)
         if files is None:
             return
@@ -108,7 +110,7 @@ class RangeFetcher:
 
     def _whole_batches(self, answer: PartitionData) -> list[tuple[BatchHeader, memoryview]]:
         records = answer.records or b""
-        assert not isinstance(records, FileSlice)  # those are only ever sent
+        assert not isinstance(records, FileSlice)  # file slices are only sent, never received
         whole = list(iter_batches(records))
         if not whole:
             raise Corrupt(
@@ -119,13 +121,15 @@ class RangeFetcher:
     def _within(
         self, whole: list[tuple[BatchHeader, memoryview]]
     ) -> tuple[list[tuple[BatchHeader, memoryview]], int]:
-        """Those of the range, and the offset behind them. What lies behind it does not count."""
+        """The batches of the range, and the offset after them. Batches after the range
+        are ignored.
+        """
         found = [each for each in whole if each[0].base_offset < self._stop]
         after = found[-1][0].last_offset + 1 if found else self._stop
         return found, max(after, self.position)
 
     def _ask(self, position: int) -> Any:
-        """A request on its way; None if it could not be sent, which the next wait finds out."""
+        """Sends a request; None if it could not be sent, which the next wait reports."""
         try:
             return run(self._send(position))
         except Retriable:
@@ -163,7 +167,7 @@ class RangeFetcher:
         )
 
     def _answer(self, ahead: Any) -> PartitionData | None:
-        """Records from the position on; None if there is nothing left that could be read."""
+        """Records from the position on; None if there are no more records to read."""
         deadline = time.monotonic() + self._poll_timeout_ms / 1000
         waits = iter(self._cluster.waits_ms())
         while True:
@@ -173,8 +177,8 @@ class RangeFetcher:
                     return answer
                 problem: KafkaError = Retriable(
                     Code.REQUEST_TIMED_OUT,
-                    f"{self._at}: no record came from offset {self.position} on, though"
-                    f" {self._stop - self.position} should be there",
+                    f"{self._at}: no record was returned from offset {self.position} on, but"
+                    f" {self._stop - self.position} are expected",
                 )
                 wait_ms = 0
                 nobody_answers = False
@@ -205,12 +209,14 @@ class RangeFetcher:
                     about = f"{self._at}, offset {self.position}"
                     raise partition_error(answer.error_code, about=about)
                 return answer
-        raise Retriable(Code.UNKNOWN_SERVER_ERROR, f"{self._at} is missing in the answer")
+        raise Retriable(Code.UNKNOWN_SERVER_ERROR, f"{self._at} is missing in the response")
 
     def _skips_what_is_gone(self, problem: InvalidRequest) -> bool:
-        """Go on where there is something; False if there is nothing. Or say that data is lost."""
+        """Continue at the next offset that exists; False if there is none. DataLoss unless the user
+        allows it.
+        """
         if problem.code is Code.UNKNOWN_TOPIC_OR_PARTITION:
-            start, reason = self._stop, f"{self._at} does not exist any more"
+            start, reason = self._stop, f"{self._at} no longer exists"
         elif problem.code is Code.OFFSET_OUT_OF_RANGE:
             from barnabas.client.admin.admin import EARLIEST
             from barnabas.client.blocking.admin import Admin
@@ -218,7 +224,7 @@ class RangeFetcher:
             first = Admin(cluster=self._cluster).offsets({self._at: EARLIEST})[self._at].offset
             if first > self.position:
                 start = min(first, self._stop)
-                reason = f"{self._at} begins at offset {first}, and {self.position} was wanted"
+                reason = f"{self._at} begins at offset {first}, but {self.position} was requested"
             else:
                 start = self._stop
                 reason = f"{self._at} ends before offset {self.position}"
@@ -232,5 +238,6 @@ class RangeFetcher:
 
 def lost(reason: str) -> DataLoss:
     return DataLoss(
-        f"{reason}: records may have been lost. Set failOnDataLoss to false to go on without them"
+        f"{reason}: records may have been lost. Set failOnDataLoss to false to continue without"
+        " them"
     )

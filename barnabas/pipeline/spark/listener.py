@@ -2,8 +2,8 @@
 
     spark.streams.addListener(GroupListener("localhost:9092", group="orders"))
 
-What Spark reports of a batch is in its checkpoint, and is committed to the group: any Kafka tool
-then shows the query's lag.
+The offsets that Spark reports for a batch are in its checkpoint; the listener commits them to the
+group, so any Kafka tool shows the query's lag.
 """
 
 import json
@@ -22,9 +22,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class GroupListener(StreamingQueryListener):  # type: ignore[misc]
-    """Commits the progress of queries. `query`: of the one with this name only.
+    """Commits the progress of queries. `query`: only of the query with this name.
 
-    Without `group`, the group is the query's name, and queries without a name are left alone.
+    Without `group`, the group is the query's name, and queries without a name are ignored.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GroupListener(StreamingQueryListener):  # type: ignore[misc]
                 offsets = from_json(json.loads(source.endOffset), "endOffset")
                 run(commit_offsets(opened(self._client), group, offsets, ""))
             except (KafkaError, PipelineError, ValueError) as problem:
-                # Only lag depends on it: no reason to disturb the query.
+                # The commit only shows lag: its failure must not stop the query.
                 _LOG.warning("progress of group %r was not committed: %s", group, problem)
 
     def onQueryIdle(self, event: Any) -> None:

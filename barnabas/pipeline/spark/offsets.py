@@ -1,9 +1,8 @@
-"""Offsets of partitions: as JSON, in ranges, shared out between triggers and tasks.
+"""Offsets of partitions: as JSON, in ranges, divided between triggers and tasks.
 
 In: offsets by partition. Out: offsets by partition, ranges.
-Always: as Spark's Kafka connector does it, to the row; JSON has its keys in order, because Spark
-compares offsets as text.
-Pure: whoever asks the brokers is in cluster.py.
+Always: the same results as Spark's Kafka connector, to the row; JSON keys are sorted, because Spark
+compares offsets as text. Pure: brokers.py sends the requests.
 """
 
 import json
@@ -51,7 +50,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def from_json(document: object, option: str) -> Offsets:
-    """Offsets or times by partition; `option` is named if it is something else."""
+    """Offsets or times by partition. The error for another text names `option`."""
     offsets: Offsets = {}
     if not isinstance(document, dict):
         raise _expected(option, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', document)
@@ -95,13 +94,12 @@ def _expected(option: str, example: str, got: Any) -> OptionError:
     return OptionError(f"{option}: expected e.g. {example}, got {said[:200]}")
 
 
-# --- how much of a trigger belongs to which partition ---
+# --- how many records of a trigger come from which partition ---
 
 
 def prorate(limit: int, start: Mapping[TopicPartition, int], stop: Offsets) -> Offsets:
-    """Of `limit` records a share for each partition, by how many wait in it.
-
-    The smallest get one, so that none starves. A partition without a start is left alone.
+    """Divides `limit` records between the partitions, in proportion to their unread records. Each
+    partition gets at least one record. A partition without a start is left out.
     """
     sizes = {at: end - start[at] for at, end in stop.items() if at in start and end > start[at]}
     total = float(sum(sizes.values()))
@@ -127,7 +125,7 @@ def split(
 ) -> list[OffsetRange]:
     """The ranges that tasks read: none empty, none above `records_max`, about `tasks_min` or more.
 
-    Large ranges are split and small ones are not, each in proportion to what it holds.
+    Large ranges are split in proportion to their size; small ranges are not split.
     """
     parts = [each for each in ranges if each.size > 0]
     if records_max is not None:

@@ -1,6 +1,6 @@
 """The options of Spark's Kafka source and sink, parsed.
 
-In: what a user wrote, names in any case. Out: options, or OptionError that names one.
+In: the user's options, names in any case. Out: options, or OptionError that names one.
 Always: names, defaults and precedence are Spark's; `kafka.NAME` is an option of the client.
 """
 
@@ -58,7 +58,7 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True)
 class ReadBound:
-    """One end of what is read: offsets or times, of each partition or of all alike."""
+    """Where reading starts or ends: offsets or times, for each partition or for all."""
 
     offsets: Offsets | None = None
     times: Offsets | None = None
@@ -68,7 +68,7 @@ class ReadBound:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to read, from where to where, and in which portions."""
+    """The options of a source: topics, start, end, and limits."""
 
     client: dict[str, str]
     topics: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class SourceOptions:
     trigger_delay_ms_max: int = 15 * 60_000
     headers: bool = False
     group: str | None = None
-    behind_group: str | None = None  # reads only what this group has read
+    behind_group: str | None = None  # reads only records that this group has read
     tries: int = 3
     retry_wait_ms: int = 10
     poll_timeout_ms: int = 120_000
@@ -107,7 +107,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             if name.lower() in options:
-                raise OptionError(f"{name} is not for streaming queries: they have no end")
+                raise OptionError(f"{name} is not allowed in streaming queries: they have no end")
     else:
         _check_batch(starting, ending)
     least = _number(options, "minOffsetsPerTrigger", 0)
@@ -148,7 +148,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where rows go."""
+    """The options of a sink."""
 
     client: dict[str, str]
     topic: str | None = None
@@ -166,7 +166,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def client_options(options: Mapping[str, str], side: str) -> dict[str, str]:
-    """What stands behind `kafka.`, checked for what neither Spark nor we allow."""
+    """The options with the prefix `kafka.`. Refuses those that Spark or we do not allow."""
     found = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
     for name, remedy in _FORBIDDEN.items():
         if name in found and _SIDE_ONLY[name] == side:
@@ -177,7 +177,7 @@ def client_options(options: Mapping[str, str], side: str) -> dict[str, str]:
 
 
 def time_ms(text: str) -> int:
-    """Spark's way to write a time: 15m, 10s, 500ms; a bare number is milliseconds."""
+    """A duration as Spark writes it: 15m, 10s, 500ms; a plain number is milliseconds."""
     matched = re.fullmatch(r"\s*(-?\d{1,18})\s*([a-z]*)\s*", text.lower())
     unit = (matched[2] or "ms") if matched else ""
     if matched is None or unit not in _TIME_UNITS_MS or int(matched[1]) < 0:
@@ -210,13 +210,15 @@ def _choice(
 
 
 def _pattern(text: str) -> str:
-    """Java's pattern, nearly always Python's too; what differs is said."""
+    """A Java pattern, which is nearly always a Python pattern too; others are refused."""
     if not text:
         raise OptionError("subscribePattern: the pattern is empty")
     try:
         re.compile(text)
     except re.error as problem:
-        raise OptionError(f"subscribePattern: {text[:200]!r} is no pattern: {problem}") from None
+        raise OptionError(
+            f"subscribePattern: {text[:200]!r} is not a valid pattern: {problem}"
+        ) from None
     return text
 
 

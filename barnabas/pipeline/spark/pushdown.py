@@ -1,9 +1,8 @@
-"""Filters on topic, partition, offset and timestamp, turned into less to read.
+"""Uses filters on topic, partition, offset and timestamp to read fewer records.
 
 In: Spark's filters, ranges. Out: narrower ranges.
-Always: Spark applies every filter again, so that what is left in too much does no harm; nothing
-that a filter lets pass is left out.
-Pure, but for the offsets of a time, which whoever calls looks up.
+Always: every record that passes the filters is in the ranges. The ranges may hold other records
+too: Spark applies every filter again. Pure: the caller looks up the offset of a time.
 """
 
 import sys
@@ -20,14 +19,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def asked_for() -> bool:
-    """Spark refuses readers that take filters unless its configuration allows them."""
+    """Whether Spark's configuration allows filters: otherwise Spark refuses a reader that takes
+    them.
+    """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSHDOWN_WORKER in sys.modules or getattr(main, "name", "") == _PUSHDOWN_WORKER
 
 
 @dataclass(frozen=True)
 class PushedFilters:
-    """What all filters together let pass, where that can be said."""
+    """The topics, partitions, offsets and times that pass all filters, where known."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -38,7 +39,7 @@ class PushedFilters:
     time_min: int | None = None
 
     def range(self, whole: OffsetRange) -> OffsetRange:
-        """Empty if nothing of it passes."""
+        """The range, reduced to the records that may pass; empty if none may."""
         named = self.topics is None or whole.topic in self.topics
         listed = self.partitions is None or whole.partition in self.partitions
         if not (named and listed and self.partition_min <= whole.partition <= self.partition_max):
@@ -49,7 +50,7 @@ class PushedFilters:
 
 
 def narrow(filters: Iterable[Any]) -> PushedFilters:
-    """Of Spark's filters, all of which must hold."""
+    """The limits of Spark's filters, all of which must hold."""
     found = PushedFilters()
     for each in filters:
         attribute = getattr(each, "attribute", None)
@@ -107,7 +108,7 @@ def _offset(found: PushedFilters, kind: str, value: Any) -> PushedFilters:
 
 
 def _bounds(kind: str, value: Any) -> tuple[int, int]:
-    """The least and the most that pass."""
+    """The lowest and the highest value that pass."""
     if isinstance(value, int) and not isinstance(value, bool):
         if kind in ("EqualTo", "EqualNullSafe"):
             return value, value
@@ -123,7 +124,9 @@ def _bounds(kind: str, value: Any) -> tuple[int, int]:
 
 
 def _time(found: PushedFilters, kind: str, value: Any) -> PushedFilters:
-    """Only from when on: times need not rise with offsets, so that a last one says nothing."""
+    """Only the first time is used: times need not rise with offsets, so a last time cannot end a
+    range.
+    """
     if kind not in ("EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"):
         return found
     if not isinstance(value, datetime):
@@ -131,7 +134,7 @@ def _time(found: PushedFilters, kind: str, value: Any) -> PushedFilters:
     moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     since = moment - _EPOCH
     micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    # A record's milliseconds pass from here on.
+    # The first millisecond that passes.
     least = micros // 1000 + 1 if kind == "GreaterThan" else -(-micros // 1000)
     if found.time_min is not None:
         least = max(least, found.time_min)

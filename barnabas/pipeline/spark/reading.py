@@ -1,8 +1,8 @@
 """Reads a range of offsets of one partition, as Arrow batches.
 
 In: a range. Out: its rows, in order. Runs in Spark's tasks, blocking.
-Always: every record of the range that is there is given once.
-Not here: how batches come from the brokers (fetching.py).
+Always: every existing record of the range is returned once.
+Not here: fetching batches from the brokers (fetching.py).
 """
 
 from collections.abc import Iterator
@@ -17,24 +17,25 @@ from barnabas.pipeline.spark.offsets import OffsetRange
 if TYPE_CHECKING:
     import pyarrow
 
-ROWS_MAX = 16 * 1024  # of one Arrow batch, which is then read while it is still in the caches
+# size of one Arrow batch, small enough to be read while it is still in the CPU caches
+ROWS_MAX = 16 * 1024
 BYTES_MAX = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Task:
-    """What one task of Spark reads, and how."""
+    """The range that one task of Spark reads, and its options."""
 
     range: OffsetRange
     client: tuple[tuple[str, str], ...]
     headers: bool
     fail_on_data_loss: bool
     poll_timeout_ms: int
-    time_min: int | None = None  # older batches need not be unpacked
+    time_min: int | None = None  # older batches are not decompressed
 
 
 def read_task(task: Task) -> Iterator["pyarrow.RecordBatch"]:
-    """Each batch is the caller's: what it looks at is not written to again."""
+    """Each batch belongs to the caller: its memory is not written again."""
     cluster = opened(dict(task.client))
     look_for(cluster, [task.range.at])
     config = cluster.config

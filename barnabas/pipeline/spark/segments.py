@@ -1,9 +1,10 @@
-"""Batches of a range from the segment files of a broker on this very machine, without a socket.
+"""Reads the batches of a range from the segment files of a broker on this machine, without a
+socket.
 
-In: a range that ends at or below the high watermark. Out: its batches, whole and still packed.
-Always: files are only read; what lies below the high watermark is never written to again. Nothing
-here is needed: where a file is not found, or is not as it should be, the leader is asked instead.
-Kafka's layout, so that files of Apache Kafka are read too. Figures: docs/adr/0027.
+In: a range that ends at or below the high watermark. Out: its batches, complete and still
+compressed. Always: files are only read; bytes below the high watermark are never written again.
+This is only faster: if a file is missing or damaged, the batches are fetched from the leader. The
+layout is Kafka's, so files of Apache Kafka are read too. Figures: docs/adr/0027.
 """
 
 import os
@@ -19,24 +20,24 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire.batch import BatchHeader
 from barnabas.wire.records import iter_batches
 
-_CHUNK = 1024 * 1024  # small enough to stay in a processor's caches
+_CHUNK = 1024 * 1024  # small enough for the CPU caches
 _CHUNK_MAX = 64 * 1024 * 1024
 _INDEX_SIZE_MAX = 64 * 1024 * 1024
 _ENTRY = struct.Struct(">II")
-_LENGTH = struct.Struct(">qi")  # base offset, and the length of what follows
+_LENGTH = struct.Struct(">qi")  # base offset and length
 
 # The directories of brokers that are on this machine, by cluster and broker.
 _directories: dict[tuple[str, int], list[str]] = {}
 
 
 def local_files(cluster: ClusterClient, at: TopicPartition, position: int) -> "SegmentFiles | None":
-    """The files of a partition from an offset on; None if they are not here."""
+    """The files of a partition from an offset on; None if they are not on this machine."""
     try:
         view = run(cluster.view([at.topic]))
         directories = _directories_of(cluster, view.cluster_id or "", view.leader(at))
         paths = [os.path.join(each, f"{at.topic}-{at.partition}") for each in directories]
         path = next((each for each in paths if os.path.isdir(each)), None)
-        # Records that were deleted may still be in a file: they are not to be read.
+        # Deleted records may still be in a file: they must not be read.
         if path is None or Admin(cluster=cluster).offsets({at: EARLIEST})[at].offset > position:
             return None
         return SegmentFiles(path, position)
@@ -53,7 +54,7 @@ def _directories_of(cluster: ClusterClient, cluster_id: str, broker: int) -> lis
 
 
 def _belongs(path: str, cluster_id: str, broker: int) -> bool:
-    """Cluster ids are random: a directory that has this one is this broker's, seen from here."""
+    """Cluster ids are random: a local directory with this cluster id belongs to this broker."""
     try:
         with open(os.path.join(path, "meta.properties")) as file:
             text = file.read(10_000)
@@ -65,7 +66,9 @@ def _belongs(path: str, cluster_id: str, broker: int) -> bool:
 
 
 class SegmentFiles:
-    """Of one partition. OSError or Corrupt: go on some other way, from the same position."""
+    """The files of one partition. On OSError or Corrupt, fetch from the leader, at the same
+    position.
+    """
 
     def __init__(self, path: str, position: int) -> None:
         self._path = path
@@ -80,7 +83,7 @@ class SegmentFiles:
             self._file = -1
 
     def _open(self, position: int) -> None:
-        """At, or a little before, the batch that has this offset."""
+        """Moves to the batch that has this offset, or a little before it."""
         names = sorted(name for name in os.listdir(self._path) if name.endswith(".log"))
         bases = [int(name[:-4]) for name in names if name[:-4].isdecimal()]
         number = bisect_right(bases, position) - 1
@@ -93,7 +96,7 @@ class SegmentFiles:
         self._file = os.open(f"{name}.log", os.O_RDONLY | os.O_CLOEXEC)
 
     def chunk(self, position: int) -> list[tuple[BatchHeader, memoryview]]:
-        """Some whole batches from an offset on; the next call writes over them."""
+        """Some complete batches from an offset on; the next call overwrites them."""
         found = self._read()
         while found and found[-1][0].last_offset < position:
             found = self._read()
@@ -121,11 +124,11 @@ class SegmentFiles:
 
 
 def _indexed(path: str, relative: int) -> int:
-    """Where in the segment to begin to look for an offset."""
+    """The file position at which to begin the search for an offset."""
     with open(path, "rb") as file:
         data = file.read(_INDEX_SIZE_MAX)
     entries = range(len(data) // _ENTRY.size)
-    # Kafka makes room for entries to come: zeros.
+    # Kafka preallocates room for later entries, filled with zeros.
     used = bisect_left(entries, True, key=lambda n: n > 0 and _entry(data, n)[0] == 0)
     number = bisect_right(entries, relative, hi=used, key=lambda n: _entry(data, n)[0]) - 1
     return _entry(data, number)[1] if number >= 0 else 0

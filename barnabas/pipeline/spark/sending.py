@@ -1,10 +1,11 @@
-"""Sends batches that are built already, some rounds ahead of their answers.
+"""Sends complete batches, several rounds ahead of their responses.
 
-In: batches of records, by partition. Out: where they were written, or one line that says why not.
+In: batches of records, by partition. Out: the offsets they were written at, or an error in one
+line.
 Always: the batches of a partition are written once and in order, however often they were sent
-(with acks=all); memory is bounded by the rounds under way.
-Always: a producer id is used by one task at a time. The next task of the same process goes on with
-it, and with its sequence numbers, only if all that was sent under it was acknowledged.
+(with acks=all); the number of rounds in flight limits the memory. Always: a producer id is used by
+one task at a time. The next task of the same process reuses it, and continues its sequence numbers,
+only if all batches sent with it were acknowledged.
 Not here: how rows become records (wire/column_writer.py, writing.py).
 """
 
@@ -32,27 +33,28 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.records import producer_batch
 
 _BY_NAME_MAX = 12  # the last version of Produce that names topics
-_ROUNDS_MAX = 3  # under way; brokers keep the last five batches of a producer to know them again
+# rounds in flight; brokers keep the last five batches of a producer to detect duplicates
+_ROUNDS_MAX = 3
 _SEQUENCES = 2**31
 _ACKS_ALL = -1
 
 
 class OutOfStep(PipelineError):
-    """Another task has written in the name of this producer: look where it is now."""
+    """Another task has written with this producer id: read the end of the partition again."""
 
 
 class PackedBatch(NamedTuple):
-    """A batch as it is sent."""
+    """A batch that is ready to be sent."""
 
     at: TopicPartition
     data: bytearray
     rows: int
-    origin: int = -1  # of a copy: the offset of its first record where it comes from
-    span: int = 0  # of a copy: how many offsets it took up there
+    origin: int = -1  # of a copy: the offset of its first record in the source
+    span: int = 0  # of a copy: how many offsets it takes in the source
 
 
 def _unnoted(batch: PackedBatch, base_offset: int) -> None:
-    """Nobody asked where batches came to lie."""
+    """Ignores the offsets of written batches."""
 
 
 class IdleProducer(NamedTuple):
@@ -63,8 +65,8 @@ class IdleProducer(NamedTuple):
     sequences: dict[TopicPartition, int]  # of the next batch
 
 
-# Of finished tasks of this process (a fork starts without), by cluster: brokers remember each
-# producer id for a day, and a task for each would be far too many.
+# Producers of finished tasks of this process, by cluster; a forked process starts with none. #
+# Brokers keep each producer id for a day, and one for each task would be far too many.
 _idle: dict[tuple[int, str], list[IdleProducer]] = {}
 
 
@@ -75,7 +77,9 @@ class _Round:
 
 
 class BatchSender:
-    """Of one task. `written` has the lowest and highest offset of each partition so far."""
+    """Sends the batches of one task. `written`: the lowest and highest offset of each partition so
+    far.
+    """
 
     def __init__(self, cluster: ClusterClient) -> None:
         config = cluster.config
@@ -84,20 +88,19 @@ class BatchSender:
         self._acks = _ACKS_ALL if config.acks in ("all", "-1") else int(config.acks)
         self._sequences: dict[TopicPartition, int] = {}
         self._under_way: deque[_Round] = deque()
-        self._known: set[TopicPartition] = set()  # to whose brokers this producer is known
+        self._known: set[TopicPartition] = set()  # the cluster that assigned the producer id
         self.producer_id: int = NO_PRODUCER_ID
         self.epoch = -1
         self.written: dict[TopicPartition, tuple[int, int]] = {}
         self.records = 0
         self._shared = False
         self._reused = False
-        self._cluster_id = ""  # where the producer id was given out, if others may go on with it
+        self._cluster_id = ""  # the cluster of the producer id, if later tasks may reuse it
         self.on_written: Callable[[PackedBatch, int], None] = _unnoted
 
     def identify(self, *, reuse: bool = False) -> None:
-        """Become a producer whose repetitions the broker can see; only acks=all promises more.
-
-        `reuse`: one that an earlier task of this process has released, if there is one.
+        """Get a producer id, so that the broker detects duplicates; only with acks=all. `reuse`:
+        take a producer that an earlier task of this process has released, if there is one.
         """
         if self._acks != _ACKS_ALL:
             return
@@ -121,14 +124,18 @@ class BatchSender:
         run(self._cluster.retrying(attempt))
 
     def release(self) -> None:
-        """The task is done, and all of it acknowledged: another may go on as this producer."""
+        """The task has ended and all its batches are acknowledged: a later task may reuse this
+        producer.
+        """
         if self._cluster_id and self.producer_id != NO_PRODUCER_ID and not self._under_way:
             identity = IdleProducer(self.producer_id, self.epoch, dict(self._sequences))
             _idle.setdefault((os.getpid(), self._cluster_id), []).append(identity)
             self._cluster_id = ""
 
     def go_on_as(self, producer_id: int, epoch: int, sequences: dict[TopicPartition, int]) -> None:
-        """Be a producer that others may be as well: whoever is out of step stops with OutOfStep."""
+        """Use a producer id that other tasks may use too: a task with a wrong sequence number stops
+        with OutOfStep.
+        """
         self.producer_id, self.epoch = producer_id, epoch
         self._sequences = {at: number % _SEQUENCES for at, number in sequences.items()}
         self._shared = True
@@ -136,7 +143,7 @@ class BatchSender:
     def pack(
         self, at: TopicPartition, records: bytearray, count: int, first_ms: int, latest_ms: int
     ) -> PackedBatch:
-        """Put a header in front of records, which leave room for it."""
+        """Write the header in front of records, which leave room for it."""
         data = producer_batch(
             records,
             count,
@@ -150,7 +157,7 @@ class BatchSender:
         return PackedBatch(at, data, count)
 
     def adopt(self, at: TopicPartition, batch: bytearray, origin: int, span: int) -> PackedBatch:
-        """Make a whole batch of another producer one of ours; its records stay as they are."""
+        """Give a complete batch of another producer our producer id; its records stay unchanged."""
         header = read_header(batch)
         count = header.record_count
         write_header(
@@ -174,7 +181,9 @@ class BatchSender:
         return sequence
 
     def send(self, batches: list[PackedBatch]) -> None:
-        """One batch per partition at most. Waits for an earlier round if enough are under way."""
+        """Send at most one batch per partition. Waits for an earlier round if too many are in
+        flight.
+        """
         if len(self._under_way) >= _ROUNDS_MAX:
             self._finish_oldest()
         begun = _Round(batches)
@@ -184,8 +193,9 @@ class BatchSender:
         except Retriable as problem:
             self._again(problem)
         if not all(batch.at in self._known for batch in batches):
-            # A broker takes any first number of a producer that it does not know: were the first
-            # batch refused for a while and the second taken, the first could not follow.
+            # A broker accepts any first sequence number of a producer that it does not know: if it
+            # refused # the first batch for a while and accepted the second, the first could not
+            # follow.
             self.flush()
             self._known.update(batch.at for batch in batches)
 
@@ -196,7 +206,8 @@ class BatchSender:
     async def _send(self, begun: _Round, batches: list[PackedBatch]) -> None:
         view = await self._cluster.view({batch.at.topic: None for batch in batches})
         if self._cluster_id and view.cluster_id != self._cluster_id:
-            # There the id may be another producer's, and our batches would pass for its repeats.
+            # In the other cluster the id may belong to another producer, and our batches would be
+            # taken # for duplicates.
             raise PipelineError(
                 f"cluster {self._cluster_id} has become {view.cluster_id} while a task wrote to it;"
                 " run the task again"
@@ -247,7 +258,7 @@ class BatchSender:
         self.records += sum(batch.rows for batch in oldest.batches)
 
     async def _received(self, begun: _Round) -> Retriable | None:
-        """Take the answers of a round in; what may work when it is tried again."""
+        """Process the responses of a round. Returns the batches that may be retried."""
         problem: Retriable | None = None
         for group, answer in begun.answers:
             response: ProduceResponse = await answer
@@ -264,9 +275,9 @@ class BatchSender:
 
     def _judge(self, batch: PackedBatch, part: Any) -> Retriable | None:
         if part is None:
-            return Retriable(Code.UNKNOWN_SERVER_ERROR, f"{batch.at} is missing in the answer")
+            return Retriable(Code.UNKNOWN_SERVER_ERROR, f"{batch.at} is missing in the response")
         if part.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # One before it is still to be sent again.
+            # An earlier batch must be sent again first.
             return Retriable(Code.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{batch.at}: sent out of order")
         if part.error_code == Code.MESSAGE_TOO_LARGE:
             raise InvalidRequest(
@@ -286,7 +297,7 @@ class BatchSender:
         return None
 
     def _again(self, problem: KafkaError) -> None:
-        """Send everything that is under way anew, round by round, until it is written."""
+        """Send all batches in flight again, round by round, until they are written."""
         deadline = time.monotonic() + self._cluster.config.delivery_timeout_ms / 1000
         for wait_ms in self._cluster.waits_ms():
             if time.monotonic() + wait_ms / 1000 > deadline:
@@ -311,17 +322,19 @@ class BatchSender:
             return
 
     def _check_step(self, problem: Retriable) -> None:
-        """All before it is written: one that is out of order now will never be in order."""
+        """All earlier batches are written: a batch that is out of order now stays out of order."""
         if self._reused and problem.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             raise PipelineError(
                 f"{problem.detail}: the topic has lost records that were acknowledged to producer"
                 f" {self.producer_id}; run the task again, it then gets a new producer id"
             )
         if self._shared and problem.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            raise OutOfStep(f"{problem.detail}: another run of this mirror is writing; try again")
+            raise OutOfStep(
+                f"{problem.detail}: another run of this mirror writes at the same time; try again"
+            )
 
     def _forget_answers(self) -> None:
-        """Answers still to come belong to connections that are used no more."""
+        """Forget pending responses; their connections are not used any more."""
         self._cluster.close()
         for begun in self._under_way:
             begun.answers.clear()

@@ -1,8 +1,8 @@
-"""The writers behind `format("barnabas")`: which columns are taken, and what a task reports.
+"""The writers behind `format("barnabas")`: the accepted columns, and the report of a task.
 
 At least once: a task that failed may have written some of its rows, and writes all of them again.
-What a task reports has the query, the batch and the producer: all that is needed to write a batch
-of a query exactly once, when brokers have transactions.
+The report of a task has the query, the batch and the producer: what is needed to write a batch of a
+query exactly once, when brokers have transactions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,14 +36,14 @@ _BATCH = "streaming.sql.batchId"
 
 
 class TaskWritten(WriterCommitMessage):  # type: ignore[misc]
-    """What Spark carries from a task to its driver."""
+    """The report that Spark carries from a task to its driver."""
 
     def __init__(self, written: Written) -> None:
         self.written = written
 
 
 def check_columns(schema: Any, options: SinkOptions) -> None:
-    """One line for a DataFrame that cannot be written."""
+    """An error, in one line, if the DataFrame cannot be written."""
     names = [column.name for column in schema.fields]
     if "value" not in names:
         raise PipelineError(
@@ -89,7 +89,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def __init__(self, given: Mapping[str, str], schema: Any, overwrite: bool) -> None:
         if overwrite:
-            raise PipelineError("a topic is only ever added to: use mode('append')")
+            raise PipelineError("a topic can only be appended to: use mode('append')")
         self._options = sink_options(given)
         check_columns(schema, self._options)
 
@@ -110,7 +110,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         return write_rows(self._options, iterator)
 
     def commit(self, messages: list[TaskWritten | None], batchId: int) -> None:
-        """Every row is written when its task ends: nothing is left to do."""
+        """Nothing to do: every row is written when its task ends."""
 
     def abort(self, messages: list[TaskWritten | None], batchId: int) -> None:
-        """What was written stays: at least once."""
+        """Written rows stay in the topic: at least once."""

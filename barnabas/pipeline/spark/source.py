@@ -2,8 +2,8 @@
 
 Batch: `partitions` once per query, then `read` in each task.
 Stream: `initialOffset` (twice, and again if batch 0 is tried again), then for each trigger
-`latestOffset(start)`, `partitions(start, end)`, `read` in each task. What latestOffset is given as
-start is in Spark's checkpoint: it is what a query's group has read.
+`latestOffset(start)`, `partitions(start, end)`, `read` in each task. The start that Spark passes to
+latestOffset is in its checkpoint: the query's group has read up to there.
 """
 
 import logging
@@ -45,7 +45,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TaskSlice(InputPartition):  # type: ignore[misc]
-    """One task's share."""
+    """The range of one task."""
 
     def __init__(self, task: Task | None) -> None:
         super().__init__(task)
@@ -81,7 +81,7 @@ def _read(
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
-    """Reads between two ends, each looked up when the query is planned."""
+    """Reads between two offsets, which are looked up when the query is planned."""
 
     def __init__(self, given: Mapping[str, str], schema: Any) -> None:
         self._typed = typed_options(given)
@@ -96,14 +96,14 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         ranges = [self._narrow.range(each) for each in self._ranges(brokers)]
         least = self._narrow.time_min
         if least is not None:
-            # No record before the first that is not before a time is at or after it.
+            # No record before the first one at or after a time is at or after it.
             since = brokers.first_since(least, [each.at for each in ranges])
             ranges = [
                 each._replace(start=min(max(each.start, since.get(each.at, each.stop)), each.stop))
                 for each in ranges
             ]
         pieces = split(ranges, options.tasks_min, options.records_per_task_max)
-        # Spark makes a task of its own of an empty list, and gives it nothing.
+        # For an empty list Spark starts one task without a partition.
         return [_task(options, each, least) for each in pieces] or [TaskSlice(None)]
 
     def _ranges(self, brokers: Brokers) -> list[OffsetRange]:
@@ -118,10 +118,10 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
             if start > stop:
                 raise PipelineError(f"{at}: the start, offset {start}, is behind the end, {stop}")
             if start < first[at] and start < stop:
-                _data_lost(options, f"{at} begins at offset {first[at]}, and {start} was wanted")
+                _data_lost(options, f"{at} begins at offset {first[at]}, but {start} was requested")
                 start = min(first[at], stop)
             if stop > last[at]:
-                _data_lost(options, f"{at} ends at offset {last[at]}, and {stop} was wanted")
+                _data_lost(options, f"{at} ends at offset {last[at]}, but {stop} was requested")
                 stop = last[at]
             ranges.append(OffsetRange(at.topic, at.partition, start, stop))
         return ranges
@@ -132,7 +132,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringReader(BatchReader):
-    """Reads less where a filter says so. Spark applies every filter again."""
+    """Uses filters to read fewer records. Spark applies every filter again."""
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:
         self._narrow = narrow(filters)
@@ -140,7 +140,7 @@ class FilteringReader(BatchReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads trigger by trigger, within the limits a user set."""
+    """Reads trigger by trigger, within the user's limits."""
 
     def __init__(self, given: Mapping[str, str], schema: Any) -> None:
         self._typed = typed_options(given)
@@ -148,7 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._options = source_options(given, streaming=True)
         self._initial: Offsets | None = None
         self._newest: Offsets | None = None
-        self._until: Offsets | None = None  # all there was when an available-now query began
+        self._until: Offsets | None = None  # the end when an available-now query began
         self._available_now = False
         self._triggered_at = float("-inf")
         self._noted: Offsets | None = None
@@ -156,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._brokers_or_none: Brokers | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks only read; connections stay where they are.
+        # Tasks only read; the driver's connections are not pickled.
         return {**self.__dict__, "_brokers_or_none": None}
 
     @property
@@ -174,12 +174,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def _begin(self) -> Offsets:
         partitions = self._brokers.partitions()
         begun = self._brokers.resolve(self._options.starting, partitions, "starting")
-        # Spark keeps no record of it: were it asked again after a crash, `latest` would have moved.
+        # Spark does not store it: after a crash it would be looked up again, and `latest` would
+        # have # moved.
         self._note(begun, INITIAL)
         return begun
 
     def _begun_before(self) -> Offsets | None:
-        """Where this query began, if it ended before its first batch did."""
+        """The start of this query, if it was stopped before it finished its first batch."""
         if self._options.group is None:
             return None
         partitions = self._brokers.partitions()
@@ -189,7 +190,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return {at: offset for at, (offset, _) in found.items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # Spark's limits do not combine: ours are applied below.
+        # Spark's limits cannot be combined: ours are applied below.
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -225,15 +226,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return newest
 
     def _check_still_the_same(self) -> None:
-        """A topic of the same name may be another one, whose records have the same offsets."""
+        """A topic with this name may have been created again: its offsets stand for
+        other records.
+        """
         now = {name: id_ for name, id_ in self._brokers.topic_ids.items() if id_ != NO_TOPIC_ID}
         for name, id_ in now.items():
             if self._topic_ids.get(name, id_) != id_:
-                _data_lost(self._options, f"topic {name!r} was deleted, and made anew")
+                _data_lost(self._options, f"topic {name!r} was deleted and created again")
         self._topic_ids |= now
 
     def _read_by(self, group: str, begun: Offsets, newest: Offsets) -> Offsets:
-        """No further than the other group is, nor back: partitions that it knows."""
+        """Limits the end to the other group's offsets, never below the start, in partitions that it
+        knows.
+        """
         done = self._brokers.committed(group, list(newest))
         return {
             at: max(min(end, done[at][0] if at in done else 0), begun.get(at, 0))
@@ -242,7 +247,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         }
 
     def _delayed(self, begun: Offsets, newest: Offsets) -> bool:
-        """Too few records for a trigger, and not yet too long since the last."""
+        """Whether there are too few records for a trigger, and maxTriggerDelay has not passed."""
         least = self._options.records_per_trigger_min
         if least is None:
             return False
@@ -267,7 +272,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def _ranges(self, starts: Offsets, stops: Offsets) -> list[OffsetRange]:
         options = self._options
         if gone := sorted(starts.keys() - stops.keys()):
-            _data_lost(options, f"{gone[0]} does not exist any more")
+            _data_lost(options, f"{gone[0]} no longer exists")
         added = sorted(stops.keys() - starts.keys())
         firsts = self._brokers.earliest(added) if added else {}
         for at, first in firsts.items():
@@ -290,7 +295,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._note(from_json(end, "offset in the checkpoint"), "")
 
     def _note(self, offsets: Offsets, note: str) -> None:
-        """Tell the query's group how far it is. Only lag depends on it: no reason to stop."""
+        """Commit the progress to the query's group. It only shows lag: failures are logged."""
         group = self._options.group
         if group is None or offsets == self._noted or not offsets:
             return
@@ -307,7 +312,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 
 class BrokenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Says why there is no reader as soon as Spark asks it anything."""
+    """Raises the error that prevented a reader, at the first call by Spark."""
 
     def __init__(self, problem: Exception) -> None:
         self._problem = problem

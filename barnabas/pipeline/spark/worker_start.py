@@ -1,9 +1,9 @@
-"""Spares Spark's Python workers what has nothing to do with data: measured in docs/adr/0031.
+"""Makes Spark's Python workers start and run faster; docs/adr/0031 has the measurements.
 
-Spark reaches them over TCP, where the first bytes of each task wait 40 ms for an acknowledgement;
-gives them pyspark in a zip, which each new one compiles anew for half a second; and lets them look
-for garbage among all that they have loaded after every task. And C's library gives the memory of
-each batch back to the system, which zeroes it page by page for the next.
+Spark talks to workers over TCP, where the first bytes of each task wait 40 ms for an
+acknowledgement. It gives them pyspark as a zip, which each new worker compiles again for half a
+second. After every task they run the garbage collector over all loaded modules. And the C library
+returns the memory of each batch to the system, which zeroes it page by page for the next batch.
 """
 
 import gc
@@ -30,17 +30,16 @@ _tasks = count(1)
 
 
 def quick_options() -> dict[str, str]:
-    """Options for a session. A Spark that does not know one lets it be."""
+    """Options for a session. Spark ignores an option that it does not know."""
     unix = hasattr(socket, "AF_UNIX")
     return {"spark.python.unix.domain.socket.enabled": "true"} if unix else {}
 
 
 @contextmanager
 def unzipped(home: str, python: str) -> Iterator[None]:
-    """Start Spark in here: its workers then load pyspark from where this process has it.
-
-    Where the zip lies, Spark knows from SPARK_HOME alone: it is shown all of `home` but that.
-    Workers of another Python than this may have no other pyspark than the zip.
+    """Start Spark inside this context: its workers then load the pyspark of this process. Spark
+    finds the zip through SPARK_HOME, so it is shown a copy of `home` without the zip. Workers of
+    another Python keep the zip: they may have no other pyspark.
     """
     ours = python == sys.executable and "SPARK_HOME" not in os.environ
     if not ours or not (Path(home) / _ZIPPED).exists():
@@ -58,9 +57,8 @@ def unzipped(home: str, python: str) -> Iterator[None]:
 
 
 def _links(home: Path) -> Path | None:
-    """A directory of this user's, the same each time: a driver that is killed leaves none behind.
-
-    None if it cannot be made, or someone else may change it.
+    """A directory of this user, the same each time, so that a killed driver leaves none behind.
+    None if it cannot be created, or if another user may change it.
     """
     links = roster.directory().parent / f"spark-{crc32(str(home).encode()):08x}"
     try:
@@ -78,9 +76,8 @@ def _links(home: Path) -> Path | None:
 
 
 def settle() -> None:
-    """To be called by each task: what a worker has after its first is there to stay.
-
-    Spark has just collected the garbage of that first task when the second comes.
+    """Called by each task: objects that exist after the first task live as long as the worker.
+    Spark has collected the garbage of the first task before the second starts.
     """
     number = next(_tasks)
     if number <= _SECOND and _in_worker():
@@ -91,7 +88,9 @@ def settle() -> None:
 
 
 def _keep_memory() -> None:
-    """Use what was freed again, batch after batch; other libraries than glibc do as they do."""
+    """Keep freed memory for the next batch. Only with glibc; other C libraries are left
+    unchanged.
+    """
     import ctypes
 
     with suppress(AttributeError, OSError):

@@ -1,7 +1,8 @@
-"""Rows of Spark into records of topics: which columns, which partition, in which batches.
+"""Converts rows of Spark to records: columns, partitions and batches.
 
-In: Arrow batches. Out: what was written, for Spark's driver. Runs in Spark's tasks, blocking.
-Always: rows of a partition are written in the order they came; no object is made for a row.
+In: Arrow batches. Out: a report of the written rows, for Spark's driver. Runs in Spark's tasks,
+blocking.
+Always: rows of a partition are written in the order they came; no object is created for a row.
 Not here: the loops over rows (wire/column_writer.py), sending (sending.py).
 """
 
@@ -26,13 +27,13 @@ from barnabas.wire.column_writer import RowColumns, Strings, arrange, choose
 if TYPE_CHECKING:
     import pyarrow
 
-_BATCH_SIZE = 1_000_000  # below the largest batch a topic takes, unless it was told otherwise
+_BATCH_SIZE = 1_000_000  # below the default of max.message.bytes
 _CREATION_S_MAX = 5
 
 
 @dataclass(frozen=True)
 class Written:
-    """What one task wrote, and in whose name."""
+    """The offsets that one task wrote, and its producer."""
 
     records: int
     offsets: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class Written:
 
 
 class Writing:
-    """One task's writing."""
+    """Writes the rows of one task."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -90,7 +91,7 @@ class Writing:
     def _places(
         self, batch: "pyarrow.RecordBatch", names: list[str], topics: "array[int]"
     ) -> tuple["array[int]", "array[int]"]:
-        """How many partitions each topic has, and the one of each row."""
+        """The number of partitions of each topic, and the partition of each row."""
         self._turn += 1
         keys = _strings(batch, "key")
         for last_try in (False, True):
@@ -106,7 +107,7 @@ class Writing:
                     f"a row is for partition {partitions[bad]} of topic {name!r}, which has"
                     f" {self._counts[name]}"
                 )
-            look_again(self._cluster)  # it may have come since
+            look_again(self._cluster)  # the partition may have been added since
             self._counts.clear()
         return counts, partitions
 
@@ -117,7 +118,7 @@ class Writing:
         ends: list[int],
         places: list[TopicPartition],
     ) -> None:
-        """In rounds, each with a batch of every partition that still has rows."""
+        """Sends rows in rounds, each with a batch for every partition that still has rows."""
         sender = self._sender
         waiting = [
             (at, ends[number], ends[number + 1])
@@ -138,7 +139,7 @@ class Writing:
             waiting = rest
 
     def _topics(self, batch: "pyarrow.RecordBatch") -> tuple[list[str], "array[int]"]:
-        """Names, and the index of each row's."""
+        """The topic names, and the index of each row's topic."""
         if self._options.topic is not None:
             return [self._options.topic], array("i", bytes(4 * batch.num_rows))
         column = batch.column("topic")
@@ -150,7 +151,7 @@ class Writing:
         return encoded.dictionary.to_pylist(), indexes
 
     def _partitions(self, topic: str) -> int:
-        """How many a topic has; it comes to be if the broker allows that."""
+        """The number of partitions of a topic. The topic is created if the broker allows it."""
         count = self._counts.get(topic)
         if count is None:
             count = self._counts[topic] = run(_partition_count(self._cluster, topic))
@@ -212,7 +213,7 @@ def _as_strings(column: Any) -> Strings:
         column = column.cast(pyarrow.binary())
     column = _whole(column)
     valid, ends, content = column.buffers()
-    if ends is None:  # of no values at all
+    if ends is None:  # an array without values
         return Strings(memoryview(array("i", [0])), b"")
     return Strings(
         memoryview(ends).cast("i"),
@@ -222,7 +223,7 @@ def _as_strings(column: Any) -> Strings:
 
 
 def _whole(column: Any) -> Any:
-    """One that begins at the start of its buffers."""
+    """A copy that begins at the start of its buffers."""
     import pyarrow
 
     return column if column.offset == 0 else pyarrow.concat_arrays([column])
@@ -243,7 +244,7 @@ def _times(batch: "pyarrow.RecordBatch", now_ms: int) -> "array[int]":
 
 
 def _given_partitions(batch: "pyarrow.RecordBatch") -> "array[int]":
-    """-1 where the key decides."""
+    """The partition of each row; -1 where the key decides."""
     from pyarrow import compute
 
     if "partition" not in batch.schema.names:

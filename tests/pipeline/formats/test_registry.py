@@ -50,9 +50,9 @@ def test_a_json_schema_becomes_columns() -> None:
     [
         ("{", "expected a JSON Schema"),
         ("[]", "expected a JSON Schema of an object"),
-        ('{"type": "object"}', "names no properties"),
-        ('{"properties": {"a": {"$ref": "http://x"}}}', "which is elsewhere"),
-        ('{"properties": {"a": {"$ref": "#/properties/a"}}}', "holds itself"),
+        ('{"type": "object"}', "has no properties"),
+        ('{"properties": {"a": {"$ref": "http://x"}}}', "in another document"),
+        ('{"properties": {"a": {"$ref": "#/properties/a"}}}', "contains itself"),
     ],
 )
 def test_a_json_schema_without_columns_is_refused(schema: str, said: str) -> None:
@@ -129,11 +129,11 @@ def test_framed_protobuf_is_read_with_the_files_it_imports() -> None:
         assert data[1:] == [None] * 6
         assert errors == [
             None,
-            "it is a shop.Customer, and shop.Order was expected",
-            "it is a shop.Order.Line, and shop.Order was expected",
+            "expected a shop.Order, got a shop.Customer",
+            "expected a shop.Order, got a shop.Order.Line",
             "its schema has no message at [9]",
-            "the value ends within its frame",
-            "not framed as a registry frames values: no 0 and schema number",
+            "the value ends inside its prefix",
+            "not framed by a schema registry: a byte 0 and a schema id are missing",
             "the registry has no schema 12",
         ]
         with pytest.raises(OptionError, match=r"has no 'shop\.Nothing'"):
@@ -143,14 +143,14 @@ def test_framed_protobuf_is_read_with_the_files_it_imports() -> None:
 def test_a_registry_that_gives_no_descriptors_is_told_with_the_remedy() -> None:
     with running_registry('syntax = "proto3"; message A {}', 11, "o-value") as address:
         given = {"valueFormat": "protobuf", "schemaRegistry": address, "subscribe": "o"}
-        with pytest.raises(OptionError, match="set valueSchema to a file of protoc"):
+        with pytest.raises(OptionError, match="set valueSchema to a file written by protoc"):
             columns(given)
 
 
 def test_an_import_that_is_nowhere_is_named() -> None:
     with running_registry("x", 11, "o-value", serialized=encoded(shop())) as address:
         given = {"valueFormat": "protobuf", "schemaRegistry": address, "subscribe": "o"}
-        with pytest.raises(OptionError, match=r"imports 'money\.proto', and does not refer to it"):
+        with pytest.raises(OptionError, match=r"imports 'money\.proto' but has no reference to it"):
             columns(given)
 
 

@@ -107,7 +107,7 @@ def test_avro_is_read_by_a_schema_in_a_file(tmp_path: Path) -> None:
     assert data[0]["more"] == [("x", 1)]
     assert data[1:] == [None, None]
     assert errors[0] is None
-    assert errors[2] == "4 bytes are left behind the record"
+    assert errors[2] == "4 bytes follow the record"
 
 
 def test_avro_is_read_by_the_schema_of_a_registry() -> None:
@@ -155,7 +155,7 @@ def test_protobuf_is_read_by_a_file_of_descriptors(tmp_path: Path) -> None:
     assert data == [{"id": 5, "tags": ["a", "b"]}, None]
     assert errors[0] is None
     assert errors[1]
-    with pytest.raises(OptionError, match=r"no 'shop\.Nothing'"):
+    with pytest.raises(OptionError, match=r"no message 'shop\.Nothing'"):
         columns_of(typed_options({**options, "valueMessage": "shop.Nothing"}))  # type: ignore[arg-type]
 
 
@@ -166,7 +166,7 @@ def test_protobuf_is_read_by_a_file_of_descriptors(tmp_path: Path) -> None:
         ({"valueFormat": "json"}, "needs valueSchema or schemaRegistry"),
         ({"valueFormat": "avro"}, "needs valueSchema or schemaRegistry"),
         ({"valueFormat": "protobuf", "valueSchema": "x"}, "needs valueMessage"),
-        ({"valueSchema": "id long"}, "valueFormat is not"),
+        ({"valueSchema": "id long"}, "is set without valueFormat"),
         ({"valueFormat": "avro", "schemaRegistry": "http://x"}, "valueSubject must be set"),
     ],
 )

@@ -165,7 +165,7 @@ def test_a_topic_that_was_made_anew_is_lost_data_however_many_records_it_has(
         admin.delete_topic(topic)
         admin.create_topic(topic, partitions=1)
     write(broker, topic, 0, 9)
-    with pytest.raises(DataLoss, match="was deleted, and made anew: records may have been lost"):
+    with pytest.raises(DataLoss, match="was deleted and created again: records may have been lost"):
         latest(streams[0], end)
     assert latest(streams[1], end) == {topic: {"0": 9}}
 
