@@ -1,7 +1,7 @@
-"""Decides which member of a group reads which partitions: one function for each known way.
+"""Decides which member of a group reads which partitions: one function for each assignor.
 
 In: members and topics (group.py). Out: member id to partitions.
-Always: pure and deterministic; equal input gives equal output, and it is Kafka's.
+Always: pure and deterministic; equal input gives equal output, the same as Kafka's.
 Not here: when to assign, and how the answer travels (client and coordinators).
 """
 
@@ -24,13 +24,13 @@ CLIENT_ASSIGNORS: dict[str, Assignor] = {
     "sticky": assign_sticky,
     "cooperative-sticky": assign_cooperative_sticky,
 }
-"""By the names that members put into JoinGroup."""
+"""The assignors by the names that members send in JoinGroup."""
 
 SERVER_ASSIGNORS: dict[str, Assignor] = {
     "uniform": assign_uniform,
     "range": assign_server_range,
 }
-"""By the names that members put into ConsumerGroupHeartbeat."""
+"""The assignors by the names that members send in ConsumerGroupHeartbeat."""
 
 __all__ = [
     "CLIENT_ASSIGNORS",

@@ -1,11 +1,11 @@
-"""Decides who of a sticky group counts as the owner of what.
+"""Decides which member of a sticky group owns which partitions.
 
-In: what each member claims, and in which generation. Out: `Ownership`.
-Always: a partition has at most one owner; of two claims the newer generation's holds, and two of
-one generation cancel each other (one of the members cannot know better, and neither can we).
+In: the partitions that each member claims, and in which generation. Out: `Ownership`.
+Always: a partition has at most one owner. Of two claims the one with the newer generation is valid;
+two claims of one generation cancel each other, because nothing shows which is right.
 
-The claim already standing is weighed by the generation in its member's subscription, not by the
-one in its user data. That is Kafka's way, and shows only where a client fills in one of the two.
+An earlier claim is compared by the generation in its member's subscription, not by the one in its
+user data. Kafka does the same; it makes a difference only if a client sets just one of the two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,17 +19,17 @@ from barnabas.model.ids import TopicPartition
 @dataclass(slots=True)
 class Ownership:
     owned: dict[str, dict[TopicPartition, None]] = field(default_factory=dict)
-    """By member; a dict for its order, and for quick removal."""
+    """The partitions by member; a dict because of its order, and for quick removal."""
     contested: set[TopicPartition] = field(default_factory=set)
-    """Claimed by two of one generation."""
+    """Partitions that two members claim in one generation."""
     previous: dict[TopicPartition, str] = field(default_factory=dict)
-    """By members that missed the latest generation: where a partition may well go back to."""
+    """The owners that missed the latest generation: a partition may be assigned to them again."""
 
 
 def settle(
     members: Sequence[GroupSubscriber], claims: Mapping[str, Claim], topics: Topics
 ) -> Ownership:
-    """Members are heard in the order given."""
+    """Reads the claims of the members in the order given."""
     ownership = Ownership()
     owner: dict[TopicPartition, GroupSubscriber] = {}
     for member in members:

@@ -1,8 +1,8 @@
-"""What every assignor is told about a group, and what it answers.
+"""The input of every assignor, and its output.
 
 In: the members, in the order in which they joined; the topics by name.
 Out: for each member its partitions, sorted by topic and number.
-Always: topics that do not exist and partitions beyond a topic's count play no part.
+Always: topics that do not exist and partitions beyond a topic's count are ignored.
 Not here: reading these values from protocol messages (the callers know the wire).
 """
 
@@ -21,7 +21,7 @@ NO_GENERATION = -1
 class GroupSubscriber:
     """One member, as its subscription describes it.
 
-    `owned` is what it holds now; for the coordinator's own assignors, its target so far.
+    `owned`: its current partitions; for the coordinator's own assignors, its current target.
     `user_data` is what its assignor wrote into the subscription (see user_data.py).
     """
 
@@ -36,7 +36,9 @@ class GroupSubscriber:
 
 @dataclass(frozen=True, slots=True)
 class AssignableTopic:
-    """A topic as it is now. `racks[n]`: where the replicas of partition n are, as far as known."""
+    """A topic as it is now. `racks[n]`: the racks of the replicas of partition n, as
+    far as known.
+    """
 
     partitions: int
     topic_id: UUID = NO_TOPIC_ID
@@ -77,7 +79,7 @@ def static_first(members: Iterable[GroupSubscriber]) -> list[GroupSubscriber]:
     """By instance id, then those without one by member id.
 
     A member id changes with every restart, an instance id does not: so a restarted static member
-    comes to stand where it stood, and gets what it had.
+    has the same position in the order, and gets the same partitions.
     """
 
     def place(member: GroupSubscriber) -> tuple[bool, bytes]:

@@ -1,12 +1,12 @@
-"""Decides in which order Java's hash tables and sorts hand things out.
+"""Reproduces the iteration order of Java's hash tables and sorts.
 
-Some of Kafka's assignors walk a `HashMap`, and who comes first keeps the odd partition. A group
-whose leader moves from a Java client to ours must not be shuffled for that, so we walk in the
-same order: by the key's place in a table of so many slots, and within a slot by time of entry.
-
-In: keys, what they hash to, the number of slots. Out: the keys in that order.
-Not here: slots with nine keys or more, which Java turns into trees with an order of their own;
-with a table at most three quarters full that takes hostile keys.
+Some of Kafka's assignors iterate over a `HashMap`, and the first member keeps the extra partition.
+When the leader of a group changes from a Java client to ours, partitions must not move because of
+that. So we iterate in the same order: by the key's slot in a table of that size, and within a slot
+by insertion order.
+In: keys, their hashes, the number of slots. Out: the keys in that order.
+Not here: slots with nine keys or more, which Java turns into trees with another order. As a table
+is at most three quarters full, only chosen keys can cause that.
 """
 
 import struct
@@ -61,7 +61,7 @@ def partition_hash(partition: TopicPartition) -> int:
 
 
 def slots_grown(count: int) -> int:
-    """Slots of a table that started empty and took `count` keys one by one."""
+    """The number of slots of a table that started empty and got `count` keys one by one."""
     slots = _SLOTS_MIN
     while count > slots * 3 // 4:
         slots *= 2
@@ -69,7 +69,7 @@ def slots_grown(count: int) -> int:
 
 
 def slots_copied(count: int) -> int:
-    """Slots of a set made at once from a collection of `count`."""
+    """The number of slots of a set created from a collection of `count`."""
     slots = _SLOTS_MIN
     while slots < int(count / 0.75) + 1:
         slots *= 2
@@ -81,12 +81,14 @@ def slot_of(hashed: int, slots: int) -> int:
 
 
 def in_hash_order(keys: Iterable[K], hash_of: Callable[[K], int], slots: int) -> list[K]:
-    """The keys, given in order of entry, as a walk through the table meets them."""
+    """The keys in the table's iteration order. `keys` are in insertion order."""
     return sorted(keys, key=lambda key: slot_of(hash_of(key), slots))
 
 
 class HashedPartitions:
-    """Partitions in a hash set that grew one by one: asked only which one it would name first."""
+    """Partitions in a hash set that grew one by one; only its first element in iteration order is
+    needed.
+    """
 
     def __init__(self) -> None:
         self._hashes: dict[TopicPartition, int] = {}

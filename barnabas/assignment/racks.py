@@ -1,7 +1,7 @@
-"""Decides whether racks can make a difference to a group, and who is near what.
+"""Decides whether racks matter in a group, and which members share a rack with which partitions.
 
 In: racks of members and of partitions' replicas. Out: a match or not.
-Always: a member without a rack is near everything.
+Always: a member without a rack matches every partition.
 """
 
 from collections import Counter
@@ -12,13 +12,15 @@ from barnabas.model.ids import TopicPartition
 
 
 def racks_matter(of_members: Iterable[str], of_partitions: Collection[frozenset[str]]) -> bool:
-    """Some member can be near some partition, and not every partition is everywhere."""
+    """Whether some member shares a rack with some partition, and not every partition is in all
+    racks.
+    """
     anywhere = frozenset[str]().union(*of_partitions)
     return not anywhere.isdisjoint(of_members) and any(racks != anywhere for racks in of_partitions)
 
 
 class Racks:
-    """Who is near what in one group; empty where racks make no difference."""
+    """The racks of one group; empty if racks make no difference."""
 
     def __init__(
         self,

@@ -1,10 +1,11 @@
-"""Deals each topic out in ranges: neighbouring partitions to one member, topic by topic.
+"""Assigns each topic in ranges:
 
-In: members and topics. Out: who gets what.
-Always: per topic, shares differ by at most one, and the larger ones come first. Topics with equal
-counts and subscribers are cut alike, so that joins find partition n of each at one member.
-Racks (client only): near partitions are dealt first, as far as shares allow; what is left goes
-in ranges as ever.
+neighbouring partitions to one member, topic by topic.
+In: members and topics. Out: the partitions of each member.
+Always: per topic, the counts of members differ by at most one, and the larger ones come first.
+Topics with equal partition counts and subscribers are divided in the same way, so that partition n
+of each is at one member, as joins need it. Racks (client only): partitions in a member's rack are
+assigned first, as far as its count allows; the rest is assigned in ranges as usual.
 """
 
 from collections.abc import Sequence
@@ -31,12 +32,12 @@ def assign_range(members: Sequence[GroupSubscriber], topics: Topics) -> Assignme
 
 
 def assign_server_range(members: Sequence[GroupSubscriber], topics: Topics) -> Assignment:
-    """The coordinator's `range`: it looks at no racks."""
+    """The coordinator's `range`: it ignores racks."""
     return _dealt(members, _shares(members, topics))
 
 
 class _Share:
-    """How far one topic is dealt out among its subscribers."""
+    """The assignment of one topic among its subscribers so far."""
 
     def __init__(
         self, name: str, topic: AssignableTopic, subscribers: Sequence[GroupSubscriber]
@@ -96,7 +97,7 @@ def _deal_near(shares: Sequence[_Share]) -> None:
 
 
 def _deal_near_together(shares: Sequence[_Share]) -> None:
-    """Partition n of every topic to one member, where one is near all of them."""
+    """Assigns partition n of every topic to one member, if a member's rack has all of them."""
     if not any(shares[0].rack_of.values()):
         return
     able = list(shares[0].given)

@@ -1,8 +1,8 @@
-"""Deals all partitions out one by one, members in a circle.
+"""Assigns all partitions one by one to the members in turn.
 
-In: members and topics. Out: who gets what.
-Always: where all subscribe to the same, shares differ by at most one. Where they do not, a member
-is passed over for topics it did not ask for, and shares may differ more: that is Kafka's way.
+In: members and topics. Out: the partitions of each member.
+Always: if all members subscribe to the same topics, their counts differ by at most one. Otherwise a
+member is skipped for topics that it does not subscribe to, and counts may differ more, as in Kafka.
 """
 
 from bisect import bisect_left

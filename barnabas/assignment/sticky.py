@@ -1,20 +1,23 @@
-"""Shares partitions out evenly, and leaves as many as it can where they were.
+"""Assigns partitions evenly, and moves as few of them as possible.
 
-In: members with what they claim to own, and topics. Out: who gets what.
-Always: every partition goes to one subscriber; members that subscribe alike get shares that
-differ by at most one; nothing moves that need not. The cooperative kind gives nobody a partition
-that another still holds: that one is left out, and goes to its new owner in the next round, which
-its old owner asks for when it has let go. Where racks matter, a partition far from its owner is
-dealt anew every time, and may move though nothing changed.
+In: members with the partitions that they claim to own, and topics. Out: the partitions of each
+member.
+Always: every partition goes to one subscriber; the counts of members with the same subscription
+differ by at most one; no partition moves without need. The cooperative assignor assigns no
+partition that another member still owns: the partition is left out, and goes to its new owner in
+the next rebalance, which the old owner triggers when it has revoked the partition. If racks matter,
+a partition outside its owner's rack is assigned again every time, and may move although nothing
+changed.
 
 Results are those of Kafka's Java client with a new assignor, on equal input. Three inputs on
 which Kafka gives partitions to the wrong members are answered rightly instead:
 - Members with empty subscriptions get nothing, even if their hash puts them first.
-- An owned partition that no longer exists (its topic was made anew, smaller) counts as not owned.
-- A partition goes back to its owner of an older generation only if that still subscribes to it.
+- An owned partition that no longer exists (its topic was created again, smaller) is not owned.
+- A partition goes back to its owner of an older generation only if that member still subscribes to
+it.
 
-Not here: the even deal among equals (sticky_alike.py) and among members that subscribe to
-different topics (sticky_mixed.py).
+Not here: the assignment among members with the same subscription (sticky_alike.py) and with
+different subscriptions (sticky_mixed.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +40,9 @@ from barnabas.model.ids import TopicPartition
 
 
 def assign_sticky(members: Sequence[GroupSubscriber], topics: Topics) -> Assignment:
-    """`sticky`: all is handed back before every rebalance, so claims come in user data."""
+    """`sticky`: members revoke all partitions before every rebalance, so their claims are in user
+    data.
+    """
     claims = {member.member_id: decode_sticky(member.user_data) for member in members}
     assignment, _ = _share(members, topics, claims)
     return assignment
@@ -65,7 +70,7 @@ def _cooperative_claim(member: GroupSubscriber) -> Claim:
 def _share(
     members: Sequence[GroupSubscriber], topics: Topics, claims: Mapping[str, Claim]
 ) -> tuple[Assignment, set[TopicPartition] | None]:
-    """Also which partitions were taken from somebody, if the way of sharing tells."""
+    """The assignment, and the partitions that were taken from a member, if they are known."""
     members = _in_order(members)
     subscribers = subscribers_of(members, topics)
     partitions = [
@@ -88,12 +93,12 @@ def _share(
 
 
 def _in_order(members: Sequence[GroupSubscriber]) -> list[GroupSubscriber]:
-    """As a Java leader walks the members: who comes first keeps a larger share it has."""
+    """The members in the order of a Java leader: an earlier member keeps its extra partition."""
     return in_hash_order(members, lambda m: text_hash(m.member_id), slots_grown(len(members)))
 
 
 def _still_held(members: Sequence[GroupSubscriber], assignment: Assignment) -> set[TopicPartition]:
-    """Partitions that are new to one member and taken from another."""
+    """Partitions that move from one member to another."""
     added: set[TopicPartition] = set()
     taken: set[TopicPartition] = set()
     for member in members:

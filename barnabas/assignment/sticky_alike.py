@@ -1,12 +1,10 @@
-"""Sticky shares among members that all subscribe to the same topics.
+"""Sticky assignment among members that all subscribe to the same topics.
 
-In: who owns what, and all partitions by topic and number. Out: shares, and what was taken from
-one member to be given to another.
-Always: shares differ by at most one; a member loses a partition only if it has more than its
-share, or (where racks matter) if the partition is far from it.
-
-The larger share goes to members that already have one, first come, first kept, in the order of
-`ownership.owned`; then to the others by name.
+In: the owners, and all partitions by topic and number. Out: the partitions of each member, and
+those that moved from one member to another.
+Always: counts differ by at most one; a member loses a partition only if it has more than its quota,
+or (if racks matter) if the partition is not in its rack. An extra partition stays with members that
+have one, in the order of `ownership.owned`; then the others get one, by name.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +30,7 @@ def share_alike(
 
 
 class _Deal:
-    """Who has what so far, and who may get more."""
+    """The assignment so far, and the members that may get more partitions."""
 
     def __init__(self, ownership: Ownership, count: int, racks: Racks) -> None:
         self.shares: Assignment = {member_id: [] for member_id in ownership.owned}
@@ -63,7 +61,7 @@ class _Deal:
     def _worth_keeping(
         self, member_id: str, owned: Iterable[TopicPartition]
     ) -> list[TopicPartition]:
-        """By number, so that of several topics each gives up its last partitions."""
+        """Sorted by number, so that each of several topics gives up its last partitions."""
         keep = []
         for partition in sorted(owned, key=lambda p: (p.partition, p.topic)):
             if self._racks.matter and self._racks.apart(member_id, partition):
@@ -73,7 +71,9 @@ class _Deal:
         return keep
 
     def give_near(self, partitions: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
-        """In turn to members near each; yields those for which nobody near has room."""
+        """Assigns partitions in turn to members in their racks; yields those for which no such
+        member has room.
+        """
         turn = 0
         for partition in partitions:
             index = self._next_near(partition, self._below, turn)
@@ -106,7 +106,9 @@ class _Deal:
         return None
 
     def give(self, partitions: Iterable[TopicPartition]) -> None:
-        """In turn to all below the quota, then one more each as long as any are left."""
+        """Assigns partitions in turn to members below the quota, then one more to each while any
+        are left.
+        """
         turn = larger = 0
         for partition in partitions:
             if not self._below:

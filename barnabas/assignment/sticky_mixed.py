@@ -1,12 +1,12 @@
-"""Sticky shares among members that subscribe to different topics.
+"""Sticky assignment among members that subscribe to different topics.
 
-In: who owns what, who subscribes to what. Out: shares.
+In: owners and subscriptions. Out: the partitions of each member.
 Always: a partition moves from one member to another only if the other would still have fewer
-than the first has now; where all moves together do not make shares more even, none is made.
-
-First everybody keeps what it owns and wants. The rest goes, scarcest topics first, each to the
-subscriber with the least. Then partitions move from larger to smaller shares until no move
-helps: the new ones first, so that old ones need not move for their sake.
+than the first has now; if all moves together do not make the counts more even, none is made. First
+each member keeps its partitions of topics that it subscribes to. The others are assigned, topics
+with the fewest subscribers first, each to the subscriber with the fewest partitions. Then
+partitions move from members with more to members with fewer until no move helps: new partitions
+first, so that fewer owned ones must move.
 """
 
 from bisect import bisect_left, insort
@@ -19,7 +19,8 @@ from barnabas.assignment.java_order import HashedPartitions, text_key
 from barnabas.assignment.racks import Racks
 from barnabas.model.ids import TopicPartition
 
-# Kafka has no limit, and real groups need a handful; no input may keep a leader busy for ever.
+# Kafka has no limit, and real groups need a handful of rounds; no input may keep a leader busy for
+# ever.
 PASSES_MAX = 200
 
 
@@ -53,7 +54,7 @@ def share_mixed(
 
 
 class _Shares:
-    """Who has what so far."""
+    """The assignment so far."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class _Shares:
         self.owner: dict[TopicPartition, str] = {}
 
     def keep(self, owned: Mapping[str, Iterable[TopicPartition]], racks: Racks) -> bool:
-        """Whether somebody lost a partition that no longer suits it."""
+        """Whether a member lost a partition that it may no longer have."""
         dropped = False
         for member_id, partitions in owned.items():
             for partition in partitions:
@@ -89,7 +90,9 @@ class _Shares:
         partitions: Iterable[TopicPartition],
         suits: Callable[[str, TopicPartition], bool],
     ) -> list[TopicPartition]:
-        """Each to the subscriber with the least that it suits; returns those that suit nobody."""
+        """Assigns each to the fitting subscriber with the fewest; returns those without a fitting
+        subscriber.
+        """
         left = []
         for topic, group in groupby(partitions, lambda p: p.topic):
             queue = self.queue(topic)
@@ -104,7 +107,7 @@ class _Shares:
         return left
 
     def move(self, partition: TopicPartition, to: str) -> str:
-        """The owner it is taken from."""
+        """Moves a partition. Returns its old owner."""
         owner = self.owner[partition]
         del self.of[owner][partition]
         self._put(partition, to)
@@ -118,9 +121,9 @@ class _Shares:
         return _Queue(self._subscribers[topic], self.of, self._rank)
 
     def fixed_members(self, partitions: Iterable[TopicPartition]) -> frozenset[str]:
-        """Those that have all they asked for, and share none of it with anybody.
+        """Members that have all partitions of their topics and compete with no other member.
 
-        They have no part in the levelling, nor in judging whether it was worth it.
+        They take no part in the balancing, nor in the decision whether it helped.
         """
         sizes: dict[str, int] = {}
         for partition in partitions:
@@ -137,7 +140,7 @@ class _Shares:
 
 
 class _Queue:
-    """The subscribers of one topic, those with the least first; equals by name."""
+    """The subscribers of one topic, those with the fewest partitions first; equals by name."""
 
     def __init__(
         self,
@@ -156,17 +159,17 @@ class _Queue:
         return self._queue[0][2]
 
     def requeue(self, member_id: str, was: int) -> None:
-        """Its share has changed: `was` is its size when it last queued."""
+        """Its count has changed: `was` is its count when it was last queued."""
         rank = self._rank[member_id]
         del self._queue[bisect_left(self._queue, (was, rank, member_id))]
         insort(self._queue, (len(self._shares[member_id]), rank, member_id))
 
 
 class _Mover:
-    """Moves partitions from larger shares to smaller ones, and remembers which came whence.
+    """Moves partitions from members with more to members with fewer, and remembers each move.
 
-    Where a partition is to go the way that another of its topic came from, that other goes back
-    instead: two moves less.
+    If a partition would move opposite to an earlier move of its topic, the earlier one is undone
+    instead: two moves fewer.
     """
 
     def __init__(self, shares: _Shares, previous: Mapping[TopicPartition, str]) -> None:
@@ -176,7 +179,7 @@ class _Mover:
         self._between: dict[tuple[str, str, str], HashedPartitions] = {}
 
     def level(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Whether any was moved."""
+        """Returns whether any partition was moved."""
         by_topic = [(t, list(group)) for t, group in groupby(partitions, lambda p: p.topic)]
         ever = False
         for _ in range(PASSES_MAX):

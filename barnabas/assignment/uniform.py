@@ -1,12 +1,12 @@
-"""The coordinator's `uniform`: even shares, and what stays stays.
+"""The coordinator's `uniform`:
 
-In: members with their target so far (`owned`), and topics with their ids. Out: the new target.
-Always: every partition goes to one subscriber; members that subscribe alike get shares that
-differ by at most one.
-
-Results are those of Kafka's coordinator on equal input, as it is after it has read the group from
-the log: what a live one does depends on how its hash tables grew. Of input that is broken (a
-partition owned twice, or gone) the first owner keeps it, or nobody.
+even counts, and as few moves as possible.
+In: members with their current target (`owned`), and topics with their ids. Out: the new target.
+Always: every partition goes to one subscriber; the counts of members with the same subscription
+differ by at most one. Results are those of Kafka's coordinator on equal input, directly after it
+has loaded the group from the log: later its results depend on how its hash tables grew. With
+invalid input, a partition that is owned twice stays with its first owner, and a partition that does
+not exist with none.
 
 Not here: members that subscribe to different topics (uniform_mixed.py).
 """
@@ -52,7 +52,7 @@ def assign_uniform(members: Sequence[GroupSubscriber], topics: Topics) -> Assign
 
 
 def _targets(members: Sequence[GroupSubscriber], topics: Topics) -> list[list[TopicPartition]]:
-    """What each member has and may keep, in the order in which it would be kept."""
+    """The partitions that each member has and may keep, in the order in which they are kept."""
     seen: set[TopicPartition] = set()
     targets = []
     for member in members:
@@ -67,7 +67,7 @@ def _targets(members: Sequence[GroupSubscriber], topics: Topics) -> list[list[To
 
 
 def _as_loaded(owned: Sequence[TopicPartition], topics: Topics) -> Iterator[TopicPartition]:
-    """As from a hash map of topic ids with hash sets of partitions."""
+    """The order of a Java hash map of topic ids with hash sets of partitions."""
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in owned:
         if exists(partition, topics):
@@ -85,7 +85,8 @@ def _unowned(
 ) -> list[TopicPartition]:
     taken = {partition for target in owned for partition in target}
     slots = slots_copied(len(set(names)))
-    # A set of names is turned into a set of ids: two tables, and the first decides within slots.
+    # A set of names becomes a set of ids: two tables, and the first one decides the order within
+    # slots.
     names = in_hash_order(dict.fromkeys(names), text_hash, slots)
     existing = [name for name in names if name in topics]
     return [
@@ -110,7 +111,9 @@ def _share_alike(
 
 
 def _rooms(sizes: Sequence[int], count: int) -> list[int]:
-    """The larger shares go to the first that fill one already, and what is over to the last."""
+    """The first members that have an extra partition keep it; other extra partitions go to the last
+    members.
+    """
     quota, larger_left = divmod(count, len(sizes))
     rooms = []
     for index, size in enumerate(sizes):

@@ -1,10 +1,10 @@
-"""Uniform shares among members that subscribe to different topics.
+"""Uniform assignment among members that subscribe to different topics.
 
-In: each member's target so far, topics, and the numbers of each topic's subscribers.
-Out: the shares.
-Always: when a topic has been levelled, no two of its subscribers differ by more than one, unless
-the one with more has none of this topic to give. Levelling one topic may tilt another, so
-the rounds are limited: what is left after the last is small.
+In: each member's current target, topics, and the numbers of each topic's subscribers. Out: the
+partitions of each member.
+Always: when a topic has been balanced, no two of its subscribers differ by more than one, unless
+the one with more has no partition of this topic. Balancing one topic may unbalance another, so the
+rounds are limited: the difference after the last is small.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ def share_mixed(
 
 
 def _level_all(shares: "_Shares", topics: Sequence[tuple[str, Sequence[int]]]) -> None:
-    """Round and round, until one whole round has changed nothing."""
+    """Balances all topics in rounds, until one complete round changes nothing."""
     unchanged = -1
     for _ in range(ROUNDS_MAX):
         for name, members in topics:
             unchanged = 0 if shares.level(name, members) else unchanged + 1
-            if unchanged == len(topics) - 1:  # next would be the one that changed last
+            if unchanged == len(topics) - 1:  # the next topic is the one that changed last
                 return
 
 
@@ -65,7 +65,7 @@ class _Shares:
                 self._sizes[member] += 1
 
     def level(self, name: str, members: Sequence[int]) -> bool:
-        """Move partitions of one topic from those with the most to those with the least."""
+        """Move partitions of one topic from members with the most to members with the fewest."""
         ordered = self._by_size(members)
         if self._sizes[ordered[-1]] - self._sizes[ordered[0]] <= 1:
             return False
@@ -98,7 +98,9 @@ class _Shares:
 
 
 def _takers(ordered: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The size and the number of the smallest member, which is then taken to have one more."""
+    """The count and the number of the member with the fewest, which is then counted
+    with one more.
+    """
     heap = [(sizes[member], place) for place, member in enumerate(ordered)]
     heapify(heap)
     while True:
@@ -110,11 +112,12 @@ def _takers(ordered: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[int,
 def _givers(
     ordered: Sequence[int], sizes: Sequence[int], held: Mapping[int | None, Sequence[int]]
 ) -> Iterator[tuple[int, int]]:
-    """The size and number of the largest member that has something to give.
+    """The count and number of the member with the most that can give a partition.
 
-    All in `giving` are of one size, the level: each gives one in turn, then the level sinks by one
-    and those who are now as large join. Who has nothing to give leaves, and the first of them
-    takes its place: that is how Kafka does it, and it decides the order of later turns.
+    All members in `giving` have the same count, the level: each gives one in turn, then the level
+    goes down by one and members with the new level join. A member with nothing to give is removed,
+    and the first member takes its position: Kafka does the same, and it decides the order of later
+    turns.
     """
     rest = list(ordered)
     giving: list[int] = []

@@ -1,7 +1,7 @@
-"""Reads and writes what sticky assignors put beside a subscription.
+"""Reads and writes the user data that sticky assignors add to a subscription.
 
-In: bytes from another member, perhaps broken; or partitions and a generation to write.
-Out: a `Claim`; or bytes as Kafka's Java client writes them, but for the order of topics, which
+In: bytes from another member, perhaps invalid; or partitions and a generation to write.
+Out: a `Claim`; or bytes as Kafka's Java client writes them, except for the order of topics, which
 has no meaning.
 Always: bytes that cannot be read claim nothing, as in Kafka; they never fail a rebalance.
 """
@@ -19,7 +19,7 @@ _INT32 = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a member says it owned, and in which generation."""
+    """The partitions that a member claims to own, and in which generation."""
 
     partitions: tuple[TopicPartition, ...] = ()
     generation: int = NO_GENERATION
@@ -40,7 +40,7 @@ def encode_sticky(claim: Claim) -> bytes:
 
 
 def decode_sticky(data: bytes | None) -> Claim:
-    """Of `sticky`, version 1 or 0; version 0 has no generation."""
+    """Reads user data of `sticky`, version 1 or 0; version 0 has no generation."""
     if not data:
         return Claim()
     try:
@@ -83,6 +83,6 @@ def _read_partitions(data: bytes) -> tuple[Sequence[TopicPartition], int]:
 
 
 def _check_fits(count: int, size: int, data: bytes, at: int) -> None:
-    """A count is checked before anything of its size is made."""
+    """A count is checked before memory of its size is allocated."""
     if count < 0 or count * size > len(data) - at:
         raise ValueError(f"{count} of {size} bytes do not fit into the {len(data) - at} left")

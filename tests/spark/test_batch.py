@@ -234,7 +234,7 @@ def test_both_refuse_the_same_rows_and_ours_says_so_in_one_line(spark: Any, serv
             text.withColumn("partition", f.lit(77)), {"topic": "numbers-out"},
         ),
         "bootstrap.servers is missing": (text, {"topic": "t"}),
-        "a topic is only ever added to": (text, {"topic": "t", "mode": "overwrite"}),
+        "a topic can only be appended to": (text, {"topic": "t", "mode": "overwrite"}),
         "column headers must be array<struct<key:string,value:binary>>": (
             text.withColumn("headers", f.lit("h")), {"topic": "t", "includeHeaders": "true"},
         ),

@@ -146,8 +146,8 @@ def test_records_that_are_gone_end_a_pipeline_with_one_line(
     problem: Any = caught.value
     line = str(problem if isinstance(problem, PipelineError) else from_spark(problem))
     assert line == (
-        f"{topic}-0 begins at offset 15, and 10 was wanted: records may have been lost. Set"
-        " failOnDataLoss to false to go on without them"
+        f"{topic}-0 begins at offset 15, but 10 was requested: records may have been lost. Set"
+        " failOnDataLoss to false to continue without them"
     )
 
 

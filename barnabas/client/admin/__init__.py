@@ -1,4 +1,4 @@
-"""What an administrator asks of a cluster. Groups are in client/groups/.
+"""Administration of a cluster. Groups are in client/groups/.
 
 admin: topics, partitions, records, offsets
 cluster: brokers, replicas, reassignments, elections

@@ -1,7 +1,7 @@
-"""What an administrator asks of a cluster: topics, partitions, records, offsets.
+"""Administration of topics, partitions, records and offsets.
 
 Written once over `Net`: `barnabas.Admin` awaits, `barnabas.sync.Admin` blocks.
-Always: errors raise; the first topic that failed is the one named.
+Always: errors raise, and name the first topic that failed.
 Not here: brokers (cluster.py), options (configs.py), rules and quotas
 (security.py), groups (groups/).
 """
@@ -37,14 +37,14 @@ _SEEN_MS_MAX = 15_000
 
 
 class OffsetAt(NamedTuple):
-    """An offset, and the timestamp of its record where one was asked for, else -1."""
+    """An offset, and the timestamp of its record if the lookup was by time, else -1."""
 
     offset: int
     timestamp: int
 
 
 class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
-    """Administration of one cluster. `cluster`: one that is open already, and stays so."""
+    """Administration of one cluster. `cluster`: an open cluster to use; it stays open."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
     ) -> None:
         self._owns = cluster is None
         if cluster is None:
-            # asyncio takes a while to load, and whoever blocks has a cluster already.
+            # asyncio takes a while to import, and the blocking Admin already has a cluster.
             from barnabas.client.aio import open_cluster
 
             cluster = open_cluster(settings, options)
@@ -71,23 +71,24 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
 
     async def close(self) -> None:
         if self._owns:
-            self._cluster.net.may_say_farewell()  # or it is refused: not on another event loop
+            # refuses a cluster that is open on another event loop
+            self._cluster.net.may_say_farewell()
             self._cluster.close()
 
     async def group_report(self, group: str) -> GroupReport:
-        """All that can be learnt of a group; GROUP_ID_NOT_FOUND when there is none."""
+        """A report of a group; GROUP_ID_NOT_FOUND if there is none."""
         return await GroupReports(self, self._cluster).report(group)
 
     async def group_summaries(self) -> list[GroupSummary]:
-        """Every group, by name, with how many read and how much waits."""
+        """Every group, by name, with its number of members and its lag."""
         return await GroupReports(self, self._cluster).summaries()
 
     async def topics(self) -> MetadataSnapshot:
-        """Every topic there is."""
+        """All topics."""
         return await self._cluster.retrying(lambda: self._cluster.view_of(None))
 
     async def topic(self, name: str) -> TopicMetadata:
-        """One topic, as it is now."""
+        """One topic."""
         view = await self._cluster.retrying(lambda: self._cluster.view_of([name]))
         return view.topic(name)
 
@@ -154,7 +155,7 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
         await self._seen(name, lambda topic: topic is None)
 
     async def create_partitions(self, name: str, count: int) -> None:
-        """Grow a topic to `count` partitions."""
+        """Increase the partitions of a topic to `count`."""
         request = create_partitions.CreatePartitionsRequest(
             topics=[
                 create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=None)
@@ -177,7 +178,7 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
         await self._seen(name, lambda topic: topic is not None and len(topic.partitions) >= count)
 
     async def _seen(self, name: str, as_wanted: Callable[[TopicMetadata | None], bool]) -> None:
-        """Wait for the brokers to know what the controller has done; not for ever."""
+        """Wait until the brokers know the controller's change, or until a timeout."""
         deadline = self._cluster.net.now_ms() + _SEEN_MS_MAX
         for wait_ms in self._cluster.waits_ms():
             try:
@@ -193,7 +194,9 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Cut partitions below offsets (-1: everything); the new start of each."""
+        """Delete the records before these offsets (-1: all records); returns the new first offset
+        of each partition.
+        """
 
         async def attempt() -> dict[TopicPartition, int]:
             starts: dict[TopicPartition, int] = {}
@@ -231,7 +234,7 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
     async def log_stories(
         self, topic: str, partitions: Iterable[int]
     ) -> dict[int, log_story.ToldLog]:
-        """How the logs of these partitions are doing; none where the broker is not ours."""
+        """The logs of these partitions; none if the broker is not Barnabas."""
         wanted = [TopicPartition(topic, number) for number in partitions]
 
         async def attempt() -> dict[int, log_story.ToldLog]:
@@ -256,9 +259,9 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
     async def offsets(
         self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
     ) -> dict[TopicPartition, OffsetAt]:
-        """Of EARLIEST, LATEST or a time in ms: the offset of the first record at or after it.
+        """The offset of EARLIEST, LATEST or the first record at or after a time in ms.
 
-        -1 as offset: there is no such record. `committed_only`: open transactions are the end.
+        Offset -1: there is no such record. `committed_only`: the end is the last stable offset.
         """
 
         async def attempt() -> dict[TopicPartition, OffsetAt]:

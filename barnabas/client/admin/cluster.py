@@ -1,4 +1,4 @@
-"""What an administrator asks of the brokers: who they are, where replicas lie, who leads.
+"""Administration of brokers, replicas, log directories and leaders.
 
 Always: errors raise, and name the partition or broker they are about.
 Not here: topics (admin.py), options (configs.py), groups (groups/), rules and quotas
@@ -38,7 +38,7 @@ class ClusterInfo(NamedTuple):
 
 
 class ReplicaOnDisk(NamedTuple):
-    """A replica in a log directory. `is_future`: it is on its way there."""
+    """A replica in a log directory. `is_future`: it is being moved there."""
 
     at: TopicPartition
     size: int
@@ -58,7 +58,7 @@ class LogDir(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A partition whose replicas are on the move."""
+    """A partition with a reassignment in progress."""
 
     at: TopicPartition
     replicas: list[int]
@@ -75,7 +75,7 @@ class LogDirState(NamedTuple):
 
 
 class BrokerDetails(NamedTuple):
-    """What a broker of ours tells of itself; `epoch` is -1 if it stands alone."""
+    """What a Barnabas broker reports about itself; `epoch` is -1 for a lone broker."""
 
     id: int
     epoch: int
@@ -84,13 +84,13 @@ class BrokerDetails(NamedTuple):
     version: str
     controller_id: int
     controller_epoch: int
-    loop_delay_ms_p99: int = -1  # of the last minute; -1, here and below: it does not say
+    loop_delay_ms_p99: int = -1  # of the last minute; -1, here and below: not reported
     open_files: int = -1
     open_files_max: int = -1
     log_lines_dropped: int = -1
     log_dirs: tuple[LogDirState, ...] = ()
     offline: Mapping[TopicPartition, str] = MappingProxyType({})
-    """Of the controller: why nobody leads these partitions, and what to do."""
+    """The controller's reason why a partition has no leader, and the remedy."""
 
 
 class ClusterAdmin:
@@ -99,7 +99,7 @@ class ClusterAdmin:
     _cluster: ClusterClient
 
     async def cluster(self) -> ClusterInfo:
-        """Who is in the cluster, and who controls it."""
+        """The brokers of the cluster, and its controller."""
         request = describe_cluster.DescribeClusterRequest(
             include_cluster_authorized_operations=False
         )
@@ -124,7 +124,7 @@ class ClusterAdmin:
         return await self._cluster.retrying(attempt)
 
     async def broker_stories(self) -> dict[int, BrokerDetails]:
-        """By broker; of those that are ours, and answer soon."""
+        """Details by broker, of the Barnabas brokers that answer in time."""
         found: dict[int, BrokerDetails] = {}
         for broker in sorted((await self._cluster.retrying(self._cluster.refresh)).brokers):
             try:
@@ -152,9 +152,9 @@ class ClusterAdmin:
     async def events(
         self, *, after: int = -1, count: int = 1000
     ) -> list[cluster_story.ToldEvent] | None:
-        """What the controller did, and why, since it became so: the last ones after a number.
+        """The history of the active controller, with causes:
 
-        None: it is not ours, and cannot tell.
+        the last events after a number. None if the controller is not Barnabas.
         """
 
         async def attempt() -> list[cluster_story.ToldEvent] | None:
@@ -163,7 +163,9 @@ class ClusterAdmin:
             if told is None:
                 return None
             if not told.is_controller:
-                raise Retriable(Code.NOT_CONTROLLER, f"broker {told.broker_id} no longer controls")
+                raise Retriable(
+                    Code.NOT_CONTROLLER, f"broker {told.broker_id} is no longer the controller"
+                )
             return list(told.events)
 
         return await self._cluster.retrying(attempt)
@@ -179,7 +181,7 @@ class ClusterAdmin:
         )
 
     async def log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
-        """The log directories of these brokers, or of all."""
+        """The log directories of these brokers, or of all brokers."""
         wanted = None if brokers is None else list(brokers)
 
         async def attempt() -> list[LogDir]:
@@ -202,9 +204,9 @@ class ClusterAdmin:
     async def elect_leaders(
         self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Let the preferred replicas lead, or with `unclean` any, where none that may is alive.
+        """Elect the preferred leaders; with `unclean`, any replica if no in-sync replica is alive.
 
-        Of all partitions unless told. A partition whose leader was right already is left out.
+        Without partitions: of all partitions. A partition that needs no election is left out.
         """
         request = elect_leaders.ElectLeadersRequest(
             election_type=1 if unclean else 0,
@@ -239,9 +241,9 @@ class ClusterAdmin:
         return await self._cluster.retrying(attempt)
 
     async def reassign(self, replicas: Mapping[TopicPartition, list[int] | None]) -> None:
-        """Begin to move partitions to these brokers, the first the preferred leader.
+        """Start to reassign partitions to these brokers; the first is the preferred leader.
 
-        None ends a move that is under way.
+        None cancels a reassignment in progress.
         """
         topics: dict[str, list[alter_partition_reassignments.ReassignablePartition]] = {}
         for at, brokers in replicas.items():
@@ -275,7 +277,7 @@ class ClusterAdmin:
     async def reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> list[Reassignment]:
-        """Moves that are under way, of these partitions or of all."""
+        """The reassignments in progress, of these partitions or of all."""
         request = list_partition_reassignments.ListPartitionReassignmentsRequest(
             timeout_ms=self._cluster.timeout_ms,
             topics=None

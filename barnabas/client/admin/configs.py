@@ -1,4 +1,4 @@
-"""Options of topics and brokers, as the brokers describe and change them.
+"""Configuration of topics and brokers: describe and change options.
 
 Always: errors raise, and name the topic or broker they are about.
 """
@@ -27,7 +27,7 @@ class DescribedOption(NamedTuple):
 
 
 class OptionsAdmin:
-    """Looks at options, and sets them."""
+    """Describes and changes options."""
 
     _cluster: ClusterClient
 
@@ -77,7 +77,7 @@ class OptionsAdmin:
     async def alter_topic(
         self, name: str, *, put: Mapping[str, str] | None = None, reset: Iterable[str] = ()
     ) -> None:
-        """Set some options of a topic, and take others back to their defaults."""
+        """Set options of a topic, and reset others to their defaults."""
         await self._alter(_TOPIC_RESOURCE, name, put, reset)
 
     async def alter_broker(
@@ -87,7 +87,7 @@ class OptionsAdmin:
         put: Mapping[str, str] | None = None,
         reset: Iterable[str] = (),
     ) -> None:
-        """The same of a broker's options; None: of all brokers."""
+        """Set and reset options of a broker; None: of all brokers."""
         name = "" if broker is None else str(broker)
         await self._alter(_BROKER_RESOURCE, name, put, reset)
 
@@ -117,7 +117,7 @@ class OptionsAdmin:
         )
 
         async def attempt() -> None:
-            # A broker's own options are its own affair.
+            # Only the broker itself knows its own options.
             own = resource_type == _BROKER_RESOURCE and name
             if own:
                 connection = await self._cluster.broker(int(name))

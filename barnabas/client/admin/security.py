@@ -1,7 +1,7 @@
-"""Rules of who may do what (ACLs), and limits of clients (quotas).
+"""Access rules (ACLs) and client limits (quotas).
 
-Always: names are Kafka's, in lower case: `topic`, `read`, `allow`; a name that is not there is
-answered with those that are.
+Always: names are Kafka's, in lower case: `topic`, `read`, `allow`; the error for an unknown name
+lists the known ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules; what is left out matches any."""
+    """Selects rules. A field that is left out matches any value."""
 
     resource: str = "any"
     name: str | None = None
@@ -54,7 +54,7 @@ class AclFilter(NamedTuple):
 
 
 Entity = Mapping[str, str | None]
-"""Whose limit: {"user": ..., "client-id": ..., "ip": ...}; None stands for all others."""
+"""The entity of a quota: {"user": ..., "client-id": ..., "ip": ...}; None is the default entity."""
 
 
 class Quota(NamedTuple):
@@ -70,7 +70,7 @@ class SecurityAdmin:
     _cluster: ClusterClient
 
     async def acls(self, which: AclFilter | None = None) -> list[Acl]:
-        """The rules that match."""
+        """The rules that match the filter."""
         request = describe_acls.DescribeAclsRequest(**_filter_fields(which or AclFilter()))
 
         async def attempt() -> list[Acl]:
@@ -112,7 +112,7 @@ class SecurityAdmin:
         await self._cluster.retrying(attempt)
 
     async def delete_acls(self, which: AclFilter) -> list[Acl]:
-        """Take away the rules that match; those that went."""
+        """Delete the rules that match; returns the deleted rules."""
         request = delete_acls.DeleteAclsRequest(
             filters=[delete_acls.DeleteAclsFilter(**_filter_fields(which))]
         )
@@ -161,7 +161,7 @@ class SecurityAdmin:
         return await self._cluster.retrying(attempt)
 
     async def alter_quota(self, entity: Entity, limits: Mapping[str, float | None]) -> None:
-        """Set limits of one entity; None lifts one."""
+        """Set limits of one entity; None removes a limit."""
         request = alter_client_quotas.AlterClientQuotasRequest(
             entries=[
                 alter_client_quotas.EntryData(

@@ -28,7 +28,7 @@ ROWS_PER_FILE_MAX = 1_000_000
 _HIDDEN = "_unfinished"  # readers of Parquet ignore names that begin with an underscore
 _SESSION = {
     # Spark turns it off for streams that keep state; these batches keep none. With it, Spark joins
-    # # small partitions and splits large ones before it writes files.
+    # small partitions and splits large ones before it writes files.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128MB",
     # Every reader supports this type; Spark's default is a deprecated type of Hive.

@@ -328,8 +328,7 @@ class Mirroring:
                 run(commit_offsets(self._source, self._name, reached, ""))
         except KafkaError as problem:
             _LOG.warning(
-                "progress was not committed in the source, so lag is not shown: %s",
-                problem,
+                "progress was not committed in the source, so lag is not shown: %s", problem
             )
 
     # --- groups ---

@@ -31,8 +31,8 @@ _JOINED = re.compile(r"Registering worker ")
 _READY_S_MAX = 180.0
 _STOP_S_MAX = 20.0
 _TOLD_MAX = 20
-# PR_SET_PDEATHSIG: the kernel sends SIGTERM when this process dies, even if it is killed. It #
-# stays set after exec.
+# PR_SET_PDEATHSIG: the kernel sends SIGTERM when this process dies, even if it is killed. It stays
+# set after exec.
 _DIE_WITH_PARENT = """
 import ctypes, os, sys
 if sys.platform == "linux":

@@ -2,7 +2,8 @@
 
 In: offsets by partition. Out: offsets by partition, ranges.
 Always: the same results as Spark's Kafka connector, to the row; JSON keys are sorted, because Spark
-compares offsets as text. Pure: brokers.py sends the requests.
+compares offsets as text.
+Pure: brokers.py sends the requests.
 """
 
 import json
@@ -98,8 +99,9 @@ def _expected(option: str, example: str, got: Any) -> OptionError:
 
 
 def prorate(limit: int, start: Mapping[TopicPartition, int], stop: Offsets) -> Offsets:
-    """Divides `limit` records between the partitions, in proportion to their unread records. Each
-    partition gets at least one record. A partition without a start is left out.
+    """Divides `limit` records between the partitions, in proportion to their unread records.
+
+    Each partition gets at least one record. A partition without a start is left out.
     """
     sizes = {at: end - start[at] for at, end in stop.items() if at in start and end > start[at]}
     total = float(sum(sizes.values()))

@@ -2,9 +2,10 @@
 socket.
 
 In: a range that ends at or below the high watermark. Out: its batches, complete and still
-compressed. Always: files are only read; bytes below the high watermark are never written again.
-This is only faster: if a file is missing or damaged, the batches are fetched from the leader. The
-layout is Kafka's, so files of Apache Kafka are read too. Figures: docs/adr/0027.
+compressed.
+Always: files are only read; bytes below the high watermark are never written again. This is only
+faster: if a file is missing or damaged, the batches are fetched from the leader. The layout is
+Kafka's, so files of Apache Kafka are read too. Figures: docs/adr/0027.
 """
 
 import os

@@ -3,9 +3,9 @@
 In: batches of records, by partition. Out: the offsets they were written at, or an error in one
 line.
 Always: the batches of a partition are written once and in order, however often they were sent
-(with acks=all); the number of rounds in flight limits the memory. Always: a producer id is used by
-one task at a time. The next task of the same process reuses it, and continues its sequence numbers,
-only if all batches sent with it were acknowledged.
+(with acks=all); the number of rounds in flight limits the memory.
+Always: a producer id is used by one task at a time. The next task of the same process reuses it,
+and continues its sequence numbers, only if all batches sent with it were acknowledged.
 Not here: how rows become records (wire/column_writer.py, writing.py).
 """
 
@@ -65,7 +65,7 @@ class IdleProducer(NamedTuple):
     sequences: dict[TopicPartition, int]  # of the next batch
 
 
-# Producers of finished tasks of this process, by cluster; a forked process starts with none. #
+# Producers of finished tasks of this process, by cluster; a forked process starts with none.
 # Brokers keep each producer id for a day, and one for each task would be far too many.
 _idle: dict[tuple[int, str], list[IdleProducer]] = {}
 
@@ -99,8 +99,9 @@ class BatchSender:
         self.on_written: Callable[[PackedBatch, int], None] = _unnoted
 
     def identify(self, *, reuse: bool = False) -> None:
-        """Get a producer id, so that the broker detects duplicates; only with acks=all. `reuse`:
-        take a producer that an earlier task of this process has released, if there is one.
+        """Get a producer id, so that the broker detects duplicates; only with acks=all.
+
+        `reuse`: take a producer that an earlier task of this process has released, if there is one.
         """
         if self._acks != _ACKS_ALL:
             return
@@ -194,7 +195,7 @@ class BatchSender:
             self._again(problem)
         if not all(batch.at in self._known for batch in batches):
             # A broker accepts any first sequence number of a producer that it does not know: if it
-            # refused # the first batch for a while and accepted the second, the first could not
+            # refused the first batch for a while and accepted the second, the first could not
             # follow.
             self.flush()
             self._known.update(batch.at for batch in batches)
@@ -207,7 +208,7 @@ class BatchSender:
         view = await self._cluster.view({batch.at.topic: None for batch in batches})
         if self._cluster_id and view.cluster_id != self._cluster_id:
             # In the other cluster the id may belong to another producer, and our batches would be
-            # taken # for duplicates.
+            # taken for duplicates.
             raise PipelineError(
                 f"cluster {self._cluster_id} has become {view.cluster_id} while a task wrote to it;"
                 " run the task again"

@@ -175,7 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         partitions = self._brokers.partitions()
         begun = self._brokers.resolve(self._options.starting, partitions, "starting")
         # Spark does not store it: after a crash it would be looked up again, and `latest` would
-        # have # moved.
+        # have moved.
         self._note(begun, INITIAL)
         return begun
 

@@ -37,9 +37,11 @@ def quick_options() -> dict[str, str]:
 
 @contextmanager
 def unzipped(home: str, python: str) -> Iterator[None]:
-    """Start Spark inside this context: its workers then load the pyspark of this process. Spark
-    finds the zip through SPARK_HOME, so it is shown a copy of `home` without the zip. Workers of
-    another Python keep the zip: they may have no other pyspark.
+    """Start Spark inside this context:
+
+    its workers then load the pyspark of this process. Spark finds the zip through SPARK_HOME, so it
+    is shown a copy of `home` without the zip. Workers of another Python keep the zip: they may have
+    no other pyspark.
     """
     ours = python == sys.executable and "SPARK_HOME" not in os.environ
     if not ours or not (Path(home) / _ZIPPED).exists():
@@ -58,6 +60,7 @@ def unzipped(home: str, python: str) -> Iterator[None]:
 
 def _links(home: Path) -> Path | None:
     """A directory of this user, the same each time, so that a killed driver leaves none behind.
+
     None if it cannot be created, or if another user may change it.
     """
     links = roster.directory().parent / f"spark-{crc32(str(home).encode()):08x}"
@@ -76,8 +79,10 @@ def _links(home: Path) -> Path | None:
 
 
 def settle() -> None:
-    """Called by each task: objects that exist after the first task live as long as the worker.
-    Spark has collected the garbage of the first task before the second starts.
+    """Called by each task:
+
+    objects that exist after the first task live as long as the worker. Spark has collected the
+    garbage of the first task before the second starts.
     """
     number = next(_tasks)
     if number <= _SECOND and _in_worker():

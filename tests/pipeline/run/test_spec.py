@@ -140,7 +140,7 @@ def test_a_key_that_is_there_twice_is_a_mistake(tmp_path: Path) -> None:
     pytest.importorskip("yaml", reason="PyYAML is not installed")
     path = tmp_path / "spec.yml"
     path.write_text("name: a\nkind: lake\nname: b\n")
-    with pytest.raises(PipelineError, match="the key 'name' in line 3 is there twice"):
+    with pytest.raises(PipelineError, match="the key 'name' in line 3 occurs twice"):
         load(path)
 
 

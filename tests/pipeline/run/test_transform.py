@@ -15,7 +15,7 @@ from barnabas.pipeline.run.transform import function
         ("x = 1\nraise ValueError('no\\nway')\n", r"cannot be imported: ValueError: no way, .*:2$"),
         ("import sys\nsys.exit(3)\n", r"cannot be imported: SystemExit: 3, .*:2$"),
         ("import no_such_thing\n", "No module named 'no_such_thing'"),
-        ("f = 3\n", "is no function"),
+        ("f = 3\n", "is not a function"),
         ("", "has no function f"),
     ],
     ids=["syntax", "error", "exit", "import", "number", "nothing"],

@@ -48,7 +48,7 @@ def test_the_group_may_be_named_with_or_without_kafka_in_front() -> None:
         ({}, "exactly one of subscribe, subscribePattern and assign"),
         ({"subscribe": "a", "subscribePattern": "b"}, "not subscribe and subscribePattern"),
         ({"subscribe": " , "}, "no topic"),
-        ({"subscribePattern": "a("}, "is no pattern"),
+        ({"subscribePattern": "a("}, "is not a valid pattern"),
         ({"subscribePattern": " "}, "empty"),
         ({"assign": "{"}, "assign: expected"),
         ({"assign": '{"t":[-1]}'}, "assign: expected"),
