@@ -61,8 +61,8 @@ def test_one_line_says_what_happened(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("detail", "said"),
     [
-        ("h:9092: Connection refused", "no answer from h:9092: Connection refused. Start"),
-        ("no broker at h:9092: Connection refused. Start one", "no broker at h:9092: Connection"),
+        ("h:9092: Connection refused", "no answer from h:9092: Connection refused. Run"),
+        ("no broker at h:9092: Connection refused. Run one", "no broker at h:9092: Connection"),
     ],
 )
 def test_a_broker_that_is_gone_is_told_with_the_remedy(

@@ -1,7 +1,7 @@
-"""The four ways to use threads: what runs a function on the records of a topic.
+"""Workers: run a function on the records of a topic, in one of four threading models.
 
-Pure: window (many records in flight), share (one partition of it), outbox (records that leave for
-the retry or dead-letter topic), letters (their headers), prefix (ranges of a partition).
+Pure: window (many records in flight), share (one partition of a window), outbox (records that move
+to the retry or dead-letter topic), letters (their headers), prefix (ranges of a partition).
 Drivers: parallel (the sliding window), per_thread, per_batch, per_range. When to use which:
 docs/WORKERS.md.
 """

@@ -1,7 +1,7 @@
-"""What a worker calls for each record: the user's function, asyncio or blocking, typed.
+"""Calls the user's function, asyncio or blocking, for each record.
 
-Always: key and value are deserialized in the call, so that a record nobody can read is that
-record's failure, and its bytes stay as they were for the dead-letter topic.
+Always: key and value are deserialized in the call, so a record that cannot be deserialized fails
+alone, and its bytes go unchanged to the dead-letter topic.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Deserializer = Callable[[bytes], Any]
 
 
 class HandlerFailed(Failed):
-    """A record was tried as often as allowed, and there is nowhere to put it."""
+    """A record failed all its attempts, and there is no dead-letter topic."""
 
     def __init__(self, at: TopicPartition, offset: int, detail: str) -> None:
         super().__init__(Code.UNKNOWN_SERVER_ERROR, f"{at}, offset {offset}: {detail}")
@@ -24,11 +24,11 @@ class HandlerFailed(Failed):
 
 
 class UndecodableRecord(Exception):
-    """A deserializer failed: no retry will mend it."""
+    """A deserializer failed: a retry cannot help."""
 
 
 class Opener(Generic[K, V]):
-    """Makes the message that the handler sees of the one that was fetched."""
+    """Creates the message for the handler from the fetched message."""
 
     def __init__(self, key: Deserializer | None, value: Deserializer | None) -> None:
         self._key = key

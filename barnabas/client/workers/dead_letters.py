@@ -1,8 +1,9 @@
-"""Reads dead-letter topics, and sends their records back where they came from.
+"""Reads dead-letter topics, and sends their records back to their original topics.
 
 Written over `Net`, like all flows; `barnabas dlq` runs them.
-Always: a letter that was redriven is named in a receipt, first as intended, then as done; what a
-crash cut off is finished under the same numbers, so that the broker drops what is there already.
+Always: a receipt names each letter that is redriven, first as an intent, then as done. After a
+crash, the next redrive sends the rest with the same sequence numbers, so the broker drops
+duplicates.
 Not here: what receipts mean (ledger.py).
 """
 
@@ -40,7 +41,7 @@ class Letter(NamedTuple):
 
     @property
     def time(self) -> int:
-        """When it died, else when it was written."""
+        """When the record failed, or else when the letter was written."""
         if self.trail is not None and self.trail.failed_at >= 0:
             return self.trail.failed_at
         return self.message.timestamp
@@ -48,7 +49,7 @@ class Letter(NamedTuple):
 
 @dataclass(frozen=True)
 class Filter:
-    """Which letters; what is None does not matter."""
+    """Selects letters. A field that is None matches any letter."""
 
     partitions: tuple[int, ...] = ()
     offset: int | None = None
@@ -89,7 +90,7 @@ class Summary(NamedTuple):
 
 
 class DeadLetters:
-    """Of one cluster."""
+    """The dead-letter topics of one cluster."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
@@ -97,10 +98,12 @@ class DeadLetters:
         self._post = LetterWriter(cluster)
         self._ids: dict[str, str] = {}  # of topics
 
-    # --- looking ---
+    # --- listing ---
 
     async def summaries(self) -> list[Summary]:
-        """Topics that are named like one, or whose last records say that they are one."""
+        """Topics with the name of a dead-letter topic, or whose last records have the headers of
+        one.
+        """
         view = await self._admin.topics()
         partitions = [
             TopicPartition(name, partition.number)
@@ -137,7 +140,7 @@ class DeadLetters:
         return found
 
     async def letters(self, topic: str, wanted: Filter) -> AsyncGenerator[Letter, None]:
-        """Those that are there now, partition by partition, oldest first."""
+        """The letters that exist now, partition by partition, oldest first."""
         spans = await self._spans(topic, wanted)
         read = await self._ledger()
         for at, span in spans.items():
@@ -157,7 +160,7 @@ class DeadLetters:
         limit: int | None = None,
         progress: Callable[[int], None] = lambda count: None,
     ) -> int:
-        """Send letters back to where they came from, or `to`; how many."""
+        """Send letters back to their original topic, or to `to`. Returns how many were sent."""
         await self._make_receipts()
         count = 0
         self._ids[topic] = str((await self._admin.topic(topic)).id)
@@ -190,12 +193,14 @@ class DeadLetters:
         if not (await self._ledger()).won(receipt.token):
             raise InvalidRequest(
                 Code.INVALID_REQUEST,
-                f"{at}: another redrives the same letters; wait for it to end, then look again",
+                f"{at}: another redrive sends the same letters; wait until it ends, then try again",
             )
         return await self._send_all(receipt, chunk)
 
     async def _finish(self, receipt: Receipt) -> int:
-        """What another began, or we did before a crash; some may be deleted since."""
+        """Finish an interrupted redrive, of another process or of ours; some letters may be deleted
+        since.
+        """
         start = (await self._offsets([receipt.at], EARLIEST))[receipt.at]
         offsets = receipt.offsets()
         span = (max(start, offsets[0]), offsets[-1] + 1)
@@ -208,7 +213,9 @@ class DeadLetters:
         return await self._send_all(receipt, found)
 
     async def _send_all(self, receipt: Receipt, messages: list[RawMessage]) -> int:
-        """A number that is refused belongs to a letter that is there: they rise without a gap."""
+        """Send letters. A refused sequence number belongs to a letter that is already written:
+        numbers have no gaps.
+        """
         numbers = receipt.numbered()
         for message in messages:
             place, sequence = numbers[message.offset]
@@ -222,7 +229,7 @@ class DeadLetters:
                     receipt.identity,
                     sequence,
                     place,
-                    # Its own time may be so long ago that retention takes it at once.
+                    # Its own timestamp may be so old that retention would delete it at once.
                     self._cluster.net.wall_ms(),
                     message.key,
                     message.value,
@@ -233,7 +240,7 @@ class DeadLetters:
         return len(messages)
 
     async def _place(self, message: RawMessage, to: str | None) -> TopicPartition:
-        """Where it came from, or the same partition of `to`."""
+        """Its original partition, or the same partition of `to`."""
         trail = trail_in(headers_of(message))
         topic = to or (trail.origin.topic if trail else None)
         assert topic is not None

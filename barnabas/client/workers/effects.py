@@ -1,7 +1,7 @@
-"""What a window asks its driver to do. Each is answered by one call of the window.
+"""The effects of a window, which its driver executes.
 
-`term` numbers the times a partition was given to this worker: an answer that belongs to an
-earlier one is ignored.
+The driver answers each by one call of the window. `term` counts how often a partition was assigned
+to this worker: an answer for an earlier term is ignored.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The handler's result counts no more; end it if that can be done."""
+    """The handler's result is no longer used; cancel the call if possible."""
 
     entry: "WindowRecord"
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Fetch no more of it until `Resume`."""
+    """Fetch no more of the partition until `Resume`."""
 
     at: TopicPartition
 
@@ -43,7 +43,9 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Then `committed`, `commit_failed`, or `lost` if the group says it is another's."""
+    """Commit; then `committed`, `commit_failed`, or `lost` if the partition belongs to another
+    member.
+    """
 
     at: TopicPartition
     term: int
@@ -77,14 +79,14 @@ class SendLetter:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The partition may go to another worker: all that will be committed of it is."""
+    """The partition may go to another worker: this worker has made its last commit."""
 
     at: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The worker cannot go on; `detail` says why. Nothing of `at` past the record is committed."""
+    """The worker must stop; `detail` says why. No offset of `at` after the record is committed."""
 
     at: TopicPartition
     offset: int

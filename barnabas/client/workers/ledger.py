@@ -1,8 +1,9 @@
-"""Which dead letters were redriven, as the receipts in one topic tell it.
+"""Which dead letters were redriven, according to the receipts in one topic.
 
-In: receipts in the order of their offsets. Out: what is taken, and what was begun and not ended.
-Always: a letter is taken by the first intent that names it; an intent that names one already taken
-is void, whoever wrote it. So two who redrive at once cannot both win.
+In: receipts in the order of their offsets. Out: the letters that are taken, and the intents that
+were begun and not ended.
+Always: the first intent that names a letter takes it; a later intent that names the same letter is
+void. So of two redrives at the same time only one sends the letter.
 Not here: reading and writing them (dead_letters.py).
 """
 
@@ -20,7 +21,9 @@ _VERSION = 1
 
 
 class LetterPartition(NamedTuple):
-    """A partition of a dead-letter topic. With its id: a topic made anew has other letters."""
+    """A partition of a dead-letter topic, with the topic id: a topic that was created again has
+    other letters.
+    """
 
     topic: str
     topic_id: str
@@ -28,8 +31,10 @@ class LetterPartition(NamedTuple):
 
 
 class Receipt(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
-    """These letters will be sent to these places, one after another, numbered from 0 for each
-    place; whoever finds it without an end sends them again under the same numbers."""
+    """These letters will be sent to these partitions, one after another, numbered from 0 for each
+    partition. A process that finds the intent without an end sends them again with the same
+    numbers.
+    """
 
     barnabas: int
     token: str
@@ -58,7 +63,7 @@ class Receipt(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
         return offsets_of(self.runs, self.start)
 
     def numbered(self) -> dict[int, tuple[TopicPartition, int]]:
-        """Of each letter's offset: where it goes, under which sequence number."""
+        """By offset of the letter: its target partition and its sequence number."""
         counts: dict[TopicPartition, int] = {}
         numbers: dict[int, tuple[TopicPartition, int]] = {}
         for offset, (topic, partition) in zip(self.offsets(), self.places, strict=True):
@@ -69,7 +74,7 @@ class Receipt(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
 
 
 class End(msgspec.Struct, frozen=True, tag_field="kind", tag="end"):
-    """All letters of the intent are there."""
+    """All letters of the intent are written."""
 
     barnabas: int
     token: str
@@ -78,7 +83,7 @@ class End(msgspec.Struct, frozen=True, tag_field="kind", tag="end"):
 def intent(
     token: str, source: LetterPartition, places: dict[int, TopicPartition], identity: LetterProducer
 ) -> Receipt:
-    """`places`: where the letter at each offset goes, in the order of offsets."""
+    """`places`: the target partition of the letter at each offset, in the order of offsets."""
     offsets = list(places)
     return Receipt(
         _VERSION,
@@ -109,7 +114,7 @@ class RedriveLedger:
         self._known: set[str] = set()
 
     def read(self, value: bytes | None) -> None:
-        """The next record of the topic; what is no receipt of ours is passed over."""
+        """Reads the next record of the topic; records that are not receipts are ignored."""
         try:
             receipt = msgspec.json.decode(value or b"", type=Receipt | End)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -131,7 +136,7 @@ class RedriveLedger:
         return self._taken.get(source, frozenset())
 
     def open(self, topic: str, topic_id: str) -> list[Receipt]:
-        """Begun and not ended, by somebody who may be at it still."""
+        """Intents that were begun and not ended; their process may still be sending."""
         return [
             receipt
             for receipt in self._open.values()
@@ -139,7 +144,7 @@ class RedriveLedger:
         ]
 
     def won(self, token: str) -> bool:
-        """Was it the first to name its letters?"""
+        """Whether the intent was the first to name its letters."""
         return token in self._open
 
 

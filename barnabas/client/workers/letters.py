@@ -1,8 +1,9 @@
-"""The headers of a record in a retry or dead-letter topic: whose it is, and why it is there.
+"""The headers of a record in a retry or dead-letter topic:
 
-In: headers, from anyone. Out: a Trail; and from a Trail, headers.
-Always: the headers the record had before are kept; what is read is bounded and checked, and a
-record without a trail of ours is the beginning of one.
+its origin, its group, and the cause.
+In: headers, not trusted. Out: a Trail; and from a Trail, headers.
+Always: the record's own headers are kept; values that are read are bounded and checked; a record
+without our headers starts a new trail.
 """
 
 from typing import NamedTuple, Protocol
@@ -31,7 +32,7 @@ _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class Incoming(Protocol):
-    """A record as a consumer gives it, key and value not yet deserialized."""
+    """A record as a consumer returns it, key and value not yet deserialized."""
 
     @property
     def topic(self) -> str: ...
@@ -50,7 +51,7 @@ class Incoming(Protocol):
 
 
 class Origin(NamedTuple):
-    """Where a record was first read: with the group, what makes a dead letter that one."""
+    """Where a record was first read. Together with the group it identifies a dead letter."""
 
     topic: str
     partition: int
@@ -73,7 +74,7 @@ class LetterTrail(NamedTuple):
     not_before: int = -1
 
     def headers(self, kept: Headers) -> Headers:
-        """`kept` are the record's own."""
+        """The headers of the trail. `kept`: the record's own headers."""
         ours = [
             (GROUP, self.group),
             (TOPIC, self.origin.topic),
@@ -91,12 +92,12 @@ class LetterTrail(NamedTuple):
 
 
 def own_headers(headers: Headers) -> Headers:
-    """Those that are not ours."""
+    """The headers that are not ours."""
     return tuple(header for header in headers if not header[0].startswith(PREFIX))
 
 
 def trail_in(headers: Headers) -> LetterTrail | None:
-    """The trail that the headers tell, or None if they tell none, or nonsense."""
+    """The trail in the headers; None if there is none, or if it is invalid."""
     found = {name: value for name, value in headers if name.startswith(PREFIX)}
     if not found:
         return None
@@ -120,8 +121,9 @@ def trail_in(headers: Headers) -> LetterTrail | None:
 
 
 def trail_of(record: Incoming, group: str, retry_topic: str | None) -> LetterTrail:
-    """The trail of a record that was fetched: that of its headers in the retry topic, where it
-    may be another group's; else the beginning of one."""
+    """The trail of a fetched record: in the retry topic the one of its headers, which may be
+    another group's; otherwise a new trail.
+    """
     if record.topic == retry_topic:
         trail = trail_in(headers_of(record))
         if trail is not None:
@@ -132,8 +134,9 @@ def trail_of(record: Incoming, group: str, retry_topic: str | None) -> LetterTra
 
 
 def headers_of(record: Incoming) -> Headers:
-    """None, if they are not what they claim to be: the broker looks at no record, so anyone can
-    write such; the rest of the record is as good as any."""
+    """The headers; None if they are malformed. The broker does not check records, so any program
+    can write such headers; the rest of the record is used all the same.
+    """
     try:
         return record.headers
     except Corrupt:

@@ -1,12 +1,12 @@
-"""How a record leaves its partition for the retry or dead-letter topic, once and never twice.
+"""Moves a record from its partition to the retry or dead-letter topic exactly once.
 
-In: records that failed, answers to commits and sends. Out: an intent to commit, then to send.
-Always: a record is sent only after an intent for it was committed, which the group's generation
-fences; whoever sends for that intent, however often, uses the producer id and sequence number
-that stand in it, so that the broker drops all but the first. One intent at a time per partition.
-A worker's own letters go under a producer id of its own, which nobody else numbers. Every commit
-names the records behind its offset that are gone already.
-Not here: when to commit (share.py), the headers (letters.py). Why so: docs/adr/0011.
+In: records that failed, responses to commits and sends. Out: an intent to commit, then to send.
+Always: a record is sent only after its intent was committed, and the group's generation fences that
+commit. Every worker that sends for the intent uses the producer id and sequence number in it, so
+the broker drops all copies but the first. There is one intent at a time per partition. A worker's
+own letters have a producer id that no other worker uses. Every commit names the records after its
+offset that were moved already.
+Not here: when to commit (share.py), the headers (letters.py). Why: docs/adr/0011.
 """
 
 from bisect import bisect_left, insort
@@ -32,8 +32,9 @@ _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class Intent(msgspec.Struct, frozen=True, array_like=True):
-    """The record at `offset` goes there, under this number. All that its headers need is here:
-    another worker can finish it without asking the handler again."""
+    """The record at `offset` is sent there, with this sequence number. The intent has all values of
+    its headers: another worker can send it without calling the handler again.
+    """
 
     offset: int
     topic: str
@@ -49,11 +50,12 @@ class Intent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a commit carries beside the offset, while there is something to say."""
+    """The metadata of a commit, if it has any."""
 
     barnabas: int  # the version of this format
     out: Intent | None = None
-    gone: list[int] = []  # behind the offset: so many are not gone, so many are, and so on
+    # records after the offset as run lengths: not moved, moved, not moved, and so on
+    gone: list[int] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,14 @@ class LetterProducer:
 
 
 class LetterOutbox:
-    """Of one partition that is read."""
+    """The outbox of one partition."""
 
     __slots__ = ("_gone", "_sequences", "_waiting", "identity", "intent")
 
     def __init__(self, committed: int = -1, metadata: str = "") -> None:
         saved = read_metadata(metadata)
-        self.identity: LetterProducer | None = None  # asked for when the first record leaves
-        self.intent = saved.out if saved else None  # of the worker before us, at first
+        self.identity: LetterProducer | None = None  # requested when the first record is moved
+        self.intent = saved.out if saved else None  # at first the intent of the previous worker
         self._gone = offsets_of(saved.gone, committed) if saved else []
         self._waiting: list[tuple[int, WindowRecord]] = []
         self._sequences: dict[TopicPartition, int] = {}
@@ -85,13 +87,15 @@ class LetterOutbox:
         saved = Metadata(VERSION, self.intent, runs_of(self._gone, prefix))
         return msgspec.json.encode(saved).decode()
 
-    # Records that wait, the first in the partition first
+    # Waiting records, in the order of the partition
 
     def wait(self, entry: "WindowRecord") -> None:
         heappush(self._waiting, (entry.record.offset, entry))
 
     def next_waiting(self, prefix: int) -> "WindowRecord | None":
-        """None also when no commit could name one more: then only the first of all may leave."""
+        """The next record to move. None also if the metadata of a commit has no room for another:
+        then only the first of all may move.
+        """
         if not self._waiting:
             return None
         offset, entry = self._waiting[0]
@@ -110,11 +114,11 @@ class LetterOutbox:
         self._waiting.clear()
 
     def is_gone(self, offset: int) -> bool:
-        """Did it leave already?"""
+        """Whether the record was moved already."""
         index = bisect_left(self._gone, offset)
         return index < len(self._gone) and self._gone[index] == offset
 
-    # The one that leaves
+    # The record that is being moved
 
     def intend(
         self,
@@ -127,7 +131,7 @@ class LetterOutbox:
         failed_at: int,
         not_before: int,
     ) -> None:
-        """Only with an identity, and while there is no other intent."""
+        """Start an intent. Requires an identity, and no other intent."""
         assert self.intent is None
         assert self.identity is not None
         self.intent = Intent(
@@ -145,7 +149,7 @@ class LetterOutbox:
         )
 
     def sent(self) -> None:
-        """The broker has it, from this worker or one before."""
+        """The broker has the record, from this worker or an earlier one."""
         intent = self.intent
         assert intent is not None
         if self.identity is not None and self.identity.producer_id == intent.producer_id:
@@ -155,14 +159,14 @@ class LetterOutbox:
         self.intent = None
 
     def forget(self) -> None:
-        """Go on under another identity: which number is next is not known any more."""
+        """Continue with another identity: the next sequence number is no longer known."""
         self.identity = None
         self.intent = None
         self._sequences.clear()
 
 
 def runs_of(offsets: list[int], start: int) -> list[int]:
-    """Rising offsets from `start` on as lengths of runs: not in the list, in it, and so on."""
+    """Rising offsets from `start` on as run lengths: not in the list, in it, and so on."""
     runs: list[int] = []
     position = start
     for offset in offsets:
@@ -184,7 +188,7 @@ def offsets_of(runs: list[int], start: int) -> list[int]:
 
 
 def read_metadata(text: str) -> Metadata | None:
-    """None if it is not ours; what other tools commit says nothing to us."""
+    """Reads the metadata of a commit; None if another tool wrote it."""
     if not text.startswith('{"barnabas":') or len(text) > METADATA_SIZE_MAX:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`@parallel(...)`: a function that is called for every record of a topic, many at a time.
+"""`@parallel(...)`: calls a function for every record of a topic, many at a time.
 
 The sliding window behind it: window.py. When to use it: docs/WORKERS.md.
 """
@@ -23,12 +23,12 @@ else:  # see message.py
 
     R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R", bound=Awaitable[None] | None)
-"""What a handler gives: something to await if it is asyncio's, else nothing."""
+"""The result of a handler: an awaitable from an asyncio function, else nothing."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Parallel(Generic[K, V, R_co]):
-    """A handler that can be run. Called, it is the function it was made of."""
+    """A handler that can be run. A call of it calls the decorated function."""
 
     def __init__(
         self,
@@ -53,15 +53,16 @@ class Parallel(Generic[K, V, R_co]):
         return self._handler(message)
 
     def run(self, **options: Value) -> None:
-        """Work until `stop`, SIGTERM or SIGINT; handlers that run may end. `options`: client
-        options, as bootstrap_servers, that are known only now."""
+        """Work until `stop`, SIGTERM or SIGINT; running handlers may finish. `options`: further
+        client options, such as bootstrap_servers.
+        """
         import uvloop
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._run_until_signalled(options))
 
     async def serve(self, **options: Value) -> None:
-        """The same on the running event loop, without looking at signals."""
+        """As `run`, on the running event loop, without signal handlers."""
         from barnabas.client.workers.runner import Runner
 
         runner = Runner(
@@ -107,7 +108,7 @@ class Parallel(Generic[K, V, R_co]):
 
 
 class Decorator(Generic[K, V]):
-    """What `parallel(...)` gives: it makes a Parallel of a function."""
+    """The result of `parallel(...)`: turns a function into a Parallel."""
 
     def __init__(self, make: Callable[[Any], Parallel[K, V, Any]]) -> None:
         self._make = make
@@ -136,11 +137,11 @@ def parallel(
     """Call a function, asyncio's or a blocking one, for every record of these topics.
 
     `order`: records of one "key" or one "partition" one after another, or "none". `window`: how
-    many records of a partition may be under way, from the first unfinished one on.
-    `concurrency`: how many calls at a time. `retry`, `retry_topic`, `dlq`: what becomes of a
-    record whose call fails; without a dlq the worker stops there. `timeout`: of one call.
-    `commit_interval`: seconds between commits. `drain`: seconds that calls may still take when
-    their partition goes to another worker. `settings` and `options` are the consumer's.
+    many records of a partition may be in flight, from the first unfinished one on. `concurrency`:
+    how many calls at a time. `retry`, `retry_topic`, `dlq`: what happens to a record whose call
+    fails; without a dlq the worker stops. `timeout`: of one call. `commit_interval`: seconds
+    between commits. `drain`: seconds that calls may still take when their partition goes to another
+    worker. `settings` and `options` are the consumer's.
     """
     orders = [one.value for one in RecordOrder]
     if order not in orders:
@@ -149,7 +150,7 @@ def parallel(
         raise invalid("nothing to read: name topics")
     for name in (retry_topic, dlq):
         if name in topics:
-            raise invalid(f"{name!r} is read and written: its records would go round for ever")
+            raise invalid(f"{name!r} is read and written: its records would be copied in a circle")
     policy = Policy(
         group=group_id,
         order=RecordOrder(order),
@@ -166,7 +167,7 @@ def parallel(
     all_options: dict[str, Value] = {"auto_offset_reset": "earliest", **options}
     all_options["group_id"] = group_id
 
-    ClientConfig(settings, **all_options)  # says now if there is no such option
+    ClientConfig(settings, **all_options)  # an unknown option fails here
 
     def make(handler: Callable[[Message[K, V]], Any]) -> Parallel[K, V, Any]:
         return Parallel(handler, topics, policy, opener, settings, all_options)

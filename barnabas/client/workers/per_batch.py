@@ -1,7 +1,8 @@
-"""One consumer and a pool per batch: records of a batch run at once, the batch is committed whole.
+"""One consumer and a thread pool:
 
-Always: nothing of a batch is committed past its first record that failed; while the pool works the
-consumer keeps asking, with its partitions paused, so that a slow batch costs no membership.
+records of a batch run in parallel, then the batch is committed.
+Always: no offset of a batch after its first failed record is committed; while the pool works, the
+consumer keeps polling with its partitions paused, so a slow batch does not end its membership.
 """
 
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def per_batch(
 
 
 class _Batches:
-    """One consumer, and the batch in hand."""
+    """One consumer, and its current batch."""
 
     def __init__(self, run: WorkerRun, topics: tuple[str, ...], batch: int) -> None:
         self._run = run
@@ -75,7 +76,8 @@ class _Batches:
                         self._finish()
                         break
                     self._pause(consumer.assignment())
-                    # All is paused: nothing comes, unless a rebalance has ended this batch.
+                    # All partitions are paused: no records come, unless a rebalance has ended this
+                    # batch.
                     messages = consumer.getmany(self._batch, timeout=0)
                 if paused := consumer.paused():
                     consumer.resume(*paused)

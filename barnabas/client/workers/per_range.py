@@ -1,8 +1,8 @@
 """Several consumers per partition, each on a range of offsets: for reading a long log once.
 
-From where the group left off to the end that is there at the start; then it is done.
-Always: within a range in order, between ranges none; what is committed is the end of the finished
-ranges without a gap, so that a run that was cut off goes on there.
+It reads from the group's committed offsets to the end of the log at the start, and then ends.
+Always: records are in order within a range, not between ranges. The committed offset is the end of
+the finished ranges without a gap, so an interrupted run continues there.
 """
 
 import threading
@@ -39,7 +39,7 @@ def per_range(
     settings: Settings | None = None,
     **options: Value,
 ) -> "Callable[[Callable[[Message[K, V]], None]], Worker[K, V]]":
-    """Call a blocking function for every record there is, read by several readers at once.
+    """Call a blocking function for every current record, with several readers in parallel.
 
     `size`: offsets in one range. The group must have no members meanwhile.
     """
@@ -60,7 +60,7 @@ def per_range(
 
 
 class _Ranges:
-    """What is left to read, and how far it is finished."""
+    """The ranges still to read, and the finished prefix."""
 
     def __init__(self, run: WorkerRun, topics: tuple[str, ...], size: int) -> None:
         self._run = run
@@ -113,7 +113,7 @@ class _Ranges:
                     self._finished(reader, range_)
 
     def _read_range(self, reader: PartitionConsumer[Any, Any], range_: OffsetSpan) -> bool:
-        """To its end? Not if the run is to stop."""
+        """Reads a range. Returns whether it reached the end; not if the run stops."""
         reader.assign([range_.at])
         reader.seek(range_.at, range_.start)
         reader.stop_at({range_.at: range_.stop})

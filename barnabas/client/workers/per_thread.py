@@ -1,6 +1,7 @@
-"""One consumer per thread: the simplest way. Each partition in order, at most a thread for each.
+"""One consumer per thread:
 
-Always: a thread commits what it has handled, after each batch and before a rebalance.
+the simplest model. Each partition is in order, and has at most one thread.
+Always: a thread commits the records that it has handled, after each batch and before a rebalance.
 """
 
 import threading

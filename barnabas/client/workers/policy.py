@@ -1,4 +1,4 @@
-"""What a worker does with a record that fails: how often, after how long, and where it ends.
+"""What a worker does with a record that fails: number of retries, delays, and target topics.
 
 Pure. Seconds outside, milliseconds inside.
 """
@@ -16,11 +16,13 @@ _SECONDS_MAX = 30 * 24 * 3600
 
 
 class Reject(Exception):
-    """A handler raises it for a record that no retry can mend: it is dead at once."""
+    """A handler raises it for a record that retries cannot help: it goes to the dead-letter topic
+    at once.
+    """
 
 
 class RecordOrder(Enum):
-    """Which records wait for one another."""
+    """Which records are handled one after another."""
 
     KEY = "key"
     PARTITION = "partition"
@@ -29,10 +31,10 @@ class RecordOrder(Enum):
 
 @dataclass(frozen=True)
 class Retry:
-    """Tries after the first: `times` here, then `rounds` times through the retry topic.
+    """Retries: `times` in this worker, then `rounds` times through the retry topic.
 
-    `backoff` is the pause before a try here, `delay` the time in the retry topic: the first and
-    the longest, in seconds, doubled from one to the next.
+    `backoff`: the pause before a retry in this worker; `delay`: the time in the retry topic. Both
+    are the first and the longest, in seconds; each pause is twice the previous one.
     """
 
     times: int = 3
@@ -51,7 +53,7 @@ class Retry:
                 )
 
     def backoff_ms(self, failures: int) -> int:
-        """The pause after so many failures here."""
+        """The pause after this many failures in this worker."""
         return _doubled(self.backoff, failures)
 
     def delay_ms(self, round_: int) -> int:
@@ -60,7 +62,9 @@ class Retry:
 
 
 class FailureRoute(NamedTuple):
-    """Where a record goes that this worker gives up on; `not_before`: -1, or when to try again."""
+    """The topic for a record that this worker gives up; `not_before`: -1, or the time of the next
+    attempt.
+    """
 
     topic: str
     round: int
@@ -69,7 +73,7 @@ class FailureRoute(NamedTuple):
 
 @dataclass(frozen=True)
 class Policy:
-    """All that a window needs to know."""
+    """The options of a window."""
 
     group: str
     order: RecordOrder = RecordOrder.KEY
@@ -96,7 +100,7 @@ class Policy:
             raise invalid(f"retry_topic and dlq are both {self.dlq!r}; they must differ")
 
     def way_out(self, rounds: int, now: int, *, reject: bool) -> FailureRoute | None:
-        """Of a record that went through so many rounds; None: there is none."""
+        """The target of a record after this many rounds; None if there is none."""
         if self.retry_topic is not None and not reject and rounds < self.retry.rounds:
             return FailureRoute(self.retry_topic, rounds + 1, now + self.retry.delay_ms(rounds + 1))
         return None if self.dlq is None else FailureRoute(self.dlq, rounds, -1)

@@ -1,7 +1,7 @@
 """Threads for blocking handlers.
 
-Unlike a ThreadPoolExecutor's they do not keep a process from ending: a call that never ends, and
-whose drain time is up, is cut off like in a crash, and its record handled again.
+Unlike the threads of a ThreadPoolExecutor, they do not keep a process from ending: a call that does
+not end within the drain time is interrupted as in a crash, and its record is handled again.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 
 class Pool:
-    """As many threads as calls at a time, up to `size`."""
+    """A pool with one thread per running call, up to `size`."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -22,7 +22,7 @@ class Pool:
         self._busy = 0
 
     def submit(self, call: Callable[[], None]) -> "asyncio.Future[None]":
-        """On the loop's thread. The future cannot be cancelled: a thread runs to its end."""
+        """Called on the loop's thread. The future cannot be cancelled: a thread runs to its end."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._busy += 1
         if self._busy > self._threads and self._threads < self._size:
@@ -49,7 +49,7 @@ class Pool:
             try:
                 self._loop.call_soon_threadsafe(self._settle, future, problem)
             except RuntimeError:
-                return  # the loop is closed: nobody waits any more
+                return  # the loop is closed: nothing waits for the result
 
     def _settle(self, future: "asyncio.Future[None]", problem: BaseException | None) -> None:
         self._busy -= 1

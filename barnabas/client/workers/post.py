@@ -1,7 +1,7 @@
-"""Writes letters: single records under a producer id and sequence number that were decided before.
+"""Writes letters:
 
-Written over `Net`, like all flows. Not the producer: that one numbers its batches itself, and
-starts anew with the process.
+single records with a given producer id and sequence number. Written over `Net`, like all flows. The
+producer cannot do this: it numbers its batches itself, and starts with a new id in each process.
 """
 
 from barnabas.client.cluster import ClusterClient
@@ -34,7 +34,8 @@ _UNNUMBERED = frozenset(
 )
 
 
-_NUMBERS = _UNNUMBERED | {Code.DUPLICATE_SEQUENCE_NUMBER}  # the record is there, or never was
+# the record is written, or was refused for good
+_NUMBERS = _UNNUMBERED | {Code.DUPLICATE_SEQUENCE_NUMBER}
 
 
 class LetterWriter:
@@ -44,7 +45,7 @@ class LetterWriter:
         self._cluster = cluster
 
     async def identify(self) -> LetterProducer:
-        """A producer id that nobody else has."""
+        """A new producer id."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1)
 
         async def attempt() -> LetterProducer:
@@ -58,7 +59,7 @@ class LetterWriter:
         return await self._cluster.retrying(attempt)
 
     async def send(self, letter: SendLetter) -> bool:
-        """Is it there? False: the sequence number is not the one that the partition waits for."""
+        """Write a letter. False: the sequence number is not the next one of the partition."""
         batch = encode_batch(
             [Record(0, letter.timestamp, letter.key, letter.value, letter.headers)],
             producer_id=letter.identity.producer_id,
@@ -70,7 +71,7 @@ class LetterWriter:
         return part.error_code not in _UNNUMBERED
 
     async def append(self, to: TopicPartition, value: bytes, timestamp: int) -> None:
-        """A record of our own; after an unanswered try it may be there twice."""
+        """Write a receipt; after an attempt without a response it may be written twice."""
         await self._produce(to, encode_batch([Record(0, timestamp, None, value)]), "for a receipt")
 
     async def _produce(
@@ -90,7 +91,8 @@ class LetterWriter:
         async def attempt() -> PartitionProduceResponse:
             try:
                 connection = await self._cluster.leader(to)
-            except InvalidRequest as problem:  # it was there at the start, and may be again
+            # the topic existed at the start, and may be created again
+            except InvalidRequest as problem:
                 raise Retriable(problem.code, problem.detail) from None
             answer = await connection.call(
                 request,

@@ -12,7 +12,7 @@ class FinishedPrefix:
         self._ahead: dict[int, int] = {}  # start of a finished range: its end
 
     def finish(self, start: int, stop: int) -> bool:
-        """Did the prefix grow?"""
+        """Add a finished range. Returns whether the prefix grew."""
         self._ahead[start] = stop
         before = self.end
         while self.end in self._ahead:

@@ -1,8 +1,8 @@
-"""Runs a sliding window on an event loop: carries out what the window decides.
+"""Runs a sliding window on an event loop: executes the window's effects.
 
 In: a consumer, a handler. Out: calls of the handler, commits, letters.
-Always: the loop asks for records however slow the handlers are, so that the group never thinks
-this worker dead; nothing is committed but what the window says; a stop drains first.
+Always: the loop polls however slow the handlers are, so the group does not remove this worker; only
+the offsets that the window returns are committed; a stop drains first.
 Not here: deciding (window.py).
 """
 
@@ -49,7 +49,7 @@ from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 
 _log = logging.getLogger("barnabas.workers")
-_POLL_S = 0.25  # how soon a stop is seen
+_POLL_S = 0.25  # how soon a stop is noticed
 _DRAIN_POLL_S = 0.05
 _END_S_MAX = 5.0
 _RECORDS_MAX = 500
@@ -89,7 +89,7 @@ class Runner:
         self._wall_ms = int(time.time() * 1000) - time.monotonic_ns() // 1_000_000
 
     def stop(self) -> None:
-        """Let handlers end, commit, leave."""
+        """Let handlers finish, commit, and leave the group."""
         self._stop.set()
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class Runner:
                 while not self._stop.is_set():
                     await self._poll()
             except KafkaError as problem:
-                self._fail(problem)  # what was handled can still be committed
+                self._fail(problem)  # handled records can still be committed
             await self._drain()
             await self._consumer.close()
         finally:
@@ -141,7 +141,7 @@ class Runner:
             self._do(effects)
 
     async def _drain(self) -> None:
-        """Let calls end. The group hears of us meanwhile, or the last commit would be refused."""
+        """Let calls finish. Heartbeats continue meanwhile, or the last commit would be refused."""
         self._do(self._window.revoke(self._window.partitions, self._now()))
         while self._window.partitions:
             self._consumer.pause()
@@ -153,7 +153,7 @@ class Runner:
                 await asyncio.sleep(_DRAIN_POLL_S)
 
     async def _end(self) -> None:
-        """Whatever happened: no task, no thread, no connection is left behind."""
+        """Ends all tasks, threads and connections, also after an error."""
         now = self._now()
         self._do(self._window.lost(self._window.partitions, now))
         if self._timer is not None:
@@ -184,21 +184,23 @@ class Runner:
     async def _committed(
         self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
-        """An outage must not end a worker that waits through all others."""
+        """Reads the committed offsets, and retries: an outage of the brokers must not
+        end a worker.
+        """
         while True:
             try:
                 return await consumer.committed(*partitions)
             except Retriable as problem:
                 if self._stop.is_set():
                     raise
-                _log.warning("where the group left off is not known yet: %s", problem)
+                _log.warning("cannot read the committed offsets yet, retrying: %s", problem)
 
     async def _revoked(
         self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition], cause: Cause
     ) -> None:
         waiting = {at: asyncio.Event() for at in partitions}
         self._released.update(waiting)
-        # A rebalance happens within one poll: it must be over before the next one is due.
+        # A rebalance runs within one poll: it must end before max.poll.interval.ms.
         longest = self._poll_interval_ms // 2
         drain_ms = min(self._policy.drain_ms, longest)
         self._do(self._window.revoke(partitions, self._now(), drain_ms))
@@ -213,7 +215,7 @@ class Runner:
         self._do(self._window.lost(partitions, self._now()))
 
     def _forget_commit(self, at: TopicPartition) -> None:
-        """It must not be tried again when the partition is another's."""
+        """A commit must not be retried when the partition belongs to another member."""
         commit = self._commits.pop(at, None)
         if commit is not None:
             commit.cancel()
@@ -221,7 +223,7 @@ class Runner:
     # --- effects ---
 
     def _now(self) -> int:
-        """Close to the wall's time, but it only goes forward."""
+        """Close to wall-clock time, but it never goes back."""
         return self._wall_ms + time.monotonic_ns() // 1_000_000
 
     def _do(self, effects: list[Effect]) -> None:
@@ -307,7 +309,8 @@ class Runner:
 
     def _call_blocking(self, raw: RawMessage) -> None:
         result = self._handler(self._opener.open(raw))
-        if inspect.iscoroutine(result):  # a plain function that gave one: it counts when it ends
+        # a plain function that returned an awaitable: the record is handled when it ends
+        if inspect.iscoroutine(result):
             asyncio.run_coroutine_threadsafe(result, self._loop).result()
 
     def _ended(self, entry: WindowRecord, call: "asyncio.Future[None]") -> None:
@@ -341,9 +344,10 @@ class Runner:
                 await self._consumer.commit(offsets)
                 committed = True
         except asyncio.CancelledError:
-            pass  # one of its partitions is another's now; the others are committed again
+            # one of its partitions belongs to another member now; the others are committed again
+            pass
         except (Retriable, Fenced) as problem:
-            _log.info("a commit will be made again: %s", problem)
+            _log.info("a commit failed and will be retried: %s", problem)
         except KafkaError as problem:
             if problem.code is not Code.REBALANCE_IN_PROGRESS:
                 self._fail(problem)
@@ -358,7 +362,7 @@ class Runner:
         try:
             identity = await self._post.identify()
         except Retriable as problem:
-            _log.warning("no producer id yet: %s", problem)
+            _log.warning("could not get a producer id, retrying: %s", problem)
             self._do(self._window.identify_failed(effect.at, effect.term, self._now()))
         except KafkaError as problem:
             self._fail(problem)
@@ -370,7 +374,7 @@ class Runner:
         try:
             there = await self._post.send(letter)
         except Retriable as problem:
-            _log.warning("%s: not written yet: %s", letter.to, problem)
+            _log.warning("%s: the record was not written yet, retrying: %s", letter.to, problem)
             self._do(self._window.send_failed(at, term, self._now()))
         except KafkaError as problem:
             self._do(self._window.send_refused(at, term, problem.detail, self._now()))

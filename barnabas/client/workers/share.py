@@ -1,8 +1,8 @@
-"""One partition in a window: which of its records wait, run or are finished.
+"""One partition in a window: its waiting, running and finished records.
 
 Always: records that share a lane run one after another, in the order of their offsets; the end of
 the finished prefix is never past a record that is not finished.
-Not here: when a record runs (turns.py), how it leaves (outbox.py).
+Not here: when a record runs (turns.py), how it is moved (outbox.py).
 """
 
 from collections import deque
@@ -39,9 +39,9 @@ class WindowRecord:
         self.share = share
         self.state = RecordState.BEHIND
         self.lane: bytes | None = None
-        self.failures = 0  # here, in this round
-        self.runs = 0  # calls of the handler here: tells the timeouts of one from another's
-        self.reject = False  # no retry can mend it
+        self.failures = 0  # failures in this worker, in this round
+        self.runs = 0  # calls of the handler in this worker: identifies the call of a timeout
+        self.reject = False  # a retry cannot help
 
     def __repr__(self) -> str:
         record = self.record
@@ -49,7 +49,7 @@ class WindowRecord:
 
 
 class CommitContent(NamedTuple):
-    """What a commit says."""
+    """An offset to commit, with metadata."""
 
     offset: int
     metadata: str
@@ -57,7 +57,7 @@ class CommitContent(NamedTuple):
 
 
 class WindowPartition:
-    """What one worker knows of one partition, from when it is given until it is taken away."""
+    """The state of one partition in one worker, from its assignment until it is revoked."""
 
     __slots__ = (
         "at",
@@ -84,12 +84,12 @@ class WindowPartition:
         self.lanes: dict[bytes, deque[WindowRecord]] = {}
         self.outbox = LetterOutbox(committed, metadata)
         self.leaving: WindowRecord | None = (
-            None  # whom the outbox's intent is for, once it has come
+            None  # the record of the outbox's intent, once it was fetched
         )
-        self.position = -1  # behind the last record that came; -1 before the first
+        self.position = -1  # offset after the last fetched record; -1 before the first
         self.saved = CommitContent(committed, metadata, self.outbox.intent)
-        self.saving: CommitContent | None = None  # asked of the broker, not answered
-        self.changed = False  # since the last commit was asked for
+        self.saving: CommitContent | None = None  # sent to the broker, no response yet
+        self.changed = False  # since the last commit was requested
         self.identifying = False
         self.sending = False
         self.running = 0
@@ -113,7 +113,7 @@ class WindowPartition:
         return saved if saved != self.saved else None
 
     def admit(self, entry: WindowRecord, order: RecordOrder) -> bool:
-        """Take it in; does it come first in its lane?"""
+        """Add a record. Returns whether it is the first in its lane."""
         self.position = entry.record.offset + 1
         self.entries.append(entry)
         if order is RecordOrder.NONE:
@@ -130,19 +130,21 @@ class WindowPartition:
         return False
 
     def admit_intended(self, record: Incoming, trail: LetterTrail, intent: Intent) -> None:
-        """The worker before us decided that it leaves: it is handled no more, nobody waits."""
+        """The previous worker decided to move the record: it is not handled again, and no record
+        waits for it.
+        """
         trail = trail._replace(
             cause=intent.cause, attempts=intent.attempts, failed_at=intent.failed_at
         )
         entry = WindowRecord(record, trail, self)
-        entry.reject = intent.not_before < 0  # it was on its way to the dead-letter topic
+        entry.reject = intent.not_before < 0  # it was being moved to the dead-letter topic
         self.position = record.offset + 1
         self.entries.append(entry)
         entry.state = RecordState.LEAVING
         self.leaving = entry
 
     def intend(self, entry: WindowRecord, way: FailureRoute, partitions: int) -> None:
-        """The first record that waits leaves this way, to a topic of so many partitions."""
+        """Start to move the first waiting record, to a topic with this many partitions."""
         trail = entry.trail
         self.outbox.take_waiting()
         self.leaving = entry
@@ -157,7 +159,7 @@ class WindowPartition:
         )
 
     def letter(self) -> SendLetter:
-        """The record that leaves, as its intent says."""
+        """The record to send, as its intent describes it."""
         intent, entry = self.outbox.intent, self.leaving
         assert intent is not None
         assert entry is not None
@@ -183,12 +185,12 @@ class WindowPartition:
         )
 
     def skip(self, offset: int) -> None:
-        """Nothing is to be done for the record at `offset`."""
+        """The record at `offset` needs no work."""
         self.position = offset + 1
         self.changed = True
 
     def finish(self, entry: WindowRecord) -> WindowRecord | None:
-        """It is done; the one behind it in its lane, which may go now."""
+        """The record is finished. Returns the next record of its lane, which may run now."""
         entry.state = RecordState.FINISHED
         self.changed = True
         entries = self.entries
@@ -205,8 +207,10 @@ class WindowPartition:
         return None
 
     def is_full(self, window: int) -> bool:
-        """But a window smaller than that of the worker before us must not keep away the record
-        that its intent is for: the outbox waits for it, and others wait for the outbox."""
+        """Whether the window has room for the record. If the previous worker had a larger window,
+        the record of its intent must be taken all the same: the outbox waits for it, and other
+        records wait for the outbox.
+        """
         if self.outbox.intent is not None and self.leaving is None:
             window = WINDOW_MAX
         return len(self.entries) >= window

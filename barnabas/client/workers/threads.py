@@ -1,8 +1,9 @@
-"""What the three older ways to use threads share: a run that can be stopped, and its first error.
+"""What the three simpler threading models share:
 
-Always: SIGTERM and SIGINT, on the main thread, stop a run after the records in hand; the second
-one ends the process. A record that fails stops the run, and is not committed.
-Not here: the ways themselves (per_thread.py, per_batch.py, per_range.py).
+a run that can be stopped, and its first error.
+Always: SIGTERM and SIGINT, on the main thread, stop a run after the current records; the second
+signal ends the process. A record that fails stops the run, and is not committed.
+Not here: the models themselves (per_thread.py, per_batch.py, per_range.py).
 """
 
 import logging
@@ -27,7 +28,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class WorkerRun:
-    """One run: what it was started with, whether it is to stop, why it failed."""
+    """One run: its options, whether it must stop, and its error."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class WorkerRun:
         self.failure: BaseException | None = None
 
     def call(self, message: RawMessage) -> None:
-        """The handler, on one message; what it raises names the record."""
+        """Calls the handler on one message; its error names the record."""
         try:
             self._handler(self._opener.open(message))
         except Exception as problem:
@@ -55,7 +56,7 @@ class WorkerRun:
         self.stopping.set()
 
     def guarded(self, work: Callable[..., None], *arguments: object) -> None:
-        """For a thread: its error is the run's."""
+        """Runs in a thread; an error becomes the error of the run."""
         try:
             work(*arguments)
         except BaseException as problem:
@@ -63,7 +64,7 @@ class WorkerRun:
 
 
 class ThreadCommits:
-    """What a thread has handled and not committed yet."""
+    """The offsets that a thread has handled and not committed yet."""
 
     def __init__(self) -> None:
         self._offsets: dict[tuple[str, int], int] = {}
@@ -75,8 +76,9 @@ class ThreadCommits:
         self._offsets.clear()
 
     def commit(self, consumer: Consumer[Any, Any]) -> None:
-        """A rebalance may be in the way: then once more when the partitions are taken away. If
-        they are another's already, that one handles the records again."""
+        """Commit. If a rebalance is in progress, the commit is repeated when the partitions are
+        revoked. If they belong to another member already, that member handles the records again.
+        """
         if not self._offsets:
             return
         try:
@@ -84,12 +86,12 @@ class ThreadCommits:
         except Rebalancing:
             return
         except Fenced as problem:
-            _log.warning("%s: its records will be handled again", problem)
+            _log.warning("%s: not committed, another member will handle its records again", problem)
         self._offsets.clear()
 
 
 class Worker(Generic[K, V]):
-    """A function that can be run on threads. Called, it is the function it was made of."""
+    """A function that can be run on threads. A call of it calls the decorated function."""
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class Worker(Generic[K, V]):
         self._handler(message)
 
     def run(self, **options: Value) -> None:
-        """Work until `stop`, SIGTERM or SIGINT. `options`: client options known only now."""
+        """Work until `stop`, SIGTERM or SIGINT. `options`: further client options."""
         settings = dict(self._settings or {})
         for name, value in {**self._options, **options}.items():
             settings[name.replace("_", ".")] = value

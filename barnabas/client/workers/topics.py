@@ -1,6 +1,6 @@
 """The topics that a worker writes to: the retry topic and the dead-letter topic.
 
-Always: one that is missing is made, with as many partitions as the topic it is for.
+Always: a missing topic is created, with as many partitions as the topic it is for.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _LOOK_S = 0.05
 
 
 async def prepared(admin: Admin, names: Iterable[str | None], *, like: str) -> dict[str, int]:
-    """How many partitions each of them has; None stands for no topic."""
+    """The partition count of each of them; None for no topic."""
     counts: dict[str, int] = {}
     for name in names:
         if name is None:
@@ -33,7 +33,7 @@ async def _created(admin: Admin, name: str, like: str) -> int:
     except KafkaError as problem:
         if problem.code is not Code.TOPIC_ALREADY_EXISTS:
             raise
-    # A topic just made is not known to every broker at once.
+    # Not every broker knows a new topic at once.
     while True:
         found = await _partitions(admin, name)
         if found is not None:

@@ -1,8 +1,9 @@
-"""Decides when the handler of a record is called: as many at once as the policy allows, none before
-its time, none for longer than its limit.
+"""Decides when the handler of a record is called:
 
-In: records that may run, ends of handlers, time. Out: `Start` and `Cancel`; partitions to look at.
-Not here: which record is next in its lane (share.py), what becomes of it (window.py).
+at most `concurrency` calls at a time, none before its delay has passed, none for longer than its
+timeout.
+In: records that may run, ends of handlers, time. Out: `Start` and `Cancel`; partitions to process.
+Not here: which record is next in its lane (share.py), what follows its call (window.py).
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from barnabas.client.workers.share import RecordState, WindowPartition, WindowRe
 
 
 class Turns:
-    """Of the records of all partitions. `running`: handlers that have not ended."""
+    """The calls for the records of all partitions. `running`: handlers that have not ended."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -25,10 +26,10 @@ class Turns:
         self.running = 0
 
     def take(self, entry: WindowRecord, now: int) -> None:
-        """Nobody is before it in its lane."""
+        """A record is the first in its lane."""
         due = entry.trail.not_before
         if due > now:
-            # A header that names a far year must not keep a record for ever.
+            # A header with a time in the far future must not delay a record for ever.
             longest = now + int(self._policy.retry.delay[1] * 1_000)
             self.delay(entry, min(due, longest))
         else:
@@ -40,11 +41,11 @@ class Turns:
         self._set_timer(until, entry)
 
     def look_at(self, share: WindowPartition, at: int) -> None:
-        """`due` has the partition then."""
+        """At that time the partition is in `due`."""
         self._set_timer(at, share)
 
     def start(self, now: int, effects: list[Effect]) -> None:
-        """Fill free hands."""
+        """Start as many handlers as are free."""
         ready, policy = self._ready, self._policy
         while ready and self.running < policy.concurrency:
             entry = ready.popleft()
@@ -64,7 +65,7 @@ class Turns:
         return entry.share
 
     def due(self, now: int) -> Iterator[WindowPartition | Cancel]:
-        """Partitions whose time has come, and handlers whose time is up."""
+        """Partitions that are due, and handlers that timed out."""
         heap = self._heap
         while heap and heap[0][0] <= now:
             _, _, timed, run = heappop(heap)

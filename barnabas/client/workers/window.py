@@ -1,14 +1,14 @@
 """The sliding window: many records in flight per partition, and the offset that may be committed.
 
-In: partitions given and taken away, records, ends of handlers, answers to commits and sends, time.
-Out: effects (effects.py) for a driver to carry out.
-Always: a record is finished when its handler succeeded or another topic has it; what is committed
-is the end of the finished prefix; records of one lane never overlap; a partition that was taken
-away is released within the drain time, and nothing unfinished of it is committed; no more than a
-window of records is under way per partition, whatever was fetched.
-Not here: one partition's records (share.py), when a handler runs (turns.py), how a record leaves
-(outbox.py), what starts threads and speaks to brokers (parallel.py).
-Why a dead letter is there once: docs/adr/0011.
+In: partitions assigned and revoked, records, ends of handlers, responses to commits and sends,
+time. Out: effects (effects.py) for a driver to execute.
+Always: a record is finished when its handler succeeded or another topic has it; the committed
+offset is the end of the finished prefix; records of one lane never overlap; a revoked partition is
+released within the drain time, and no unfinished record of it is committed; at most a window of
+records is in flight per partition, however many were fetched.
+Not here: one partition's records (share.py), when a handler runs (turns.py), how a record is moved
+(outbox.py), threads and requests to brokers (parallel.py). Why a dead letter is written exactly
+once: docs/adr/0011.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,13 +30,13 @@ from barnabas.client.workers.share import RecordState, WindowPartition, WindowRe
 from barnabas.client.workers.turns import Turns
 from barnabas.model.ids import TopicPartition
 
-ASK_AGAIN_MS = 500  # after a commit, a send or a producer id came to nothing
+ASK_AGAIN_MS = 500  # after a commit, a send or a request for a producer id failed
 LAST_COMMIT_MS = 5_000  # for the commit after a drain
 _STAYS = (
     RecordState.RUNNING,
     RecordState.LEAVING,
     RecordState.FINISHED,
-)  # when a partition is to go
+)  # when a partition is revoked
 
 
 class Window:
@@ -52,10 +52,12 @@ class Window:
         self._failed = False
         self._effects: list[Effect] = []
 
-    # Partitions come and go
+    # Partitions: assigned, revoked, lost
 
     def given(self, at: TopicPartition, committed: int, metadata: str, now: int) -> list[Effect]:
-        """The partition is ours; `committed` and `metadata` as the group has them (-1 and "")."""
+        """The partition was assigned to us; `committed` and `metadata` as the group has them (-1
+        and "").
+        """
         if at in self._shares:
             self._drop(self._shares[at])
         self._term += 1
@@ -65,9 +67,10 @@ class Window:
     def revoke(
         self, partitions: Iterable[TopicPartition], now: int, drain_ms: int | None = None
     ) -> list[Effect]:
-        """They go to another worker. What runs may end, what leaves may go; then `Release`.
+        """The partitions go to another worker. Running handlers may finish, records may be moved;
+        then `Release`.
 
-        `drain_ms`: how long that may take, if not as long as the policy says.
+        `drain_ms`: how long that may take; by default as long as the policy says.
         """
         drain_ms = self._policy.drain_ms if drain_ms is None else drain_ms
         for at in partitions:
@@ -86,7 +89,7 @@ class Window:
         return self._act(now)
 
     def lost(self, partitions: Iterable[TopicPartition], now: int) -> list[Effect]:
-        """They are another worker's already: whatever is committed now would be wrong."""
+        """The partitions belong to another worker already: a commit now would be wrong."""
         for at in partitions:
             if at in self._shares:
                 self._drop(self._shares[at])
@@ -95,8 +98,9 @@ class Window:
     # Records
 
     def fetched(self, at: TopicPartition, records: Iterable[Incoming], now: int) -> list[Effect]:
-        """Records of one partition in the order of their offsets; `wanted_from` says how many of
-        them were taken."""
+        """Add records of one partition in the order of their offsets; `wanted_from` says how many
+        of them were taken.
+        """
         share = self._shares.get(at)
         if share is None or share.draining:
             return []
@@ -112,12 +116,12 @@ class Window:
         return self._act(now)
 
     def wanted_from(self, at: TopicPartition) -> int | None:
-        """The offset from which records have yet to be fetched; None: no more are wanted."""
+        """The offset to fetch from; None if no more records are wanted."""
         share = self._shares.get(at)
         return None if share is None or share.draining else share.position
 
     def succeeded(self, entry: WindowRecord, now: int) -> list[Effect]:
-        """Also when the call was cancelled too late: what is done is done."""
+        """The handler succeeded, possibly after it was cancelled too late."""
         share = self._turns.ended(entry)
         if entry.state is RecordState.RUNNING:
             self._finish(share, entry, now)
@@ -128,7 +132,7 @@ class Window:
     def failed(
         self, entry: WindowRecord, cause: str, now: int, *, reject: bool = False
     ) -> list[Effect]:
-        """The handler raised. `reject`: no retry can mend it."""
+        """The handler raised. `reject`: a retry cannot help."""
         share = self._turns.ended(entry)
         if entry.state is RecordState.RUNNING:
             trail = entry.trail
@@ -149,14 +153,14 @@ class Window:
         return self._act(now)
 
     def cancelled(self, entry: WindowRecord, now: int) -> list[Effect]:
-        """The call ended early because we asked for it: its time was up, or its partition left."""
+        """The call was cancelled by us: it timed out, or its partition was revoked."""
         limit_ms = self._policy.timeout_ms
         cause = "CancelledError: the call was cancelled"
         if limit_ms is not None:
             cause = f"TimeoutError: no end after {limit_ms / 1000:g} s"
         return self.failed(entry, cause, now)
 
-    # Answers
+    # Responses
 
     def committed(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
         share = self._of_term(at, term)
@@ -166,7 +170,7 @@ class Window:
         return self._act(now)
 
     def commit_failed(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
-        """No answer, or one that says to try again."""
+        """No response, or a retriable error."""
         share = self._of_term(at, term)
         if share is not None and share.saving is not None:
             share.saving = None
@@ -192,7 +196,7 @@ class Window:
         return self._act(now)
 
     def sent(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
-        """The target has the record, written now or before."""
+        """The target has the record, written now or earlier."""
         share = self._of_term(at, term)
         if share is not None and share.sending:
             share.sending = False
@@ -204,7 +208,7 @@ class Window:
         return self._act(now)
 
     def send_failed(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
-        """No answer, or one that says to try again: the target may have the record or not."""
+        """No response, or a retriable error: the target may have the record or not."""
         share = self._of_term(at, term)
         if share is not None and share.sending:
             share.sending = False
@@ -212,7 +216,7 @@ class Window:
         return self._act(now)
 
     def send_out_of_order(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
-        """The target does not know our sequence numbers any more, and has not got the record."""
+        """The target no longer knows our sequence numbers, and does not have the record."""
         share = self._of_term(at, term)
         if share is not None and share.sending:
             share.sending = False
@@ -225,7 +229,7 @@ class Window:
         return self._act(now)
 
     def send_refused(self, at: TopicPartition, term: int, detail: str, now: int) -> list[Effect]:
-        """The target will never take it: too large, not allowed."""
+        """The target will never accept the record: it is too large, or not allowed."""
         share = self._of_term(at, term)
         if share is not None and share.sending:
             share.sending = False
@@ -253,11 +257,11 @@ class Window:
         deadlines = (self._turns.next_deadline(), self._commit_at)
         return min((at for at in deadlines if at is not None), default=None)
 
-    # What a driver may look at
+    # What a driver may read
 
     @property
     def running(self) -> int:
-        """Handlers that have not ended, those of partitions that left too."""
+        """Handlers that have not ended, including those of revoked partitions."""
         return self._turns.running
 
     @property
@@ -265,13 +269,13 @@ class Window:
         return list(self._shares)
 
     def unfinished(self) -> int:
-        """Records that came and are not finished, and those finished behind them."""
+        """Fetched records from the first unfinished one on."""
         return sum(len(share.entries) for share in self._shares.values())
 
     # Inside
 
     def _act(self, now: int) -> list[Effect]:
-        """Fill free hands, see to commits; all effects since the last time."""
+        """Start handlers and commits. Returns all effects since the last call."""
         if not self._failed:
             self._turns.start(now, self._effects)
         effects, self._effects = self._effects, []
@@ -286,10 +290,10 @@ class Window:
                 share.admit_intended(record, trail, intent)
                 self._advance(share, now)
                 return
-            if record.offset > intent.offset:  # the one it was for is deleted since
+            if record.offset > intent.offset:  # the record of the intent was deleted since
                 share.outbox.forget()
                 share.changed = True
-        # Gone before we came; or another group's, in a retry topic that they share.
+        # Moved by an earlier worker; or of another group, in a retry topic that groups share.
         if share.outbox.is_gone(record.offset) or trail.group != policy.group:
             share.skip(record.offset)
             self._commit_soon(now)
@@ -308,7 +312,7 @@ class Window:
             self._effects.append(Resume(share.at))
 
     def _advance(self, share: WindowPartition, now: int) -> None:
-        """Take the outbox, a commit that is due and the drain one step on."""
+        """Continue the outbox, a commit that is due, and the drain by one step."""
         if self._shares.get(share.at) is not share:
             return
         if share.drain_until is not None and now >= share.drain_until:
@@ -329,12 +333,14 @@ class Window:
             self._drain(share, now)
 
     def _intend(self, share: WindowPartition, entry: WindowRecord, now: int) -> None:
-        """The next record that waits to leave: where it goes, and under which number."""
+        """The next record to move: its target, and its sequence number."""
         trail, outbox = entry.trail, share.outbox
         way = self._policy.way_out(trail.round, now, reject=entry.reject)
         if way is None:
             outbox.take_waiting()
-            self._fail(entry, f"{trail.cause} (attempt {trail.attempts}; name a dlq to go on)")
+            self._fail(
+                entry, f"{trail.cause} (attempt {trail.attempts}; set dlq to continue without it)"
+            )
             return
         if outbox.identity is None:
             if not share.identifying:
@@ -360,7 +366,9 @@ class Window:
             self._commit_at = now + self._policy.commit_interval_ms
 
     def _drain(self, share: WindowPartition, now: int) -> None:
-        """Let go of the partition when all that can be finished is, or when its time is up."""
+        """Release the partition when everything that can be finished is finished, or when the drain
+        time is over.
+        """
         assert share.drain_until is not None
         late = now >= share.drain_until
         if late and share.running:

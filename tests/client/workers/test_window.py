@@ -351,7 +351,7 @@ def test_without_a_dead_letter_topic_the_worker_stops() -> None:
     window = window_of(dlq=None)
     (bad,) = started(window.fetched(AT, records([4]), now=0))
     effects = window.failed(bad, "ValueError: bad", now=1)
-    assert effects == [Fail(AT, 4, "ValueError: bad (attempt 1; name a dlq to go on)")]
+    assert effects == [Fail(AT, 4, "ValueError: bad (attempt 1; set dlq to continue without it)")]
     assert window.fetched(AT, records([5]), now=2) == []
 
 
