@@ -1,1 +1,1 @@
-"""The words every other package speaks: ids, errors, and the ports to the outside."""
+"""Types that every other package uses: ids, errors, and the ports to the outside."""

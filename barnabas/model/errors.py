@@ -17,12 +17,12 @@ class Code(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> "Code":
-        """The code of an answer; UNKNOWN_SERVER_ERROR if the number is not in the table."""
+        """The code of a response; UNKNOWN_SERVER_ERROR if the number is not in the table."""
         found = cls._value2member_map_.get(number, cls.UNKNOWN_SERVER_ERROR)
         assert isinstance(found, Code)
         return found
 
-    UNKNOWN_SERVER_ERROR = -1, "the broker failed in a way it did not expect; its log says how"
+    UNKNOWN_SERVER_ERROR = -1, "the broker failed unexpectedly; its log has the reason"
     NONE = 0, "no error"
     OFFSET_OUT_OF_RANGE = 1, "the offset is not in the log"
     CORRUPT_MESSAGE = 2, "a record batch failed its checksum or is malformed"
@@ -30,13 +30,13 @@ class Code(IntEnum):
     INVALID_FETCH_SIZE = 4, "the fetch size is not valid"
     LEADER_NOT_AVAILABLE = 5, "the partition has no leader at the moment"
     NOT_LEADER_OR_FOLLOWER = 6, "this broker does not lead the partition, or has no replica of it"
-    REQUEST_TIMED_OUT = 7, "the request was not finished in its time"
+    REQUEST_TIMED_OUT = 7, "the request timed out"
     BROKER_NOT_AVAILABLE = 8, "the broker is not available"
     REPLICA_NOT_AVAILABLE = 9, "the replica is not available"
     MESSAGE_TOO_LARGE = 10, "a record batch is larger than max.message.bytes"
     STALE_CONTROLLER_EPOCH = 11, "the controller has moved to another broker"
     OFFSET_METADATA_TOO_LARGE = 12, "the metadata of an offset commit is too large"
-    NETWORK_EXCEPTION = 13, "the connection closed before the answer came"
+    NETWORK_EXCEPTION = 13, "the connection closed before the response arrived"
     COORDINATOR_LOAD_IN_PROGRESS = 14, "the coordinator is still loading"
     COORDINATOR_NOT_AVAILABLE = 15, "there is no coordinator at the moment"
     NOT_COORDINATOR = 16, "this broker does not coordinate the group or transaction"
@@ -58,8 +58,8 @@ class Code(IntEnum):
     INVALID_TIMESTAMP = 32, "a timestamp is outside the topic's bounds"
     UNSUPPORTED_SASL_MECHANISM = 33, "the broker does not offer this SASL mechanism"
     ILLEGAL_SASL_STATE = 34, "the request does not fit the state of the SASL exchange"
-    UNSUPPORTED_VERSION = 35, "the broker does not speak this version of the API"
-    TOPIC_ALREADY_EXISTS = 36, "there is a topic of this name"
+    UNSUPPORTED_VERSION = 35, "the broker does not support this version of the API"
+    TOPIC_ALREADY_EXISTS = 36, "a topic with this name exists"
     INVALID_PARTITIONS = 37, "the number of partitions is not valid"
     INVALID_REPLICATION_FACTOR = 38, "the replication factor is below 1 or above the broker count"
     INVALID_REPLICA_ASSIGNMENT = 39, "the replica assignment is not valid"
@@ -83,7 +83,7 @@ class Code(IntEnum):
     LOG_DIR_NOT_FOUND = 57, "log.dirs does not name this directory"
     SASL_AUTHENTICATION_FAILED = 58, "authentication failed"
     UNKNOWN_PRODUCER_ID = 59, "the broker knows nothing of this producer id"
-    REASSIGNMENT_IN_PROGRESS = 60, "a reassignment of the partition is under way"
+    REASSIGNMENT_IN_PROGRESS = 60, "a reassignment of the partition is in progress"
     DELEGATION_TOKEN_AUTH_DISABLED = 61, "delegation tokens are switched off"
     DELEGATION_TOKEN_NOT_FOUND = 62, "there is no such delegation token"
     DELEGATION_TOKEN_OWNER_MISMATCH = 63, "the token belongs to another principal"
@@ -100,15 +100,15 @@ class Code(IntEnum):
     FENCED_LEADER_EPOCH = 74, "the request's leader epoch is older than the broker's"
     UNKNOWN_LEADER_EPOCH = 75, "the request's leader epoch is newer than the broker's"
     UNSUPPORTED_COMPRESSION_TYPE = 76, "this version of the request cannot carry the codec"
-    STALE_BROKER_EPOCH = 77, "the broker has registered anew"
+    STALE_BROKER_EPOCH = 77, "the broker has registered again, with a new epoch"
     OFFSET_NOT_AVAILABLE = 78, "the new leader does not know its high watermark yet"
-    MEMBER_ID_REQUIRED = 79, "join again with the member id given in this answer"
+    MEMBER_ID_REQUIRED = 79, "join again with the member id of this response"
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "the preferred leader is not available"
     GROUP_MAX_SIZE_REACHED = 81, "the group has group.max.size members"
     FENCED_INSTANCE_ID = 82, "another member uses this group.instance.id"
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "no replica that may lead is available"
-    ELECTION_NOT_NEEDED = 84, "the partition has the leader it should have"
-    NO_REASSIGNMENT_IN_PROGRESS = 85, "no reassignment of the partition is under way"
+    ELECTION_NOT_NEEDED = 84, "the partition already has the leader it should have"
+    NO_REASSIGNMENT_IN_PROGRESS = 85, "no reassignment of the partition is in progress"
     GROUP_SUBSCRIBED_TO_TOPIC = 86, "the group is subscribed to the topic"
     INVALID_RECORD = 87, "a record broke a rule of its topic"
     UNSTABLE_OFFSET_COMMIT = 88, "offsets of an open transaction are pending"
@@ -137,7 +137,7 @@ class Code(IntEnum):
     UNRELEASED_INSTANCE_ID = 111, "another member still holds this group.instance.id"
     UNSUPPORTED_ASSIGNOR = 112, "the group does not support this assignor"
     STALE_MEMBER_EPOCH = 113, "the member epoch is stale: heartbeat, then retry"
-    MISMATCHED_ENDPOINT_TYPE = 114, "this endpoint is not of the type asked for"
+    MISMATCHED_ENDPOINT_TYPE = 114, "this endpoint is not of the requested type"
     UNSUPPORTED_ENDPOINT_TYPE = 115, "endpoints of this type are not supported"
     UNKNOWN_CONTROLLER_ID = 116, "there is no such controller"
     UNKNOWN_SUBSCRIPTION_ID = 117, "there is no such telemetry subscription"
@@ -148,8 +148,8 @@ class Code(IntEnum):
     SHARE_SESSION_NOT_FOUND = 122, "there is no such share session"
     INVALID_SHARE_SESSION_EPOCH = 123, "the epoch of the share session is not the expected one"
     FENCED_STATE_EPOCH = 124, "the share state's epoch is fenced"
-    INVALID_VOTER_KEY = 125, "the voter key is another replica's"
-    DUPLICATE_VOTER = 126, "the voter is one already"
+    INVALID_VOTER_KEY = 125, "the voter key belongs to another replica"
+    DUPLICATE_VOTER = 126, "the replica is a voter already"
     VOTER_NOT_FOUND = 127, "there is no such voter"
     INVALID_REGULAR_EXPRESSION = 128, "the regular expression is not valid"
     REBOOTSTRAP_REQUIRED = 129, "the client must bootstrap again"
@@ -181,7 +181,9 @@ class InvalidRequest(KafkaError):
 
 
 class RecordsRefused(InvalidRequest):
-    """A batch is refused for some of its records: which they are in the batch, and why."""
+    """A batch is refused because of some of its records: their indexes in the batch, and the
+    reasons.
+    """
 
     def __init__(self, code: Code, detail: str, records: list[tuple[int, str]]) -> None:
         super().__init__(code, detail)
@@ -189,11 +191,11 @@ class RecordsRefused(InvalidRequest):
 
 
 class Corrupt(KafkaError):
-    """Bytes are not what they claim to be."""
+    """Bytes are corrupt."""
 
     def __init__(self, detail: str, code: Code = Code.CORRUPT_MESSAGE) -> None:
         super().__init__(code, detail)
 
 
 class Failed(KafkaError):
-    """The broker could not; neither the caller nor a retry is likely to help."""
+    """The broker failed; neither another request nor a retry is likely to help."""

@@ -1,7 +1,7 @@
 """The interfaces to the outside: clock, disk, network, as protocols.
 
-Real ones live in `system/`, simulated ones in the tests. Whoever starts a broker
-or a client hands them in; nothing below `system/` opens a file, a socket or a clock itself.
+The real ones are in `system/`, simulated ones in the tests. The program that starts a broker or a
+client passes them in; nothing below `system/` opens a file or a socket or reads a clock itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Clock(Protocol):
-    """Two kinds of time: one that only goes forward, and the one people read."""
+    """Two kinds of time: monotonic time, and wall-clock time."""
 
     def monotonic_ms(self) -> int: ...
 
@@ -22,8 +22,8 @@ class Clock(Protocol):
 class File(Protocol):
     """An open file. Positions are absolute; there is no cursor to share.
 
-    It closes itself when nobody refers to it any more, so that a reader in the middle
-    of a send keeps the file that its owner has dropped.
+    It closes when the last reference is dropped, so a reader in the middle of a send keeps a file
+    that its owner has dropped.
     """
 
     def fileno(self) -> int: ...
@@ -35,15 +35,17 @@ class File(Protocol):
         ...
 
     def cached(self, position: int, length: int) -> bool:
-        """Could these bytes be read without waiting for the disk? A guess from both ends."""
+        """Whether these bytes can probably be read without waiting for the disk; a guess from the
+        first and last page.
+        """
         ...
 
     def write(self, position: int, data: Buffer) -> None:
-        """All of `data`, or an OSError."""
+        """Writes all of `data`, or raises OSError."""
         ...
 
     def truncate(self, length: int) -> None:
-        """Cut to, or grow with zeros to, `length`."""
+        """Truncate to `length`, or extend to it with zeros."""
         ...
 
     def map(self, length: int) -> memoryview:
@@ -59,7 +61,9 @@ class Disk(Protocol):
     """A file system. Paths are absolute strings."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """For reading and writing; FileNotFoundError unless `create`."""
+        """Open for reading and writing; FileNotFoundError if there is no file and `create` is
+        False.
+        """
         ...
 
     def open_files(self) -> int:
@@ -69,7 +73,7 @@ class Disk(Protocol):
     def read_file(self, path: str) -> bytes: ...
 
     def replace_file(self, path: str, data: bytes) -> None:
-        """Write a whole small file so that a crash leaves the old or the new one, synced."""
+        """Replace a small file and sync it; after a crash the old or the new content is there."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -77,7 +81,7 @@ class Disk(Protocol):
     def size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int:
-        """When the file was last written to, by the wall clock of that time."""
+        """When the file was last written, in wall-clock time."""
         ...
 
     def set_modified_ms(self, path: str, wall_ms: int) -> None: ...
@@ -87,13 +91,13 @@ class Disk(Protocol):
         ...
 
     def make_directory(self, path: str) -> None:
-        """With its parents; no error if it is there."""
+        """Create a directory with its parents; no error if it exists."""
         ...
 
     def rename(self, old: str, new: str) -> None: ...
 
     def remove(self, path: str) -> None:
-        """A file; no error if it is gone."""
+        """Delete a file; no error if it does not exist."""
         ...
 
     def remove_tree(self, path: str) -> None: ...
@@ -101,7 +105,7 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def usage(self, path: str) -> tuple[int, int]:
-        """Bytes of the file system that holds `path`: in all, and free for us."""
+        """Bytes of the file system of `path`: total, and available to us."""
         ...
 
 
@@ -122,21 +126,25 @@ class Stream(Protocol):
     def receive_into(self, buffer: memoryview) -> int:
         """Bytes received; 0 when the peer has closed; -1 when there is nothing yet.
 
-        A buffer of more than 64 KB is for the rest of one frame, or less: readers may be woken
-        when much of it is there, and not before.
+        A buffer of more than 64 KB is for the rest of one frame: the reader may be woken only when
+        much of it has arrived.
         """
         ...
 
     def send(self, parts: Sequence[Buffer], more: bool = False) -> int:
-        """Bytes taken, perhaps fewer than offered, perhaps 0. `more`: others follow at once."""
+        """Send; returns the bytes taken, perhaps fewer than offered, perhaps 0. `more`: more bytes
+        follow at once.
+        """
         ...
 
     def send_file(self, slice_: FileSlice, more: bool = False) -> int:
-        """Bytes taken from the start of the slice, perhaps 0. `more`: others follow at once."""
+        """Send from the start of the slice; returns the bytes taken, perhaps 0. `more`: more bytes
+        follow at once.
+        """
         ...
 
     def watch_readable(self, callback: Callable[[], None] | None) -> None:
-        """Call back whenever bytes wait; None stops."""
+        """Call back whenever bytes can be read; None stops the calls."""
         ...
 
     def watch_writable(self, callback: Callable[[], None] | None) -> None: ...
@@ -154,10 +162,12 @@ class Listening(Protocol):
 
 
 class Network(Protocol):
-    """Where connections come from and go to."""
+    """Opens listeners and connections."""
 
     def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> Listening: ...
 
     async def connect(self, host: str, port: int) -> Stream:
-        """An OSError if nobody answers there; whoever waits for less long cancels."""
+        """Connect; OSError if the address does not answer. A caller with a shorter
+        timeout cancels.
+        """
         ...

@@ -1,11 +1,13 @@
-"""What an error number of the operating system says, and about whom.
+"""What an error number of the operating system means, and what it is about.
 
 Always: an error of the process or of the machine's memory says nothing about the disk: the call is
-refused and may be repeated. Any other error of a disk that is not full costs its log directory.
+refused and may be repeated. After any other error, unless the disk is full, the log directory goes
+offline.
 """
 
 import errno
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)  # only from calls that open: nothing has happened yet
+# only from calls that open a file: nothing was changed
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 OUT_OF_RESOURCES = (*NO_DESCRIPTORS, errno.ENOMEM)

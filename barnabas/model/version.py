@@ -1,3 +1,3 @@
-"""Which Barnabas this is."""
+"""The version of Barnabas."""
 
 VERSION = "0.1.0"

@@ -1,4 +1,4 @@
-"""Times and names as a person would say them."""
+"""Formats durations and names for people."""
 
 import re
 
@@ -7,7 +7,7 @@ _SHORT = 8
 
 
 def duration(ms: int) -> str:
-    """As short as it can be said: 350 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    """A short duration: 350 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
     if ms < 1_000:
         return f"{ms} ms"
     if ms < 60_000:
@@ -22,7 +22,7 @@ def duration(ms: int) -> str:
 
 
 def short_member(member: str, client: str) -> str:
-    """A member by its client, and as much of its id as tells it from others: worker-9f240110."""
+    """The client id of a member with the first characters of its member id: worker-9f240110."""
     shortened = _UUID.sub(r"-\1", member)
     if not client or shortened.startswith(f"{client}-"):
         return shortened

@@ -1,1 +1,1 @@
-"""Consumer groups seen from outside: what they are, what is wrong with them, where they stand."""
+"""Administration of consumer groups: descriptions, committed offsets, reports, and diagnosis."""

@@ -1,4 +1,4 @@
-"""Reads what brokers answer about groups, and makes the one odd question. No IO."""
+"""Reads the brokers' responses about groups, and builds the fetch request for one record. No IO."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from barnabas.wire.messages import consumer_group_describe, describe_groups, fet
 
 
 class Description(NamedTuple):
-    """A group as its coordinator describes it. `epoch` is known of the new protocol only."""
+    """A group as its coordinator describes it. `epoch` is known for the consumer protocol only."""
 
     group: str
     state: str
@@ -62,7 +62,7 @@ def new_member(member: consumer_group_describe.Member) -> MemberReport:
 
 
 def classic_member(member: describe_groups.DescribedGroupMember, is_consumer: bool) -> MemberReport:
-    """What members of other programs (Kafka Connect) say to each other is theirs to read."""
+    """Only the consumer protocol is read: other programs (Kafka Connect) have their own formats."""
     metadata, assignment = bytes(member.member_metadata), bytes(member.member_assignment)
     return MemberReport(
         member.member_id,
@@ -75,7 +75,7 @@ def classic_member(member: describe_groups.DescribedGroupMember, is_consumer: bo
 
 
 def one_batch(at: TopicPartition, offset: int) -> fetch.FetchRequest:
-    """A broker gives at least one batch, however little is asked for."""
+    """A broker returns at least one batch, however small the limit is."""
     return fetch.FetchRequest(
         max_wait_ms=0,
         min_bytes=0,

@@ -1,8 +1,8 @@
-"""What an administrator asks about groups: lists, descriptions, offsets, stories; moves, deletes.
+"""Administration of groups:
 
-Flows over `Net`, mixed into Admin. Works with any broker that speaks Kafka's protocol; stories
-are there where the broker is ours.
-Always: a group is asked for at its coordinator; errors raise and name the group.
+list, describe, offsets, history; set and delete offsets, delete groups. Flows over `Net`, mixed
+into Admin. Works with any Kafka broker; only Barnabas brokers have a history.
+Always: requests about a group go to its coordinator; errors raise and name the group.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import ClusterClient
     from barnabas.client.net import BrokerConnection
 
-NAMES_UNTIL = 9  # of OffsetCommit and OffsetFetch: later versions know topics by id only
+NAMES_UNTIL = 9  # of OffsetCommit and OffsetFetch: later versions use topic ids only
 SEVERAL_SINCE = 8  # of OffsetFetch
 FETCH_NAMES_UNTIL = 12
 STORIES_AT_ONCE = 20
@@ -57,7 +57,7 @@ class GroupCalls:
     _cluster: "ClusterClient"
 
     async def groups(self) -> list[GroupListing]:
-        """Every group there is, by name."""
+        """All groups, by name."""
 
         async def attempt() -> list[GroupListing]:
             found: list[GroupListing] = []
@@ -84,7 +84,7 @@ class GroupCalls:
         return await self._cluster.retrying(attempt)
 
     async def describe_group(self, group: str) -> Description:
-        """State and members; GROUP_ID_NOT_FOUND when there is none."""
+        """State and members of a group; GROUP_ID_NOT_FOUND if there is none."""
         found = (await self.describe_groups([group])).get(group)
         if found is None:
             raise no_group(group)
@@ -93,7 +93,9 @@ class GroupCalls:
     async def describe_groups(
         self, groups: Iterable[str], *, coordinators: Mapping[str, int] | None = None
     ) -> dict[str, Description]:
-        """Those of them that are there. `coordinators`: whom to ask, where a list has said it."""
+        """Describes the groups that exist. `coordinators`: the known coordinators, from a list of
+        groups.
+        """
         wanted, hints = list(groups), dict(coordinators or {})
 
         async def attempt() -> dict[str, Description]:
@@ -108,7 +110,7 @@ class GroupCalls:
         return await self._cluster.retrying(attempt)
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, Committed]:
-        """All that the group has committed; empty for a group that does not exist."""
+        """All committed offsets of the group; empty for a group that does not exist."""
         return (await self.groups_offsets([group]))[group]
 
     async def groups_offsets(
@@ -127,7 +129,9 @@ class GroupCalls:
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> None:
-        """Move a group that has no members. All partitions, or an error that names the first."""
+        """Set the committed offsets of a group without members. All partitions, or an error that
+        names the first one that failed.
+        """
         request = offset_commit.OffsetCommitRequest(
             group_id=group,
             member_id="",
@@ -164,7 +168,7 @@ class GroupCalls:
         await self._cluster.retrying(attempt)
 
     async def delete_group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget what was committed for these partitions."""
+        """Delete the committed offsets of these partitions."""
         request = offset_delete.OffsetDeleteRequest(
             group_id=group,
             topics=[
@@ -195,7 +199,7 @@ class GroupCalls:
         await self._cluster.retrying(attempt)
 
     async def delete_group(self, group: str) -> None:
-        """A group without members, and all its offsets."""
+        """Delete a group without members, and all its offsets."""
 
         async def attempt() -> None:
             connection = await self._cluster.coordinator(group)
@@ -212,7 +216,7 @@ class GroupCalls:
         await self._cluster.retrying(attempt)
 
     async def group_stories(self, groups: Iterable[str]) -> dict[str, group_story.ToldGroup]:
-        """Of those that have one to tell: none where the broker is not ours."""
+        """The history of each group that has one; none if the broker is not Barnabas."""
         wanted = list(groups)
 
         async def attempt() -> dict[str, group_story.ToldGroup]:
@@ -237,7 +241,8 @@ class GroupCalls:
         return await self._cluster.retrying(attempt)
 
     async def times_at(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """When the record at each offset was written, about; left out where there is none.
+        """The approximate time at which the record at each offset was written; left out if there is
+        none.
 
         One small fetch for each.
         """
@@ -268,7 +273,7 @@ class GroupCalls:
     async def _by_coordinator(
         self, groups: list[str], hints: dict[str, int] | None = None
     ) -> list[tuple["BrokerConnection", list[str]]]:
-        """`hints` are believed once: whoever asks again had been sent to the wrong one."""
+        """`hints` are used once: a retry looks the coordinator up again."""
         known = dict(hints or {})
         if hints:
             hints.clear()
@@ -296,7 +301,7 @@ class GroupCalls:
         )
         found = {}
         for each in response.groups:
-            # A classic group is not found by this API, or is of the wrong kind for it.
+            # This API does not find classic groups, or reports the wrong group type.
             if each.error_code in (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION):
                 continue
             check(each.error_code, each.error_message, about=f"group {each.group_id!r}")
@@ -381,7 +386,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 
 
 def offers(connection: "BrokerConnection", api_key: int) -> bool:
-    """Whether this broker knows an API: no broker but ours knows those of our own."""
+    """Whether this broker supports an API: only Barnabas supports our own APIs."""
     try:
         connection.version_of(APIS[api_key].key)
     except KafkaError:

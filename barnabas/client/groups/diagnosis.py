@@ -1,8 +1,8 @@
-"""Says in words what is wrong with a group, and which property to change.
+"""Finds what is wrong with a group, and which option to change.
 
 In: a report. Out: findings, the worst first; none for a healthy group.
-Always: pure; a rule speaks only of what the report shows, and keeps silent where it lacks the
-story to tell. Only the last ten minutes count: a group is not blamed for its past.
+Always: pure; a rule uses only what the report shows, and returns nothing if it needs a history that
+is not there. Only the last ten minutes are examined, not older problems.
 Not here: the rules (member_rules.py, lag_rules.py), gathering the report (reporting.py), showing
 findings (cli/).
 """
@@ -16,6 +16,6 @@ _ORDER = {Severity.PROBLEM: 0, Severity.WARNING: 1}
 
 
 def diagnose(report: GroupReport) -> list[GroupFinding]:
-    """Each rule once, in the order of severity and then of the rules."""
+    """The findings of all rules, by severity, then in the order of the rules."""
     found = [finding for rule in RULES for finding in rule(report)]
     return sorted(found, key=lambda finding: _ORDER[finding.severity])

@@ -5,7 +5,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """PROBLEM: records wait, or members are thrown out. WARNING: waste, or trouble to come."""
+    """PROBLEM: records wait, or members are removed. WARNING: waste, or a problem to expect."""
 
     PROBLEM = "problem"
     WARNING = "warning"

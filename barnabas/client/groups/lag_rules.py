@@ -1,5 +1,5 @@
-"""What can be wrong with the progress of a group: nobody reads, one partition or member is behind,
-commits stand still, more comes in than is read, records were gone before they were read.
+"""Rules about the progress of a group: no members, lag in one partition or member, no commits, more
+records written than read, records deleted before they were read.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from barnabas.client.groups.words import count, listed, per_second
 from barnabas.model.ids import TopicPartition
 from barnabas.model.words import duration
 
-LAG_MIN = 100  # records; below it nothing is said about who has how much of it
+LAG_MIN = 100  # records; with less lag, its distribution is not examined
 SHARE = 0.8  # of all lag, where one has it
 HOT = 1.5  # times the mean of what others get
 STUCK_MS = 30_000
@@ -21,7 +21,7 @@ PACE_MS_MIN = 1_000
 
 def no_members(report: GroupReport) -> Iterator[GroupFinding]:
     if report.members or not report.lag or away(report):
-        return  # (one that is only away is told of by another rule)
+        return  # (another rule reports a member that is away for a short time)
     came = sum(p.pace.produced for p in report.partitions if p.pace is not None)
     ms = max((p.pace.ms for p in report.partitions if p.pace is not None), default=0)
     since = [p.committed_ago_ms for p in report.partitions if p.committed_ago_ms is not None]
@@ -37,12 +37,12 @@ def no_members(report: GroupReport) -> Iterator[GroupFinding]:
         "no-members",
         text,
         "start its consumers, or see in their logs why they ended. A group that is no longer"
-        " wanted goes with `barnabas group delete`",
+        " wanted can be deleted with `barnabas group delete`",
     )
 
 
 def nothing_committed(report: GroupReport) -> Iterator[GroupFinding]:
-    """A group that fails before its first commit has no lag to show for it."""
+    """A group that fails before its first commit shows no lag."""
     if report.is_unknown:
         yield warning(
             "nothing-committed",
@@ -58,7 +58,7 @@ def nothing_committed(report: GroupReport) -> Iterator[GroupFinding]:
     if report.state == "Stable" and began_ms is not None:
         waited_ms = report.now_ms - began_ms
     if report.members and began_ms is not None and waited_ms < STUCK_MS:
-        return  # members that have just come commit after some seconds
+        return  # new members commit after some seconds
     text = (
         f"the group has committed nothing yet in {listed(p.at for p in without)}, where"
         f" {count(sum(p.lag for p in without), 'record')} are: whether they are read is not known"
@@ -97,7 +97,7 @@ def out_of_range(report: GroupReport) -> Iterator[GroupFinding]:
 
 
 def uneven(report: GroupReport) -> Iterator[GroupFinding]:
-    """One partition, or one member, has nearly all the lag."""
+    """One partition or one member has nearly all the lag."""
     lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
     total = sum(p.lag for p in lagging)
     if total < LAG_MIN or len(report.owned) < 2 or any(stuck(report)):
@@ -141,7 +141,7 @@ def uneven(report: GroupReport) -> Iterator[GroupFinding]:
 
 
 def _is_behind(partition: PartitionReport) -> bool:
-    """Not just by what comes in between two commits."""
+    """Whether the lag is larger than the records that arrive between two commits."""
     return partition.unread_ms is None or partition.unread_ms >= BEHIND_MS
 
 
@@ -151,7 +151,7 @@ def _is_hot(report: GroupReport, partition: PartitionReport) -> bool:
 
 
 def _has_fair_share(report: GroupReport, owner: str) -> bool:
-    """Others, with as much to read, keep up."""
+    """Whether other members keep up with as many records."""
     weights = _weights(report)
     of = sum(weights[p.at] for p in report.owned if p.owner == owner)
     owners = {p.owner for p in report.owned}
@@ -159,7 +159,7 @@ def _has_fair_share(report: GroupReport, owner: str) -> bool:
 
 
 def _just_taken_over(report: GroupReport, partition: PartitionReport) -> bool:
-    """The lag may be that of its owner before."""
+    """Whether it owns the partition long enough: the lag may be its previous owner's."""
     last = report.chapters[-1] if report.chapters else None
     if last is None or report.now_ms - last.began_ms > STUCK_MS:
         return False
@@ -168,7 +168,7 @@ def _just_taken_over(report: GroupReport, partition: PartitionReport) -> bool:
 
 
 def _weights(report: GroupReport) -> dict[TopicPartition, int]:
-    """How much is written to each: of late, or else in all."""
+    """The number of records written to each partition: recently, or else in total."""
     if any(p.pace is not None and p.pace.produced for p in report.owned):
         return {p.at: 0 if p.pace is None else p.pace.produced for p in report.owned}
     return {p.at: p.end - p.start for p in report.owned}
@@ -184,12 +184,12 @@ def _percent(part: float, whole: float) -> str:
 
 
 def stuck(report: GroupReport) -> Iterator[GroupFinding]:
-    """It has an owner, records wait, and nothing has been committed for a while."""
+    """A partition has an owner and unread records, and no commit for a while."""
     if not report.has_story or not report.members or report.state != "Stable":
         return
     began_ms = report.chapters[-1].began_ms if report.chapters else 0
     if report.now_ms - began_ms < STUCK_MS:
-        return  # its owner has only just come
+        return  # its owner is new
     still = [p for p in report.partitions if _stands_still(p)]
     moving = [p for p in report.partitions if p.pace is not None and p.pace.consumed]
     if not still:
@@ -217,7 +217,7 @@ def _stands_still(partition: PartitionReport) -> bool:
 
 
 def not_subscribed(report: GroupReport) -> Iterator[GroupFinding]:
-    """Offsets of a topic that no member wants any more."""
+    """The group has offsets of a topic that no member subscribes to any more."""
     wanted = {topic for member in report.members for topic in member.topics}
     if report.state != "Stable" or not wanted or any(topic.startswith("/") for topic in wanted):
         return
@@ -234,7 +234,9 @@ def not_subscribed(report: GroupReport) -> Iterator[GroupFinding]:
 
 
 def falling_behind(report: GroupReport) -> Iterator[GroupFinding]:
-    """More comes in than is read, everywhere: no rule about one of them says it better."""
+    """More records are written than read in all partitions, and no rule about one partition
+    applies.
+    """
     lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
     lag = sum(p.lag for p in lagging)
     if lag < LAG_MIN or not any(map(_is_behind, lagging)):

@@ -1,7 +1,7 @@
-"""What can be wrong with the members of a group: late, flapping, idle, twins, at odds.
+"""Rules about the members of a group:
 
-Most of it is read from the story: kinds of causes, by name, as coordinators/groups/history has
-them.
+late, flapping, idle, duplicate instance ids, different subscriptions. Most rules read the history:
+kinds of causes by name, as in coordinators/groups/history.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from barnabas.wire.messages.group_story import ToldCause, ToldChapter
 RECENT_MS = 600_000
 SLOW_REBALANCE_MS = 5_000
 SHORT_LIVES_MIN = 3
-MANY = 2  # findings of one kind; more are told in one
+MANY = 2  # findings of one kind; more are combined into one
 GOODBYE_MS = 2_000  # between leaving and closing its connections
 STABLE = "Stable"
 
@@ -41,7 +41,7 @@ def recent_causes(report: GroupReport, *kinds: str) -> Iterator[tuple[ToldChapte
 
 
 def named(cause: ToldCause) -> str:
-    """The client, where it runs; a member id says little to a person."""
+    """The client id and host of a member, which say more to a person than the member id."""
     name = cause.client_id or cause.member_id
     instance = f" (instance {cause.instance_id})" if cause.instance_id else ""
     host = f" at {cause.client_host.removeprefix('/')}" if cause.client_host else ""
@@ -49,7 +49,7 @@ def named(cause: ToldCause) -> str:
 
 
 def away(report: GroupReport) -> dict[str, None]:
-    """Those that have left although they live, and are not back yet."""
+    """Members that have left although they are alive, and have not rejoined yet."""
     found: dict[str, None] = {}
     for chapter, cause in recent_causes(report, "LEFT", "LATE_POLL", *_CAME):
         if cause.kind in _CAME:
@@ -60,7 +60,7 @@ def away(report: GroupReport) -> dict[str, None]:
 
 
 def poll_interval(report: GroupReport) -> Iterator[GroupFinding]:
-    """It left although it lives: it did not come back to poll() in time."""
+    """A member left although it is alive: it did not call poll() in time."""
     left: dict[str, int] = {}
     returned: dict[str, list[ToldCause]] = {}
     allowed: dict[str, int] = {}
@@ -73,7 +73,7 @@ def poll_interval(report: GroupReport) -> Iterator[GroupFinding]:
     now_away = away(report)
     for who in dict.fromkeys((*left, *returned, *now_away)):
         times = max(left.get(who, 0), len(returned.get(who, ())), 1)
-        # Most clients tell the one as the other; aiokafka does not.
+        # Most clients send max.poll.interval.ms as the rebalance timeout; aiokafka does not.
         interval = f"its max.poll.interval.ms (its rebalance timeout is {duration(allowed[who])})"
         text = f"{who} did not poll for longer than {interval}, and left"
         if who in now_away:
@@ -108,7 +108,7 @@ def session_timeout(report: GroupReport) -> Iterator[GroupFinding]:
         if report.type == CONSUMER:
             option = f"group.consumer.{option} (at the broker)"
         if last.alive and (report.type == CONSUMER or last.instance_id):
-            # Then librdkafka does not leave, and nobody who is static does.
+            # In that case librdkafka and static members do not leave.
             guess += ", or it has not polled within max.poll.interval.ms and heartbeats no more"
         yield problem(
             "session-timeout",
@@ -149,7 +149,7 @@ def late_to_join(report: GroupReport) -> Iterator[GroupFinding]:
 
 
 def flapping(report: GroupReport) -> Iterator[GroupFinding]:
-    """Members that came and went within minutes, again and again."""
+    """Members that join and leave within minutes, again and again."""
     came: dict[str, int] = {}
     short: dict[str, list[int]] = {}
     busy = {cause.member_id for _, cause in recent_causes(report, "RETURNED")}
@@ -175,7 +175,7 @@ def flapping(report: GroupReport) -> Iterator[GroupFinding]:
 
 
 def twins(report: GroupReport) -> Iterator[GroupFinding]:
-    """The one that was replaced still speaks: two programs have the same instance id."""
+    """A replaced static member still sends requests: two programs have the same instance id."""
     instances: dict[str, int] = {}
     for note in report.notes:
         if note.cause.kind == "FENCED" and note.at_ms >= report.now_ms - RECENT_MS:
@@ -186,15 +186,15 @@ def twins(report: GroupReport) -> Iterator[GroupFinding]:
     for instance in instances:
         yield problem(
             "static-twin",
-            f"two programs use the group.instance.id {instance!r}: each that joins throws the"
-            " other out (FENCED_INSTANCE_ID)",
+            f"two programs use the group.instance.id {instance!r}: each that joins fences"
+            " the other (FENCED_INSTANCE_ID)",
             "give every member a group.instance.id of its own, such as the name of its host or"
             " pod; a copied configuration is the usual reason",
         )
 
 
 def held_up(report: GroupReport) -> Iterator[GroupFinding]:
-    """Rebalances that all waited in for one member, or for the leader's assignment."""
+    """Rebalances in which all members waited for one member, or for the leader's assignment."""
     slow: dict[str, tuple[int, int, int]] = {}  # by client: times, longest, generation
     for chapter in recent(report):
         if chapter.under_way:
@@ -265,14 +265,14 @@ def idle_members(report: GroupReport) -> Iterator[GroupFinding]:
 
 
 def at_odds(report: GroupReport) -> Iterator[GroupFinding]:
-    """Members that do not want the same."""
+    """Members with different subscriptions or assignors."""
     topics = {frozenset(member.topics) for member in report.members if member.topics}
     if len(topics) > 1:
         every = frozenset.union(*topics)
         some = sorted(every - frozenset.intersection(*topics))
         yield warning(
             "different-subscriptions",
-            f"members subscribe to different topics: only some want {listed(some)}",
+            f"members subscribe to different topics: only some subscribe to {listed(some)}",
             "give all members of a group the same topics; what is read by another program belongs"
             " in another group.id. (While a new version is rolled out this passes)",
         )

@@ -1,7 +1,7 @@
-"""One group at one moment: all that could be learnt of it.
+"""A report of one group at one moment.
 
-What only our own broker tells (the story, timeouts, times of commits, pace) is None or empty when
-another one was asked; `has_story` says which it was.
+Values that only a Barnabas broker reports (history, timeouts, times of commits, rates) are None or
+empty for another broker; `has_story` says which it was.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class ConsumptionRate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """One member. What it owns is told once the group is stable."""
+    """One member. Its partitions are known once the group is stable."""
 
     id: str
     client: str
@@ -43,7 +43,7 @@ class MemberReport:
     instance: str | None = None
     topics: tuple[str, ...] = ()
     owned: tuple[TopicPartition, ...] = ()
-    # From the story:
+    # From the history:
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
     silent_ms: int | None = None
@@ -53,10 +53,10 @@ class MemberReport:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """Where the group stands in one partition. `unread_ms`: age of the first unread record.
+    """The position of the group in one partition.
 
-    Where nothing is committed all that is there counts as unread: where a member would start is
-    known to itself alone (auto.offset.reset), and no news must not look like good news.
+    `unread_ms`: age of the first unread record. Without a committed offset, all records are unread:
+    only the member knows its auto.offset.reset, and missing information must not look like no lag.
     """
 
     at: TopicPartition
@@ -66,7 +66,7 @@ class PartitionReport:
     owner: str | None = None
     metadata: str = ""
     unread_ms: int | None = None
-    # From the story:
+    # From the history:
     committed_ago_ms: int | None = None
     pace: ConsumptionRate | None = None
 
@@ -76,12 +76,12 @@ class PartitionReport:
 
     @property
     def no_commit_yet(self) -> bool:
-        """There are records, and the group has not committed that it read any."""
+        """The partition has records, and the group has committed no offset in it."""
         return self.committed is None and self.lag > 0
 
     @property
     def catch_up_ms(self) -> int | None:
-        """At its present pace; None when it is not known, or never."""
+        """Time to catch up at the current rate; None if it is not known, or never."""
         if self.lag == 0:
             return 0
         if self.pace is None or self.pace.consumed <= self.pace.produced:
@@ -91,7 +91,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """A group, its members, its partitions and its story."""
+    """A group, its members, its partitions and its history."""
 
     group: str
     state: str
@@ -105,8 +105,8 @@ class GroupReport:
     chapters: tuple[ToldChapter, ...] = ()
     notes: tuple[ToldNote, ...] = ()
     has_story: bool = False
-    told_since_ms: int | None = None  # what was before is in no story: the broker started then
-    now_ms: int = 0  # by the broker's clock where it told us, else ours
+    told_since_ms: int | None = None  # start of the broker, and so of the history
+    now_ms: int = 0  # by the broker's clock if known, else by ours
     topic_partitions: dict[str, int] = field(default_factory=dict)  # of all topics it reads
 
     @property
@@ -123,7 +123,9 @@ class GroupReport:
 
     @property
     def is_unknown(self) -> bool:
-        """Nobody is there, and nothing is committed: it may have read all or nothing."""
+        """The group has no members and no committed offsets: it may have read all
+        records or none.
+        """
         return not self.members and not self.partitions
 
     @property
@@ -138,13 +140,13 @@ class GroupReport:
 
     @property
     def catch_up_ms(self) -> int | None:
-        """When the slowest partition is done; None when that is not known, or never."""
+        """Time until the slowest partition has caught up; None if it is not known, or never."""
         times = [partition.catch_up_ms for partition in self.partitions if partition.lag]
         known = [time for time in times if time is not None]
         return max(known, default=0) if len(known) == len(times) else None
 
     def name_of(self, id_: str) -> str:
-        """The client's name, where it is one member's alone."""
+        """The client id of a member, if no other member has the same."""
         member = self.member(id_)
         if member is None:
             return short_member(id_, "")
@@ -158,7 +160,7 @@ class GroupReport:
 
 
 def with_pace(now: GroupReport, before: GroupReport, ms: int) -> GroupReport:
-    """Where no broker told the pace: that between two looks at the group."""
+    """Adds the rates between two reports, if no broker reported them."""
     from dataclasses import replace
 
     earlier = {partition.at: partition for partition in before.partitions}

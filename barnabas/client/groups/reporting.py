@@ -1,8 +1,8 @@
-"""Gathers all that can be learnt of a group into one report, or a line about every group.
+"""Collects a report of one group, or one line for every group.
 
-Flows over `Net`, by what an Admin can ask.
-Always: a topic that is gone takes nothing but its own partitions out of a report; how old unread
-records are is asked for the partitions with the most of them, up to a limit.
+Flows over `Net`, with the requests of an Admin.
+Always: a deleted topic removes only its own partitions from a report; the age of unread records is
+looked up for the partitions with the most of them, up to a limit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ TIMES_MAX = 20  # each costs a batch over the network
 
 
 class GroupSummary(NamedTuple):
-    """A group in a list, with how many read and how much waits."""
+    """A group in a list, with its number of members and its lag."""
 
     listing: GroupListing
     members: int
@@ -44,14 +44,14 @@ class _Bounds(NamedTuple):
 
 
 class GroupReports:
-    """What `admin` learns of groups, put together."""
+    """Builds reports from the requests of `admin`."""
 
     def __init__(self, admin: "Admin", cluster: ClusterClient) -> None:
         self._admin = admin
         self._cluster = cluster
 
     async def report(self, group: str) -> GroupReport:
-        """GROUP_ID_NOT_FOUND when there is none."""
+        """The report of a group; GROUP_ID_NOT_FOUND if there is none."""
         described = await self._admin.describe_group(group)
         committed = await self._admin.group_offsets(group)
         story = (await self._admin.group_stories([group])).get(group)
@@ -128,7 +128,7 @@ class GroupReports:
         return str(id_) if broker is None else f"{id_} ({broker.address})"
 
     async def _existing(self, topics: Iterable[str]) -> MetadataSnapshot:
-        """Names that are none (a regular expression) are not there either."""
+        """The topics that exist; an invalid name, such as a regular expression, does not."""
         wanted = sorted(topic for topic in topics if not topic.startswith("/"))
         return await self._cluster.retrying(lambda: self._cluster.view_of(wanted))
 
@@ -150,7 +150,9 @@ class GroupReports:
 
 
 def _subscribed(described: Description | None, view: MetadataSnapshot) -> list[TopicPartition]:
-    """What the members read, or want to: in a rebalance nobody has anything."""
+    """The partitions that the members read or subscribe to: in a rebalance no member has
+    partitions.
+    """
     if described is None:
         return []
     wanted = {topic for member in described.members for topic in member.topics}
@@ -166,7 +168,7 @@ def _subscribed(described: Description | None, view: MetadataSnapshot) -> list[T
 def _lag(
     places: Mapping[TopicPartition, Committed | None], bounds: Mapping[TopicPartition, _Bounds]
 ) -> int | None:
-    """As that of a report: where nothing is committed, all that is there."""
+    """The lag, as in a report: all records of a partition without a committed offset."""
     behind = [
         max(0, bounds[at].end - (bounds[at].start if given is None else given.offset))
         for at, given in places.items()

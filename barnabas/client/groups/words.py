@@ -1,4 +1,4 @@
-"""Numbers and names as a person would say them."""
+"""Formats numbers and names for people."""
 
 from collections.abc import Iterable, Sequence
 
