@@ -185,7 +185,7 @@ async def test_a_deserializer_that_fails_stops_at_its_message(served: Served, to
     async with reader_on(served, (topic, 0), value_deserializer=json.loads) as consumer:
         assert [message.value for message in await consumer.getmany()] == [0]
         for _ in range(2):
-            with pytest.raises(barnabas.Unreadable, match="Seek to 2 to leave it out"):
+            with pytest.raises(barnabas.Unreadable, match="Seek to 2 to skip it"):
                 await consumer.getmany()
         await consumer.seek((topic, 0), 2)
         assert (await consumer.getone()).value == 2

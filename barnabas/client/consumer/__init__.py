@@ -1,10 +1,11 @@
-"""The consumer: fetching, positions, commits, messages; in membership/, its place in a group.
+"""The consumer: fetching, positions, commits, messages; membership/: the consumer as a member of a
+group.
 
 consumer: reads topics as a member of a group
 partition_consumer: reads given partitions, without a group
 message_stream: what both consumers do: return messages, and commit them
 message: `Message[K, V]`, a record and where it was found
-message_loops: makes messages of a batch
+message_loops: creates the messages of a batch
 deserializing: keys and values of messages, and the interceptors that see them
 callbacks: calls functions of the user
 reader: reads partitions: finds offsets, fetches ahead, returns messages

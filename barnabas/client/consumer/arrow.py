@@ -1,9 +1,9 @@
-"""Record batches into Arrow's, with the columns of Spark's Kafka source.
+"""Converts record batches to Arrow record batches, with the columns of Spark's Kafka source.
 
-In: batches as they came. Out: pyarrow.RecordBatch.
-Always: a checksum is looked at before anything else; no object is made for a record; a batch that
-is handed out is never written to again.
-Not here: the loop over records (wire/columns.py), which batches count (decoding.py).
+In: batches as they were fetched. Out: pyarrow.RecordBatch.
+Always: the checksum is checked first; no object is created for a record; a returned batch is never
+written again.
+Not here: the loop over records (wire/columns.py), control and aborted batches (decoding.py).
 
 Needs pyarrow, which only the extra `barnabas[spark]` or `barnabas[arrow]` installs.
 """
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _CREATE_TIME = 0
 _APPEND_TIME = 1
-_SPARE_MAX = 3  # sets of columns kept for when nobody looks at them any more
+_SPARE_MAX = 3  # sets of columns that are kept until the caller has released them
 _TIME_SCALE = 1000  # microseconds, as Spark's timestamps
 
 
 def pyarrow_or_why() -> Any:
-    """The module; InvalidRequest that says how to get it."""
+    """The module pyarrow. InvalidRequest, which says how to install it, if it is missing."""
     try:
         import pyarrow
     except ImportError:
@@ -55,7 +55,7 @@ def arrow_schema(*, headers: bool = False) -> "pyarrow.Schema":
 
 
 class ArrowRows:
-    """Add batches of any partitions, then `take` them as one. The memory is used again."""
+    """Add batches of any partitions, then `take` them as one. The memory is reused."""
 
     def __init__(self, *, headers: bool = False) -> None:
         self._pa = pyarrow_or_why()
@@ -86,7 +86,7 @@ class ArrowRows:
         size_max: int = RECORDS_SIZE_MAX,
         crc: bool = True,
     ) -> int:
-        """Add a data batch's records from offset `first` to before `stop`; how many."""
+        """Add a data batch's records from offset `first` to before `stop`; returns how many."""
         if crc:
             check_crc(batch, header)
         appended = bool(header.attributes & LOG_APPEND_TIME)
@@ -111,7 +111,7 @@ class ArrowRows:
         return count
 
     def take(self) -> "pyarrow.RecordBatch":
-        """The rows so far; begins anew."""
+        """The rows so far; then starts with no rows."""
         pa = self._pa
         columns = self._columns
         rows = columns.rows
@@ -133,7 +133,7 @@ class ArrowRows:
         return taken
 
     def _renew(self) -> None:
-        """Go on with columns that nobody looks at any more, else with new ones."""
+        """Continue with columns that the caller has released, or with new ones."""
         self._spare.append(self._columns)
         for number, columns in enumerate(self._spare):
             if columns.clear():
@@ -163,7 +163,7 @@ class ArrowRows:
             keys.validate(full=True)
         except pa.ArrowInvalid:
             keys = self._mended(columns.header_keys, count)
-        # How many are null is not known: Arrow counts them when asked.
+        # The null count is unknown: Arrow counts when needed.
         values = self._binary(columns.header_values, count, -1, pa.binary())
         kind = self.schema.field("headers").type
         pairs = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
@@ -171,7 +171,7 @@ class ArrowRows:
         return pa.ListArray.from_buffers(kind, rows, buffers, -1, children=[pairs])
 
     def _mended(self, column: Binary, count: int) -> Any:
-        """Names that are not UTF-8 are shown as Java shows them, with replacement characters."""
+        """Header names that are not UTF-8 get replacement characters, as in Java."""
         ends: array[int] = column.ends
         content = bytes(column.content)
         texts = [content[ends[i] : ends[i + 1]].decode(errors="replace") for i in range(count)]

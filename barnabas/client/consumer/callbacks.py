@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def called(callback: Callable[..., Any] | None, *arguments: object) -> None:
-    """A function of the user's, which may be a coroutine function."""
+    """Calls a function of the user, which may be a coroutine function."""
     if callback is not None:
         result = callback(*arguments)
         if inspect.isawaitable(result):

@@ -1,8 +1,9 @@
-"""Commits a group's places: when told, now and then by itself, and at the last moment.
+"""Commits a group's offsets:
 
-In: offsets, or what a reader has used. Out: OffsetCommit requests, in order.
-Always: a commit that nobody waits for is looked at by the next poll, or by the close; only what was
-used is committed by itself.
+on request, automatically at intervals, and before a close or revocation.
+In: offsets, or the used positions of a reader. Out: OffsetCommit requests, in order.
+Always: the result of an asynchronous commit is read by the next poll, or by the close; automatic
+commits cover only used messages.
 Not here: what has been used (message_stream.py), the requests (offset_lookup.py).
 """
 
@@ -29,7 +30,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 
 _log = logging.getLogger("barnabas.client")
-_LAST_MS_MAX = 5_000  # how long a close or a handover waits for its commit
+_LAST_MS_MAX = 5_000  # how long a close or a revocation waits for its commit
 
 Places = Mapping[TopicPartition, FetchPosition]
 Offsets = dict[TopicPartition, Committed]
@@ -37,7 +38,7 @@ GivenOffsets = Numbers | Mapping[TopicPartition, Committed] | Mapping[At, Commit
 
 
 class OffsetCommits:
-    """`commits_as`: which member, or nobody; `told`: who hears of offsets that were committed."""
+    """`commits_as`: the member that commits, or none; `told`: called with committed offsets."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class OffsetCommits:
         self._commits_as = commits_as
         self._told = told
         self._waiting: list[tuple[PendingResponse[OffsetCommitResponse], Offsets]] = []
-        self._kept: Offsets = {}  # as last committed by itself
+        self._kept: Offsets = {}  # as last committed automatically
         self._next_at = 0
         config = cluster.config
         self._limits = (
@@ -61,19 +62,21 @@ class OffsetCommits:
         self._finding = cluster.net.bounded_task()
 
     async def now(self, offsets: Offsets) -> None:
-        """Until it is done, or refused."""
+        """Commit, and wait for the result."""
         self._check_group()
         if offsets:
             await self._cluster.retrying(lambda: self._once(offsets))
 
     async def soon(self, offsets: Offsets) -> None:
-        """Sent when this returns."""
+        """Send a commit without waiting for its result."""
         self._check_group()
         if offsets:
             self._waiting.append((await self._send(offsets), offsets))
 
     async def now_and_then(self, places: Callable[[], Places], deadline: int | None) -> None:
-        """What has changed, if it is time for it, and if there is time to find the coordinator."""
+        """Commit the changed offsets if the interval has passed, and if the coordinator is found
+        before the deadline.
+        """
         now = self._cluster.net.now_ms()
         if now < self._next_at:
             return
@@ -82,7 +85,7 @@ class OffsetCommits:
                 return
         except Retriable as problem:
             self._next_at = now + self._cluster.config.retry_backoff_ms
-            _log.warning("a commit waits: %s", problem)
+            _log.warning("a commit is delayed, no coordinator: %s", problem)
             return
         self._next_at = now + self._cluster.config.auto_commit_interval_ms
         offsets = as_offsets(places())
@@ -95,7 +98,7 @@ class OffsetCommits:
             _log.warning("a commit failed: %s", problem)
 
     async def last(self, places: Places) -> None:
-        """Before partitions go to others: logged if it fails, for nothing can be done."""
+        """Commit before partitions are revoked. A failure is only logged: it cannot be repaired."""
         offsets = as_offsets(places)
         if not offsets:
             return
@@ -108,7 +111,7 @@ class OffsetCommits:
             self._kept.pop(at, None)
 
     async def gather(self, *, wait: bool = False) -> None:
-        """Look at the answers that have come; at the end, at all."""
+        """Read the responses that have arrived; at the close, wait for all."""
         while self._waiting and (wait or self._waiting[0][0].done()):
             answer, offsets = self._waiting.pop(0)
             try:
@@ -123,7 +126,7 @@ class OffsetCommits:
                 self._told(offsets)
 
     async def found(self, partitions: list[TopicPartition]) -> Offsets:
-        """What the group has committed for these, where it has."""
+        """The committed offsets of these partitions, where there are any."""
         self._check_group()
         return await self._cluster.retrying(
             lambda: fetch_committed(self._cluster, self._group_id, partitions)
@@ -132,7 +135,7 @@ class OffsetCommits:
     async def left_off(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, FetchPosition]:
-        """Where the group goes on reading; asked once."""
+        """The committed offsets to start from; one attempt."""
         try:
             found = await fetch_committed(self._cluster, self._group_id, partitions)
         except Retriable:
@@ -167,7 +170,7 @@ class OffsetCommits:
 
 
 def offsets_of(what: Message[Any, Any] | GivenOffsets) -> Offsets:
-    """What a user asks to commit: these offsets, or the one after a message."""
+    """The offsets to commit: these, or the offset after a message."""
     if isinstance(what, Mapping):
         return {
             TopicPartition(*at): place if isinstance(place, Committed) else Committed(place)

@@ -1,9 +1,9 @@
 """Reads topics as a member of a group.
 
 Written once over `Net`: `barnabas.Consumer` awaits, `barnabas.sync.Consumer` blocks.
-Always: rebalances happen between two polls, heartbeats in the background; callbacks hear the
-cause; closing commits what was used, and leaves.
-Not here: the protocols (membership_*.py), carrying them out (client/consumer/membership/member.py).
+Always: rebalances happen between two polls, heartbeats in the background; callbacks get the cause;
+a close commits the used messages and leaves the group.
+Not here: the group protocols and their execution (client/consumer/membership/).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +94,7 @@ class Consumer(MessageStream[K, V]):
     # --- what is read ---
 
     def subscribe(self, *topics: Wanted) -> None:
-        """Want these topics from the next poll on, and no others."""
+        """Subscribe to these topics, and no others, from the next poll on."""
         self._wanted = subscription(topics)
         if self._member is None:
             return
@@ -128,7 +128,7 @@ class Consumer(MessageStream[K, V]):
                 raise invalid("nothing to read: name topics, or subscribe to some")
             cluster = self._cluster
             if cluster.known is None and not await self._opening.done(
-                lambda: cluster.retrying(cluster.view),  # says at once if nobody is there
+                lambda: cluster.retrying(cluster.view),  # fails at once if no broker answers
                 deadline,
             ):
                 return
@@ -149,13 +149,13 @@ class Consumer(MessageStream[K, V]):
         return self._member.standing if self._member is not None else None
 
     def _commits_as(self) -> CommitterIdentity | None:
-        """Never as somebody who is no member: a group that is empty would believe it."""
+        """Refuses a commit of a non-member: an empty group would accept it."""
         standing = self._standing()
         if standing is None:
             raise Fenced(
                 Code.UNKNOWN_MEMBER_ID,
                 f"group {self._group_id!r}: not committed, this consumer is not a member"
-                f"{self._why_taken()}. Ask for messages, so that it joins (again)",
+                f"{self._why_taken()}. Poll for messages, so that it joins (again)",
             )
         return standing
 
@@ -229,7 +229,8 @@ class Consumer(MessageStream[K, V]):
             try:
                 await called(self._on_revoked, self._owner, partitions, cause)
             except Exception:
-                await self._member.leave(_CLOSED)  # the callback failed, the farewell need not
+                # the callback failed, leaving the group may still work
+                await self._member.leave(_CLOSED)
                 raise
         await self._member.leave(_CLOSED)
 

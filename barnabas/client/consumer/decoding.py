@@ -1,9 +1,9 @@
-"""Takes one partition's part of a fetch answer apart, batch by batch.
+"""Decodes one partition's part of a fetch response, batch by batch.
 
-In: the bytes, as they came. Out: messages in the order of their offsets.
-Always: nothing is decoded before it is asked for; control
-records and, when only committed ones are wanted, records of aborted transactions are left out.
-Not here: where reading stands (positions.py), what to fetch (fetching.py).
+In: the bytes, as they were received. Out: messages in the order of their offsets.
+Always: a batch is decoded only when it is needed; control records and, with read_committed, records
+of aborted transactions are left out.
+Not here: fetch positions (positions.py), what to fetch (fetching.py).
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ NEVER = 2**62
 
 
 class FetchedRecords:
-    """What one answer brought of one partition. `next` is where the following fetch begins."""
+    """The records of one partition in one response. `next`: the offset of the next fetch."""
 
     __slots__ = ("_aborted", "_batches", "at", "marks", "next", "next_epoch", "size")
 
@@ -31,7 +31,7 @@ class FetchedRecords:
             answer.log_start_offset, answer.last_stable_offset, answer.high_watermark
         )
         records = answer.records or b""
-        assert not isinstance(records, FileSlice)  # those are only ever sent
+        assert not isinstance(records, FileSlice)  # file slices are only sent, never received
         self.size = len(records)
         self._batches = list(iter_batches(records))
         self._batches.reverse()
@@ -47,7 +47,7 @@ class FetchedRecords:
         return bool(self._batches)
 
     def take(self, first: int) -> tuple[BatchHeader, memoryview | None]:
-        """The next batch; without its bytes if nothing of it is wanted from `first` on."""
+        """The next batch; without its bytes if it has no records from `first` on."""
         header, batch = self._batches.pop()
         if header.last_offset < first:
             return header, None
@@ -80,7 +80,7 @@ def messages_of(
 
 
 class Aborted:
-    """Which batches belong to transactions that were aborted. Sees every batch, in order."""
+    """Tracks which batches belong to aborted transactions. Must see every batch, in order."""
 
     def __init__(self, answer: PartitionData) -> None:
         listed = answer.aborted_transactions or []

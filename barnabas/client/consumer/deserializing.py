@@ -1,9 +1,9 @@
-"""Makes the messages that a user sees: deserialized, then seen by the interceptors.
+"""Deserializes messages for the user, then calls the interceptors.
 
 In: messages as they were fetched. Out: messages for the user.
-Always: a message that cannot be deserialized is not skipped: the messages before it are handed out,
-and it is met again.
-Not here: when messages are fetched and handed out (message_stream.py).
+Always: a message that cannot be deserialized is not skipped: the messages before it are returned,
+and the next poll reads it again.
+Not here: when messages are fetched and returned (message_stream.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from barnabas.model.ids import TopicPartition
 
 
 class ConsumerInterceptor(Protocol):
-    """Sees messages before they are handed out, and offsets after they were committed."""
+    """Sees messages before they are returned, and offsets after they were committed."""
 
     def on_consume(self, messages: list[Message[Any, Any]]) -> list[Message[Any, Any]]: ...
 
@@ -29,14 +29,15 @@ class Unreadable(Corrupt):
     def __init__(self, message: RawMessage, problem: Exception) -> None:
         super().__init__(
             f"{message.topic}-{message.partition}, offset {message.offset}: the deserializer"
-            f" failed: {problem!r}. Seek to {message.offset + 1} to leave it out"
+            f" failed: {problem!r}. Seek to {message.offset + 1} to skip it"
         )
         self.message = message
 
 
 class Deserializing:
-    """`give_back`: the last messages that were read were not used. `read_again`: nor were these,
-    and they are fetched again, as they may have been changed."""
+    """`give_back`: returns the last messages to the reader unused. `read_again`: the same, but they
+    are fetched again, because they may have been changed.
+    """
 
     def __init__(
         self,

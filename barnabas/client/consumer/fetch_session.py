@@ -1,8 +1,9 @@
 """A fetch session with one broker: partitions are named once, then only what changed (KIP-227).
 
-In: what is wanted now. Out: the session part of a fetch request.
-Always: an answer that does not fit ends the session, and the next request names everything anew.
-Not here: what is wanted (fetching.py).
+In: the partitions to fetch now. Out: the session part of a fetch request.
+Always: a response that does not fit ends the session, and the next request names all partitions
+again.
+Not here: which partitions to fetch (fetching.py).
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ _EPOCH_MAX = 0x7FFF_FFFF
 
 
 class PartitionFetch(NamedTuple):
-    """What is asked of one partition."""
+    """The fetch request for one partition."""
 
     topic_id: UUID
     offset: int
@@ -35,7 +36,7 @@ class PartitionFetch(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """What goes into the request."""
+    """The session part of a request."""
 
     session_id: int
     epoch: int
@@ -44,7 +45,7 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """Both sides remember what is asked for; this is our side."""
+    """The client's side of a fetch session: both sides remember the partitions."""
 
     def __init__(self) -> None:
         self._id = _NO_SESSION
@@ -52,13 +53,14 @@ class FetchSession:
         self._known: dict[TopicPartition, PartitionFetch] = {}
 
     def request(self, wanted: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
-        """`wanted` is all there is to be in the session from now on."""
+        """`wanted`: all partitions of the session from now on."""
         known = self._known
         if self._epoch == _FIRST_EPOCH:
             changed = dict(wanted)
             forgotten: dict[TopicPartition, PartitionFetch] = {}
         else:
-            # A topic made anew under its name has another id: the old one must be forgotten.
+            # A topic that was created again has another id: the old id must be removed from the
+            # session.
             forgotten = {
                 at: old
                 for at, old in known.items()
@@ -69,10 +71,10 @@ class FetchSession:
         return SessionRequest(self._id, self._epoch, _topics(changed), _forgotten(forgotten))
 
     def answered(self, response: FetchResponse) -> bool:
-        """Whether the answer stands; if not, ask again: the request will be a full one."""
+        """Whether the response is valid. If not, fetch again: the next request is a full one."""
         if response.error_code:
-            # The broker has no session, or one of another epoch: start anew. That of another
-            # epoch is replaced.
+            # The broker has no session, or one with another epoch: start a new session, which
+            # replaces the old one.
             self._epoch = _FIRST_EPOCH
             if response.error_code != Code.INVALID_FETCH_SESSION_EPOCH:
                 self._id = _NO_SESSION
@@ -90,7 +92,7 @@ class FetchSession:
         self._epoch = _FIRST_EPOCH
 
     def end(self) -> SessionRequest | None:
-        """What tells the broker that nothing more will come."""
+        """The request that closes the session."""
         if self._id == _NO_SESSION:
             return None
         return SessionRequest(self._id, _LAST_EPOCH, [], [])

@@ -1,10 +1,11 @@
-"""Decides what to fetch from which broker, and what the answers mean.
+"""Decides what to fetch from which broker, and evaluates the responses.
 
-In: the picture of the cluster, time, fetch answers. Out: fetch requests; partitions whose position
-must be found anew; whether the picture is out of date.
-Always: one request per broker at a time; a partition with `partition_bytes_max` fetched ahead, and
-all of them once `bytes_max` are, wait until some is used; the answer to a fetch from a position
-that has moved is dropped (a partition whose leader changes may be asked of both for a moment).
+In: metadata, time, fetch responses. Out: fetch requests; partitions whose position must be looked
+up again; whether the metadata is out of date.
+Always: one request per broker at a time. A partition with `partition_bytes_max` bytes fetched
+ahead, and all partitions with `bytes_max`, are not fetched until some bytes are used. The response
+to a fetch from a position that has moved is dropped (during a leader change a partition may be
+fetched from both leaders for a moment).
 Not here: sending (reader.py), positions (positions.py).
 """
 
@@ -22,8 +23,8 @@ from barnabas.wire.messages.fetch import FetchRequest, FetchResponse, PartitionD
 
 _BY_NAME_MAX = 12  # the last version of Fetch that names topics
 _READ_COMMITTED = 1
-# While a partition has enough fetched ahead, a fetch of the others must not wait for long: it
-# would keep that partition from being asked for again.
+# While a partition has enough bytes fetched ahead, a fetch of the others must not wait for long:
+# that partition could not be fetched in the meantime.
 _SHORT_WAIT_MS = 20
 _AGAIN = frozenset(
     {
@@ -43,7 +44,7 @@ _AGAIN = frozenset(
 
 
 class FetchLimits(NamedTuple):
-    """How much to ask for at a time, and how long to wait."""
+    """The size limits of a fetch, and its wait time."""
 
     wait_ms_max: int = 500
     bytes_min: int = 1
@@ -62,18 +63,19 @@ class FetchRequestPlan(NamedTuple):
 
 
 class _From(NamedTuple):
-    """The position that a partition was asked for from."""
+    """The position that a partition was fetched from."""
 
     moves: int
     offset: int
 
 
 class FetchOutcome(NamedTuple):
-    """What an answer asks for besides the records it brought."""
+    """What to do after a response, besides using its records."""
 
-    stale: bool = False  # take a new picture of the cluster
+    stale: bool = False  # refresh the metadata
     out_of_range: tuple[TopicPartition, ...] = ()
-    truncated: Mapping[TopicPartition, FetchPosition] = {}  # where the log as we knew it ends now
+    # partitions whose log was truncated: find the end of the last known epoch
+    truncated: Mapping[TopicPartition, FetchPosition] = {}
 
 
 class FetchPlanner:
@@ -91,11 +93,11 @@ class FetchPlanner:
 
     @property
     def waiting(self) -> list[int]:
-        """Brokers that have not answered yet."""
+        """Brokers with a fetch in flight."""
         return list(self._asked)
 
     def plan(self, view: MetadataSnapshot, now: int) -> tuple[list[FetchRequestPlan], bool]:
-        """Requests to send now; and whether a leader is missing from the picture."""
+        """The requests to send now, and whether a leader is missing in the metadata."""
         by_broker: dict[int, dict[TopicPartition, PartitionFetch]] = {}
         places: dict[TopicPartition, _From] = {}
         by_name = False
@@ -118,8 +120,9 @@ class FetchPlanner:
                 one.retry_at = now + self._limits.backoff_ms
                 continue
             if topic_id == one.topic_id != NO_TOPIC_ID and 0 <= epoch < one.fetch_epoch:
-                # From a broker that has not heard of the newer leader yet (KIP-320). The old leader
-                # may lack what was read from the new one, and would call it out of range.
+                # From a broker that does not know the new leader yet (KIP-320). The old leader may
+                # lack records that were read from the new one, and would answer
+                # OFFSET_OUT_OF_RANGE.
                 stale = True
                 one.retry_at = now + self._limits.backoff_ms
                 continue
@@ -174,7 +177,7 @@ class FetchPlanner:
                     continue
                 if answer.error_code == Code.OFFSET_OUT_OF_RANGE:
                     if one.replica == broker and broker != _leader(view, at):
-                        one.replica = -1  # the follower may be behind: the leader knows
+                        one.replica = -1  # the follower may be behind: fetch from the leader
                     elif one.fetch_epoch >= 0:
                         one.fetch_epoch = -1  # the leader may not know that epoch any more
                     else:
@@ -189,7 +192,7 @@ class FetchPlanner:
         return FetchOutcome(stale, tuple(out_of_range), truncated)
 
     def lost(self, broker: int, now: int) -> None:
-        """A fetch failed as a whole: the connection broke, or the broker is silent."""
+        """A fetch failed: the connection broke, or the broker did not answer."""
         asked = self._asked.pop(broker, {})
         if session := self._sessions.get(broker):
             session.lost()
@@ -200,7 +203,7 @@ class FetchPlanner:
                     one.replica = -1
 
     def next_deadline(self) -> int | None:
-        """When a partition that failed may be asked for again."""
+        """When a partition that failed may be fetched again."""
         return min((one.retry_at for one in self._progress if one.retry_at), default=None)
 
     def _whom(self, one: ReadPartition, view: MetadataSnapshot, now: int) -> tuple[int, int]:
@@ -225,7 +228,9 @@ class FetchPlanner:
         )
 
     def _trouble(self, one: ReadPartition, answer: PartitionData, now: int) -> bool:
-        """Whether the picture is out of date; what will not pass is kept for the reader."""
+        """Whether the metadata is out of date. An error that a retry cannot fix is kept for the
+        reader.
+        """
         if answer.error_code in _AGAIN:
             one.retry_at = now + self._limits.backoff_ms
             one.replica = -1
@@ -251,7 +256,7 @@ def _leader(view: MetadataSnapshot, at: TopicPartition) -> int:
 
 
 def no_place(at: TopicPartition, offset: int) -> InvalidRequest:
-    """When auto.offset.reset is none."""
+    """The error when auto.offset.reset is none."""
     where = f"offset {offset} is not in the log" if offset >= 0 else "no offset is committed"
     return InvalidRequest(
         Code.OFFSET_OUT_OF_RANGE,

@@ -1,7 +1,8 @@
-"""What a consumer hands out: `Message[K, V]`, a record and where it was found.
+"""`Message[K, V]`:
 
-`K` and `V` are what the deserializers make of key and value; without any, `bytes | None`.
-Not here: making them (message_loops.py, compiled where a compiler is at hand).
+a record as a consumer returns it, with its topic, partition and offset. `K` and `V` are the results
+of the deserializers; without deserializers, `bytes | None`.
+Not here: creating them (message_loops.py, compiled if a compiler is available).
 """
 
 from typing import TYPE_CHECKING, Generic, NamedTuple
@@ -24,7 +25,7 @@ else:  # Python has defaults of type variables from 3.13 on
 
 
 class PartitionMarks(NamedTuple):
-    """Of a partition, when it was read."""
+    """The offsets of a partition when it was read."""
 
     log_start: int
     last_stable: int
@@ -37,7 +38,7 @@ Source = tuple[str, int, BatchHeader, PartitionMarks]
 if TYPE_CHECKING:
 
     class Message(Generic[K, V]):
-        """One record, and where it was found."""
+        """One record, with its topic, partition and offset."""
 
         key: K
         value: V

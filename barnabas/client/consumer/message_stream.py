@@ -1,11 +1,12 @@
-"""What both consumers do: hand messages out, and commit them.
+"""What both consumers share:
 
-Written once over `Net`. Consumer and PartitionConsumer say which partitions are read.
-Always: a message counts as used when the next one is asked for, or at a close without an
-exception; only what was used is committed by itself. Callbacks are called between messages.
-For a group member each message of an iteration is a poll: commits and rebalances happen within a
-batch, and what is left of a batch goes with the partitions that are revoked.
-Not here: deserializers and interceptors (deserializing.py), reading (reader.py), where to read on
+return messages, and commit them. Written once over `Net`. Consumer and PartitionConsumer decide
+which partitions are read.
+Always: a message is used when the next one is requested, or at a close without an exception;
+automatic commits cover only used messages. Callbacks are called between messages. For a group
+member each message of an iteration is a poll: commits and rebalances happen within a batch, and the
+remaining messages of revoked partitions are dropped.
+Not here: deserializers and interceptors (deserializing.py), reading (reader.py), positions
 (seeking.py), groups (client/consumer/membership/member.py).
 """
 
@@ -33,8 +34,8 @@ from barnabas.wire.codec import ProtocolMessage as WireMessage
 R = TypeVar("R")
 _log = logging.getLogger("barnabas.client")
 
-# How often a member that is handed a batch piece by piece looks at its group. Reading the clock is
-# all that a message costs in between.
+# How often an iteration checks the group within a batch. Between two checks a message only costs a
+# read of the clock.
 _GROUP_LOOK_S = 0.01
 NEVER_S = float("inf")
 
@@ -42,7 +43,7 @@ NEVER_S = float("inf")
 class MessageStream(Seeking, Generic[K, V]):
     """An asynchronous iterator of messages, and more."""
 
-    _shares = False  # partitions with a group, which may give them to another member
+    _shares = False  # whether a group may assign the partitions to another member
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class MessageStream(Seeking, Generic[K, V]):
         config = cluster.config
         self._cluster = cluster
         self._owns_cluster = owns_cluster
-        self._owner: object = self  # who is named to callbacks
+        self._owner: object = self  # the consumer that callbacks get
         self._group_id = config.group_id
         self._plain = key_deserializer is None and value_deserializer is None and not interceptors
         search = self._left_off if self._group_id else None
@@ -71,8 +72,8 @@ class MessageStream(Seeking, Generic[K, V]):
         self._count_max = config.max_poll_records
         self._batch: list[RawMessage] = []  # of the iteration
         self._next = 0
-        self._taken = 1  # how many of it are in the reader's hands
-        self._group_look_at = NEVER_S  # when the group has its turn within a batch
+        self._taken = 1  # how many messages of it were returned
+        self._group_look_at = NEVER_S  # when the group is checked within a batch
         self._in_hand: dict[TopicPartition, FetchPosition] = {}  # positions before the last batch
         self._auto_commit = config.enable_auto_commit and bool(self._group_id)
         self._commits = OffsetCommits(cluster, self._commits_as, self._deserializing.told_commit)
@@ -81,7 +82,7 @@ class MessageStream(Seeking, Generic[K, V]):
         _made.add(self)
 
     def stands_for(self, owner: object, *, owns_cluster: bool = True) -> None:
-        """Callbacks hear of `owner`, which blocks; its cluster is closed with it."""
+        """Callbacks get `owner`, the blocking consumer; its cluster is closed with it."""
         self._owner = owner
         self._owns_cluster = owns_cluster
 
@@ -93,7 +94,7 @@ class MessageStream(Seeking, Generic[K, V]):
         await self._close(failed=kind is not None)
 
     async def close(self) -> None:
-        """Commit what was used, leave the group, disconnect."""
+        """Commit used messages, leave the group, disconnect."""
         await self._close(failed=False)
 
     def __aiter__(self) -> Self:
@@ -138,7 +139,7 @@ class MessageStream(Seeking, Generic[K, V]):
         return cast("list[Message[K, V]]", batch)
 
     def give_back(self, messages: list[Message[K, V]]) -> None:
-        """The last of these that were handed out were not used: they come again."""
+        """The last returned messages were not used: they are returned again."""
         if self._plain:
             self._reader.give_back(cast("list[RawMessage]", messages))
         else:
@@ -151,7 +152,7 @@ class MessageStream(Seeking, Generic[K, V]):
             deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
             if not await self._fill(deadline):
                 raise TimeoutError(
-                    "no message is left: every partition has come to its stop"
+                    "no message is left: every partition has reached its stop offset"
                     if self._reader.progress.finished
                     else f"no message came in {timeout} seconds"
                 )
@@ -160,25 +161,25 @@ class MessageStream(Seeking, Generic[K, V]):
         return cast("Message[K, V]", self._batch[self._next - 1])
 
     async def _fill(self, deadline: int | None) -> bool:
-        """Whether the iteration has a message to hand out, of this batch or the next one."""
+        """Whether the iteration has a message to return, of this batch or the next one."""
         if not await self._has_rest():
             self._batch, self._next = [], 0
             self._batch = await self._poll(self._count_max, deadline)
         return bool(self._batch)
 
     async def _has_rest(self) -> bool:
-        """Whether messages of a batch are left, after the group had its turn if it is due."""
+        """Whether messages of a batch are left, after a check of the group if it is due."""
         if self._next < len(self._batch) and monotonic() >= self._group_look_at:
             await self._alone(self._look_at_group())
         return self._next < len(self._batch)
 
     async def _look_at_group(self) -> None:
-        """Within a batch: what comes before every poll, without waiting for anybody.
+        """Within a batch:
 
-        The loop turns once, or the sockets are read: heartbeats go on beside a reader that never
-        waits itself.
+        what precedes every poll, without waiting. The event loop runs once, or the sockets are
+        read: so heartbeats continue while the reader never waits.
         """
-        self._taken = 0  # the next message is asked for: those before it have been used
+        self._taken = 0  # the next message is requested: those before it have been used
         self._in_hand = {}
         others = self._others()
         await self._reader.glance(others() if others is not None else ())
@@ -189,12 +190,14 @@ class MessageStream(Seeking, Generic[K, V]):
         return monotonic() + _GROUP_LOOK_S if self._shares else NEVER_S
 
     def _group_changed(self) -> None:
-        """On any thread: the next message that is asked for looks at the group first."""
+        """Called on any thread: the next request for a message checks the group first."""
         self._group_look_at = 0.0
         self._reader.wake_up.ring()
 
     def _remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are not read any more; what a batch still has of them is not handed out."""
+        """These partitions are not read any more; their messages in the current batch
+        are dropped.
+        """
         gone = set(partitions)
         self._reader.remove(gone)
         rest = self._batch[self._next :]
@@ -205,7 +208,7 @@ class MessageStream(Seeking, Generic[K, V]):
         return await self._alone(self._poll_alone(count_max, deadline))
 
     async def _alone(self, flow: Coroutine[Any, Any, R]) -> R:
-        """One flow at a time asks for messages."""
+        """Only one task or thread at a time may poll."""
         try:
             self._cluster.net.check_owner()
             if self._closed:
@@ -213,8 +216,7 @@ class MessageStream(Seeking, Generic[K, V]):
             if self._polling:
                 raise InvalidRequest(
                     Code.INVALID_REQUEST,
-                    "this consumer is being asked for messages already: one task or thread at a"
-                    " time",
+                    "another task or thread polls this consumer: one task or thread at a time",
                 )
         except BaseException:
             flow.close()
@@ -237,7 +239,7 @@ class MessageStream(Seeking, Generic[K, V]):
                 if self._plain:
                     return taken
                 if messages := self._deserializing.messages_of(taken):
-                    return messages  # else the interceptors left none of them over
+                    return messages  # otherwise the interceptors dropped all of them
             if deadline is not None and self._cluster.net.now_ms() >= deadline:
                 return []
             if self._reader.progress.finished:
@@ -246,15 +248,15 @@ class MessageStream(Seeking, Generic[K, V]):
     async def _before_poll(
         self, used: Callable[[], dict[TopicPartition, FetchPosition]], deadline: int | None
     ) -> None:
-        """Commit what is due, and let the group have its turn."""
+        """Commit if it is due, and run the group's steps."""
         await self._commits.gather()
         if self._auto_commit and self._may_commit():
-            # Its user has come back for more: all that was handed out has been used.
+            # The user polls again: all returned messages have been used.
             await self._commits.now_and_then(used, deadline)
         await self._between_polls(deadline)
 
     async def _between_polls(self, deadline: int | None) -> None:
-        """What a group does between two polls."""
+        """The group's steps between two polls."""
 
     def _until(self, deadline: int | None) -> int | None:
         return deadline
@@ -263,22 +265,24 @@ class MessageStream(Seeking, Generic[K, V]):
         return None
 
     def _positions(self) -> dict[TopicPartition, FetchPosition]:
-        """Of the next message of each partition, where it is known."""
+        """The offset of the next message of each partition, where it is known."""
         places = self._reader.positions()
-        for message in reversed(self._batch[self._next :]):  # not handed out yet
+        for message in reversed(self._batch[self._next :]):  # not returned yet
             at = TopicPartition(message.topic, message.partition)
             if at in places:
                 places[at] = FetchPosition(message.offset, message.leader_epoch)
         return places
 
     def _put_back(self) -> None:
-        """The reader gets back what the iteration has not handed out: places are to change."""
+        """Give the messages that the iteration has not returned back to the reader: positions will
+        change.
+        """
         rest = self._batch[self._next :]
         self._batch, self._next = [], 0
         self.give_back(cast("list[Message[K, V]]", rest))
 
     def _read_again(self, messages: Sequence[RawMessage]) -> None:
-        """These were not used; they are fetched anew, so that none is deserialized twice."""
+        """These were not used; they are fetched again, so that none is deserialized twice."""
         for message in reversed(messages):
             one = self._reader.progress.get(TopicPartition(message.topic, message.partition))
             if one is not None and message.offset < one.offset:
@@ -287,19 +291,22 @@ class MessageStream(Seeking, Generic[K, V]):
     # --- commits ---
 
     async def commit(self, what: Message[Any, Any] | GivenOffsets | None = None) -> None:
-        """The message, these offsets (of the next to read), or all that was handed out.
+        """Commit this message, these offsets (of the next message to read), or all returned
+        messages.
 
-        Fenced: the partition belongs to another member by now. Rebalancing: ask for messages
-        first, so that the rebalance goes on.
+        Fenced: the partition now belongs to another member. Rebalancing: poll first, so that the
+        rebalance makes progress.
         """
         await self._commits.now(self._committable(what))
 
     async def commit_nowait(self, what: Message[Any, Any] | GivenOffsets | None = None) -> None:
-        """The same, but the answer is looked at by the next poll, which logs what failed."""
+        """As `commit`, but without waiting: the next poll reads the response and logs a failure."""
         await self._commits.soon(self._committable(what))
 
     async def committed(self, *partitions: At) -> dict[TopicPartition, Committed]:
-        """What the group has committed for these, or for all assigned; where it has."""
+        """The committed offsets of these partitions, or of all assigned ones, where
+        there are any.
+        """
         return await self._commits.found(self._those(partitions))
 
     def _committable(
@@ -311,24 +318,24 @@ class MessageStream(Seeking, Generic[K, V]):
                 raise Fenced(
                     Code.ILLEGAL_GENERATION,
                     f"group {self._group_id!r}: not committed, {at} is not assigned to this"
-                    f" consumer (any more){self._why_taken()}. Whoever has it will read on from"
-                    " its last commit",
+                    f" consumer (any more){self._why_taken()}. Its new owner reads on from"
+                    " the last commit",
                 )
         return offsets
 
     def _commits_as(self) -> CommitterIdentity | None:
-        """As which member; None: as somebody who is not one."""
+        """The member that commits; None for a commit without membership."""
         return None
 
     def _why_taken(self) -> str:
-        """Why partitions went to others, behind a colon, where it is known."""
+        """Why partitions were revoked, after a colon, where it is known."""
         return ""
 
     def _may_commit(self) -> bool:
         return True
 
     async def _commit_last(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Before partitions go: what was used of them."""
+        """Commit the used messages of partitions before they are revoked."""
         places = {**self._positions(), **self._in_hand}
         if partitions is not None:
             places = {at: places[at] for at in partitions if at in places}
@@ -338,7 +345,7 @@ class MessageStream(Seeking, Generic[K, V]):
     async def _left_off(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, FetchPosition]:
-        """Where the group left off."""
+        """The group's committed offsets."""
         return await self._commits.left_off(partitions)
 
     # --- the end ---
@@ -350,11 +357,12 @@ class MessageStream(Seeking, Generic[K, V]):
             self._abandon()
             return
         if failed:
-            self._next = max(0, self._next - self._taken)  # what is in hand was not used
+            # the last returned messages were not used
+            self._next = max(0, self._next - self._taken)
         if self._batch or not failed:
             self._in_hand = {}
         self._closed = True
-        self._group_look_at = 0.0  # an iteration hears of it with the next message
+        self._group_look_at = 0.0  # an iteration raises it at the next message
         self._reader.end()
         try:
             try:
@@ -362,7 +370,7 @@ class MessageStream(Seeking, Generic[K, V]):
                     await self._commit_last()
                 await self._commits.gather(wait=True)
             except Exception:
-                await self._leave()  # an interceptor failed, the farewell need not
+                await self._leave()  # an interceptor failed, leaving the group may still work
                 raise
             await self._leave()
             if self._cluster.known is not None:
@@ -372,8 +380,9 @@ class MessageStream(Seeking, Generic[K, V]):
                 self._cluster.close()
 
     def _abandon(self) -> None:
-        """Nothing is committed, and the group is told nothing: another process may go on as this
-        member; without one, its session times out."""
+        """Close without a commit and without leaving: another process may continue as this member;
+        otherwise its session times out.
+        """
         self._closed = True
         self._group_look_at = 0.0
         if self._may_commit() and self._shares:
@@ -386,14 +395,14 @@ class MessageStream(Seeking, Generic[K, V]):
             self._cluster.close()
 
     async def _leave(self) -> None:
-        """What a group does at the end."""
+        """The group's steps at a close."""
 
 
 _made: "WeakSet[MessageStream[Any, Any]]" = WeakSet()
 
 
 def _forked() -> None:
-    """In a child process: an iteration must not go on with what its parent has fetched."""
+    """In a forked child: the iteration must not continue with messages that its parent fetched."""
     for one in list(_made):
         one._group_look_at = 0.0
 

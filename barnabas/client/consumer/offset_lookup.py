@@ -1,7 +1,7 @@
-"""Finds and keeps places to read on: by time, and as a group committed them.
+"""Looks up offsets by time, and reads and commits a group's offsets.
 
-Flows over a cluster, one attempt each: what may pass is Retriable.
-Always: a partition that fails for now does not keep the others from being found.
+Flows over a cluster, one attempt each: temporary errors are Retriable.
+Always: a partition that fails does not prevent the lookup of the others.
 """
 
 import re
@@ -55,11 +55,11 @@ _STALE = frozenset(
 
 
 class Rebalancing(KafkaError):
-    """Ask for messages, so that the rebalance goes on; then commit again."""
+    """The group rebalances: poll, so that the rebalance makes progress; then commit again."""
 
 
 class Committed(NamedTuple):
-    """What a group committed for a partition."""
+    """The committed offset of a partition."""
 
     offset: int
     leader_epoch: int = -1
@@ -67,7 +67,9 @@ class Committed(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """Where to read on without a place: `back_ms` before now, at a mark, or nowhere."""
+    """Where to start without an offset: `back_ms` before now, at the earliest or latest offset, or
+    nowhere.
+    """
 
     mark: int | None = None
     back_ms: int | None = None
@@ -99,7 +101,7 @@ def reset_of(text: str) -> Reset:
 async def places_at(
     cluster: ClusterClient, times: Mapping[TopicPartition, int], *, committed_only: bool
 ) -> dict[TopicPartition, FetchPosition]:
-    """Of EARLIEST, LATEST or times in ms; -1 as offset: no record is as late."""
+    """The offsets of EARLIEST, LATEST or times in ms; offset -1: no record is as late."""
     found: dict[TopicPartition, FetchPosition] = {}
     problem: KafkaError | None = None
     view = await cluster.view({at.topic: None for at in times})
@@ -131,7 +133,7 @@ async def places_at(
                 if answer.error_code:
                     problem = partition_error(answer.error_code, about=str(at))
                 elif at in times:
-                    # Without the epoch in the answer: no record of it has been read yet.
+                    # Without the epoch of the response: no record of that epoch has been read yet.
                     found[at] = FetchPosition(answer.offset)
     if problem is not None and (not found or not isinstance(problem, Retriable)):
         raise problem
@@ -143,7 +145,7 @@ async def fetch_committed(
     group_id: str,
     partitions: Iterable[TopicPartition],
 ) -> dict[TopicPartition, Committed]:
-    """What the group committed; partitions without are left out."""
+    """The committed offsets; partitions without one are left out."""
     topics: dict[str, list[int]] = {}
     for at in partitions:
         topics.setdefault(at.topic, []).append(at.partition)
@@ -195,7 +197,7 @@ async def fetch_committed(
 def commit_request(
     group_id: str, standing: CommitterIdentity | None, offsets: Mapping[TopicPartition, Committed]
 ) -> OffsetCommitRequest:
-    """Without a standing, as somebody who is not a member."""
+    """Commit offsets. Without a standing, the commit is not a member's."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for at, place in offsets.items():
         topics.setdefault(at.topic, []).append(
@@ -215,22 +217,24 @@ def commit_request(
     )
 
 
-_JOIN_AGAIN = "; ask for messages, so that it joins again and reads on from the last commit"
+_JOIN_AGAIN = "; poll for messages, so that it joins again and reads on from the last commit"
 _REFUSED: dict[int, str] = {
     Code.UNKNOWN_MEMBER_ID: "the coordinator has removed this member: it sent no heartbeat in"
-    " session.timeout.ms, or asked for no messages in max.poll.interval.ms, and its partitions"
-    f" belong to others by now{_JOIN_AGAIN}",
+    " session.timeout.ms, or did not poll in max.poll.interval.ms, and its partitions"
+    f" now belong to other members{_JOIN_AGAIN}",
     Code.ILLEGAL_GENERATION: "the group has rebalanced without this member, and its partitions"
-    f" belong to others by now{_JOIN_AGAIN}",
+    f" now belong to other members{_JOIN_AGAIN}",
     Code.FENCED_MEMBER_EPOCH: "the group has rebalanced without this member, and its partitions"
-    f" belong to others by now{_JOIN_AGAIN}",
+    f" now belong to other members{_JOIN_AGAIN}",
     Code.FENCED_INSTANCE_ID: "another consumer has joined with the same group.instance.id: give"
     " every member its own",
 }
 
 
 def check_committed(group_id: str, response: OffsetCommitResponse, limits: str = "") -> None:
-    """Raises the first error there is. `limits`: the options that a member must keep to."""
+    """Raises the first error of the response. `limits`: the timeouts of the member, for
+    the text.
+    """
     for topic in response.topics:
         for answer in topic.partitions:
             code = answer.error_code
@@ -238,10 +242,10 @@ def check_committed(group_id: str, response: OffsetCommitResponse, limits: str =
             if code == Code.REBALANCE_IN_PROGRESS:
                 raise Rebalancing(
                     Code.REBALANCE_IN_PROGRESS,
-                    f"{about}: not committed, the group rebalances; ask for messages, then commit",
+                    f"{about}: not committed, the group rebalances; poll for messages, then commit",
                 )
             if code == Code.STALE_MEMBER_EPOCH:
-                raise Retriable(Code.STALE_MEMBER_EPOCH, f"{about}: the next heartbeat mends it")
+                raise Retriable(Code.STALE_MEMBER_EPOCH, f"{about}: retry after the next heartbeat")
             if code in _STALE:
                 raise Fenced(
                     error_of(code).code, f"{about}: not committed, {_REFUSED[code]}{limits}"

@@ -1,4 +1,4 @@
-"""Reads given partitions, without a group to share them.
+"""Reads given partitions, without a group that assigns them.
 
 Written once over `Net`: `barnabas.PartitionConsumer` awaits, `barnabas.sync` blocks.
 Always: it follows leaders; positions are the user's to set, and with a group.id to commit.
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class PartitionConsumer(MessageStream[K, V]):
     """`async with PartitionConsumer([("orders", 0)]) as c: async for message in c: ...`
 
-    Begins where `auto.offset.reset` says, or where the group of `group.id` left off; seek to
-    begin elsewhere. Commits nothing by itself.
+    Starts at the committed offsets of `group.id`, or else by `auto.offset.reset`; seek to start
+    elsewhere. Does not commit automatically.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class PartitionConsumer(MessageStream[K, V]):
         return await self._cluster.retrying(look)
 
     def stop_at(self, stops: Numbers) -> None:
-        """Hand out nothing at or past these offsets; the iteration ends at the last stop."""
+        """Return no messages at or after these offsets; the iteration ends at the last stop."""
         self._put_back()
         for at, offset in stops.items():
             self._reader.progress[TopicPartition(*at)].stop = offset
@@ -95,8 +95,8 @@ class PartitionConsumer(MessageStream[K, V]):
     ) -> "pyarrow.RecordBatch":
         """The next records as Arrow, with the columns of Spark's Kafka source.
 
-        No object is made per record. Whole batches are taken until there are `max_rows`; it
-        waits for the first: for ever, or `timeout` seconds, then there are no rows.
+        No object is created per record. Takes complete batches until there are `max_rows` rows.
+        Waits for the first batch for ever, or for `timeout` seconds; then there are no rows.
         """
         from barnabas.client.consumer.arrow import ArrowRows
 

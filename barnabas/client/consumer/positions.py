@@ -1,11 +1,11 @@
-"""How far reading has come in each partition, and what has been fetched ahead.
+"""The fetch position of each partition, and the records that are fetched ahead.
 
-In: starting offsets, parts of fetch answers, how many messages are wanted. Out: messages in the
+In: starting offsets, parts of fetch responses, how many messages are wanted. Out: messages in the
 order of their offsets; where the next fetch of a partition begins.
-Always: a message is given once between two seeks; nothing at or past a partition's stop is given;
-what was fetched for a position that has moved since is dropped; a partition that is paused gives
-nothing and keeps what it has.
-Not here: what to ask which broker (fetching.py), taking batches apart (decoding.py).
+Always: a message is returned once between two seeks; no message at or after a partition's stop is
+returned; records that were fetched for an old position are dropped; a paused partition returns
+nothing and keeps its fetched records.
+Not here: what to fetch from which broker (fetching.py), decoding batches (decoding.py).
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.arrow import ArrowRows
 
 UNKNOWN = -1
-GARBLED_MAX = 3  # what cannot be read is fetched again, until it is as bad for the third time
+GARBLED_MAX = 3  # a corrupt batch is fetched again, until it is corrupt for the third time
 
 
 class FetchPosition(NamedTuple):
@@ -60,7 +60,7 @@ class ReadPartition:
 
     def __init__(self, at: TopicPartition) -> None:
         self.at = at
-        self.offset = UNKNOWN  # of the next message to give
+        self.offset = UNKNOWN  # of the next message to return
         self.epoch = -1  # leader epoch of the record before it
         self.fetch_offset = UNKNOWN  # of the next record to fetch
         self.fetch_epoch = -1
@@ -69,12 +69,13 @@ class ReadPartition:
         self.buffered = 0
         self.garbled = 0  # times in a row that the next batch could not be read
         self.marks: PartitionMarks | None = None
-        self.moves = 0  # how often the position was set: tells answers to older fetches apart
-        self.replica = -1  # that the leader wants us to read from
+        self.moves = 0  # how often the position was set: identifies responses to older fetches
+        self.replica = -1  # the follower that the leader wants us to read from
         self.replica_until = 0
         self.retry_at = 0
-        self.topic_id = NO_TOPIC_ID  # of the topic that is read: one made again has other epochs
-        self.failed: Exception | None = None  # given to whoever reads on
+        # of the topic that is read: a topic that was created again has other epochs
+        self.topic_id = NO_TOPIC_ID
+        self.failed: Exception | None = None  # raised by the next read
         self._chunks: deque[FetchedRecords] = deque()
         self._ready: list[RawMessage] = []
         self._ready_from = 0
@@ -87,7 +88,7 @@ class ReadPartition:
         self.drop()
 
     def drop(self) -> None:
-        """Forget what was fetched and not given."""
+        """Drop the records that were fetched and not returned."""
         self.fetch_offset, self.fetch_epoch = self.offset, self.epoch
         self.buffered = 0
         self.retry_at = 0
@@ -104,7 +105,8 @@ class ReadPartition:
             return
         if chunk.next <= self.fetch_offset:
             raise Corrupt(
-                f"{self.at}: asked from offset {self.fetch_offset}, answered up to {chunk.next - 1}"
+                f"{self.at}: fetched from offset {self.fetch_offset}, but the response ends at"
+                f" {chunk.next - 1}"
             )
         self.fetch_offset, self.fetch_epoch = chunk.next, chunk.next_epoch
         self.buffered += chunk.size
@@ -112,13 +114,13 @@ class ReadPartition:
 
     @property
     def readable(self) -> bool:
-        """Whether something may be given without fetching."""
+        """Whether a message may be available without a fetch."""
         return not self.paused and (
             self._ready_from < len(self._ready) or bool(self._chunks) or self.failed is not None
         )
 
     def take(self, count_max: int, crc: bool) -> list[RawMessage]:
-        """Up to as many messages, of one batch; may be none though more follow."""
+        """Up to this many messages of one batch; may be none although more follow."""
         ready, start = self._ready, self._ready_from
         if start >= len(ready):
             if not self._chunks:
@@ -153,7 +155,9 @@ class ReadPartition:
             raise failed
 
     def _fetch_again(self, problem: Corrupt) -> None:
-        """Bytes that were garbled on the way are not garbled in the log."""
+        """Fetch a corrupt batch again: bytes may be damaged on the network and intact
+        in the log.
+        """
         self.seek(FetchPosition(self.offset, self.epoch))
         self.garbled += 1
         if self.garbled >= GARBLED_MAX:
@@ -179,9 +183,9 @@ class ReadPartition:
         return taken
 
     def take_rows(self, rows: "ArrowRows", crc: bool) -> int:
-        """Adds the next batch to `rows`; how many that were."""
+        """Adds the next batch to `rows`; returns the number of its rows."""
         if self._ready_from < len(self._ready):
-            # Messages that were made and not handed out: their batch is fetched again.
+            # Messages that were created and not returned: their batch is fetched again.
             self.seek(FetchPosition(self.offset, self.epoch))
             return 0
         if not self._chunks:
@@ -202,7 +206,7 @@ class ReadPartition:
         return count
 
     def give_back(self, messages: list[RawMessage]) -> None:
-        """The last that were taken were not used after all: they come next."""
+        """The last messages were not used: they are returned next."""
         if not messages:
             return
         if not self._ready:
@@ -213,7 +217,7 @@ class ReadPartition:
 
 
 class ReadPositions:
-    """All partitions that are read, in the order in which they have their turn."""
+    """All partitions that are read, in the order in which they are read next."""
 
     def __init__(self, *, crc: bool = True) -> None:
         self._partitions: dict[TopicPartition, ReadPartition] = {}
@@ -266,15 +270,15 @@ class ReadPositions:
         return bool(partitions) and all(one.offset >= one.stop for one in partitions)
 
     def take(self, count_max: int) -> list[RawMessage]:
-        """Up to as many messages of partitions whose turn it is, in order within each.
+        """Up to this many messages, in order within each partition.
 
-        A partition that gave goes behind the others once its batch is used up.
+        A partition moves to the end of the order once its batch is used up.
         """
         given: list[RawMessage] = []
         for one in list(self._partitions.values()):
             while one.readable:
                 if given and one.failed is not None and not one.buffered:
-                    break  # what came before it is used first
+                    break  # messages before the error are used first
                 taken = one.take(count_max - len(given), self._crc)
                 given = given + taken if given else taken
                 if len(given) >= count_max:
@@ -286,7 +290,7 @@ class ReadPositions:
         return given
 
     def take_rows(self, rows: "ArrowRows", count_max: int) -> None:
-        """Whole batches, until `rows` has as many rows or nothing is left."""
+        """Adds complete batches until `rows` has this many rows or no batch is left."""
         for one in list(self._partitions.values()):
             while one.readable and rows.rows < count_max:
                 if rows.rows and one.failed is not None and not one.buffered:

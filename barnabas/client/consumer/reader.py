@@ -1,8 +1,9 @@
-"""Reads partitions: finds places, fetches ahead, hands messages out.
+"""Reads partitions:
 
-Written once over `Net`. Consumer and PartitionConsumer stand on it.
-Always: messages are handed out without waiting after they were taken, so that a caller who gives
-up waiting loses none; what may pass is tried again, on a fresh picture of the cluster.
+finds offsets, fetches ahead, returns messages. Written once over `Net`. Consumer and
+PartitionConsumer use it.
+Always: after messages are taken they are returned without waiting, so a caller that is cancelled
+loses none; temporary errors are retried after a metadata refresh.
 Not here: groups (client/consumer/membership/member.py), what is fetched when (fetching.py).
 """
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("barnabas.client")
 _WAIT_MS_MAX = 60_000
-_GLANCE_MS = 2  # how often others have their turn while messages are there
+_GLANCE_MS = 2  # how often other tasks run while messages are available
 _LATE_MS = 1_000
 _UNKNOWN_MS_MAX = 3_000
 
@@ -41,7 +42,7 @@ Search = Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, Fet
 
 
 class PartitionReader:
-    """Reads on in all partitions of `progress`."""
+    """Reads all partitions of `progress`."""
 
     def __init__(self, cluster: ClusterClient, reset: Reset, search: Search | None = None) -> None:
         config = cluster.config
@@ -50,7 +51,7 @@ class PartitionReader:
         self.progress = ReadPositions(crc=config.check_crcs)
         self.wake_up = cluster.net.wake_up()
         self._reset = reset
-        self._search = search  # where a group left off
+        self._search = search  # reads the committed offsets
         self._limits = FetchLimits(
             wait_ms_max=config.fetch_max_wait_ms,
             bytes_min=config.fetch_min_bytes,
@@ -69,14 +70,15 @@ class PartitionReader:
         self._opening = cluster.net.bounded_task()
         self._learning = cluster.net.bounded_task()
         self._connecting = cluster.net.bounded_task()
-        self._gone: dict[TopicPartition, None] = {}  # whose offset is not in the log any more
+        # partitions whose offset is no longer in the log
+        self._gone: dict[TopicPartition, None] = {}
         self._stale = False
         self._picture_at = cluster.net.now_ms()
-        self._retry_at = 0  # when to try again what failed; 0: nothing did
+        self._retry_at = 0  # when to retry after a failure; 0: no failure
         self._glanced_at = 0
         self._ended = False
         self._unknown_since = 0
-        self._silent = False  # trouble that has been said
+        self._silent = False  # errors that were logged already
 
     # --- partitions ---
 
@@ -90,7 +92,7 @@ class PartitionReader:
         self.progress[at].seek(place)
 
     def give_back(self, messages: Sequence[RawMessage]) -> None:
-        """The last that were handed out were not used: they come again."""
+        """The last returned messages were not used: they are returned again."""
         by_partition: dict[TopicPartition, list[RawMessage]] = {}
         for message in messages:
             at = TopicPartition(message.topic, message.partition)
@@ -100,7 +102,7 @@ class PartitionReader:
                 one.give_back(rest)
 
     def positions(self) -> dict[TopicPartition, FetchPosition]:
-        """Of the next message to hand out, where it is known."""
+        """The offset of the next message to return, where it is known."""
         return {
             one.at: FetchPosition(one.offset, one.epoch)
             for one in self.progress
@@ -117,7 +119,7 @@ class PartitionReader:
     ) -> list[RawMessage]:
         """Messages, if there are any or one comes before the deadline.
 
-        `others`: answers that end the wait as well; then it gives nothing.
+        `others`: responses that end the wait as well; then no messages are returned.
         """
         net = self.cluster.net
         while True:
@@ -136,7 +138,7 @@ class PartitionReader:
                     return []
 
     async def poll_rows(self, rows: "ArrowRows", count_max: int, deadline: int | None) -> None:
-        """Rows, if there are any or one comes before the deadline; to the end of what is there."""
+        """Rows, if there are any or one comes before the deadline; up to the current end."""
         net = self.cluster.net
         while True:
             await self._advance(net.now_ms(), deadline)
@@ -151,7 +153,9 @@ class PartitionReader:
             await self._wait(now, deadline, ())
 
     async def _advance(self, now: int, deadline: int | None) -> None:
-        """Take in what has come, and ask for more; only now and then let others have a turn."""
+        """Process received responses, and fetch more; let other tasks run only from
+        time to time.
+        """
         if self._ended:
             raise closed()
         if now - self._glanced_at >= _GLANCE_MS:
@@ -161,7 +165,7 @@ class PartitionReader:
         await self._prepare(now, deadline)
 
     async def glance(self, others: Sequence[PendingResponse[ProtocolMessage]]) -> None:
-        """Take in what has come, and let others have a turn, without waiting."""
+        """Process received responses, and let other tasks run, without waiting."""
         self._glanced_at = self.cluster.net.now_ms()
         await self.wake_up.wait([*others, *self._answers.values()], 0)
 
@@ -175,27 +179,28 @@ class PartitionReader:
         until = now + _WAIT_MS_MAX
         if deadline is not None:
             until = min(until, deadline)
-        # Either may have passed while something else was waited for: then at once.
+        # Either time may have passed during another wait: then continue at once.
         again = self._retry_at or self._fetching.next_deadline()
         if again is not None:
             until = min(until, again)
         return max(1, until - now)
 
     async def _prepare(self, now: int, deadline: int | None) -> None:
-        """All that must be known and under way before messages can come.
+        """Prepares all that is needed before messages can arrive:
 
-        What has not come by the deadline is waited for by the next one who asks.
+        metadata, offsets, fetches. The next call continues to wait for what has not arrived by the
+        deadline.
         """
         if now < self._retry_at:
             return
         self._retry_at = 0
         if self.cluster.known is None and not await self._opening.done(
-            lambda: self.cluster.retrying(self.cluster.view),  # says at once if nobody is there
+            lambda: self.cluster.retrying(self.cluster.view),  # fails at once if no broker answers
             deadline,
         ):
             return
         try:
-            # One that was begun earlier may not have been for what is lacking now.
+            # A refresh that began earlier may not include the topics that are missing now.
             for _ in range(1 + self._learning.under_way):
                 if self._lacks(now) and not await self._learning.done(
                     lambda: self._learn(now), deadline
@@ -212,7 +217,7 @@ class PartitionReader:
             self.cluster.drop_closed()
             if not self._silent:
                 self._silent = True
-                _log.warning("reading waits: %s", problem)
+                _log.warning("reading is delayed: %s", problem)
 
     def _topics(self) -> dict[str, None]:
         return {one.at.topic: None for one in self.progress}
@@ -221,7 +226,7 @@ class PartitionReader:
         return self._stale or now - self._picture_at > self.cluster.config.metadata_max_age_ms
 
     def _lacks(self, now: int) -> bool:
-        """Whether something must be learned before records can be fetched."""
+        """Whether something must be looked up before records can be fetched."""
         return bool(
             self._is_old(now) or self.progress.lost_place() or self.cluster.missing(self._topics())
         )
@@ -236,15 +241,16 @@ class PartitionReader:
         await self.cluster.view(self._topics())
 
     def _may_pass(self, problem: KafkaError, now: int) -> bool:
-        """A topic may be so new that not every broker knows it; or its group has yet to hear
-        that it is gone."""
+        """A missing topic is not an error at once: not every broker may know a new topic, and the
+        group may not know yet that a topic was deleted.
+        """
         if problem.code is Code.UNKNOWN_TOPIC_OR_PARTITION:
             self._unknown_since = self._unknown_since or now
             return self._search is not None or now < self._unknown_since + _UNKNOWN_MS_MAX
         return isinstance(problem, Retriable)
 
     async def find(self, lost: list[TopicPartition]) -> None:
-        """Where to begin in partitions that have no place."""
+        """Finds the offset to start from in partitions without a position."""
         found: dict[TopicPartition, FetchPosition] = {}
         left_off = [at for at in lost if at not in self._gone]
         if self._search is not None and left_off:
@@ -254,7 +260,7 @@ class PartitionReader:
             found |= await self._find_by_reset(missing)
         for at, place in found.items():
             one = self.progress.get(at)
-            if one is not None and one.offset == UNKNOWN:  # nobody sought meanwhile
+            if one is not None and one.offset == UNKNOWN:  # the position was not set meanwhile
                 one.seek(place)
                 self._gone.pop(at, None)
 
@@ -269,7 +275,7 @@ class PartitionReader:
     async def places(
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, FetchPosition]:
-        """Where records of these times begin; after the last one, the end."""
+        """The offsets of the first records at these times; the end if all records are older."""
         found = await places_at(self.cluster, times, committed_only=self.committed_only)
         ended = [at for at, place in found.items() if place.offset < 0]
         if ended:
@@ -326,7 +332,7 @@ class PartitionReader:
                     raise
                 continue
             view = self.cluster.known
-            assert view is not None  # or nobody would have been asked
+            assert view is not None  # otherwise there would have been no request
             self._settle(self._fetching.answered(broker, response, view, now))
 
     def _settle(self, outcome: FetchOutcome) -> None:
@@ -336,8 +342,10 @@ class PartitionReader:
             if self._reset.time(0) is None:
                 one.failed = no_place(at, one.fetch_offset)
                 continue
-            _log.warning("%s: offset %d is not in the log, reading on elsewhere", at, one.offset)
-            # Not where the group left off: that is what is gone.
+            _log.warning(
+                "%s: offset %d is not in the log, resetting by auto.offset.reset", at, one.offset
+            )
+            # Not at the committed offset: that one is no longer in the log.
             self._gone[at] = None
             one.seek(FetchPosition(UNKNOWN))
         for at, place in outcome.truncated.items():
@@ -349,22 +357,22 @@ class PartitionReader:
                     f" leaders, the log as it was read ends at {place.offset}: seek there",
                 )
             else:
-                _log.warning("%s: the log was cut to %d, reading on there", at, place.offset)
+                _log.warning("%s: the log was truncated to %d, reading on there", at, place.offset)
                 one.seek(place)
 
     def end(self) -> None:
-        """Whoever waits for messages hears that the consumer is closed."""
+        """A caller that waits for messages gets the error that the consumer is closed."""
         self._ended = True
         self.wake_up.ring()
 
     async def close(self) -> None:
-        """End what is under way; the cluster stays open."""
+        """Cancel all requests; the cluster stays open."""
         for ask in self._fetching.farewells():
             try:
                 connection = await self.cluster.broker(ask.broker, apart="fetch")
                 await connection.call(ask.request, FetchResponse, timeout_ms=_LATE_MS)
             except KafkaError:
-                pass  # the broker forgets the session by itself
+                pass  # the broker drops the session by itself
 
 
 def closed() -> InvalidRequest:

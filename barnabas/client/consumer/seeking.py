@@ -1,7 +1,8 @@
-"""Where a consumer reads on: its positions, moving them, and pausing.
+"""The positions of a consumer:
 
-Written once over `Net`. In: partitions, with offsets or times. Out: a reader that goes on there.
-Always: what was fetched and not handed out is put back before a place changes.
+read and change them, pause and resume partitions. Written once over `Net`. In: partitions, with
+offsets or times. Out: a reader at these positions.
+Always: messages that were fetched and not returned are put back before a position changes.
 Not here: fetching (reader.py), what the group has committed (commits.py).
 """
 
@@ -28,18 +29,18 @@ class Seeking(ABC):
 
     @abstractmethod
     def _positions(self) -> dict[TopicPartition, FetchPosition]:
-        """Of the next message of each partition, where it is known."""
+        """The offset of the next message of each partition, where it is known."""
 
     @abstractmethod
     def _put_back(self) -> None:
-        """The reader gets back what has not been handed out."""
+        """Give messages that were not returned back to the reader."""
 
     def assignment(self) -> list[TopicPartition]:
-        """What is read at the moment."""
+        """The partitions that are read now."""
         return sorted(one.at for one in self._reader.progress)
 
     async def position(self, at: At) -> int:
-        """The offset of the next message that will be handed out."""
+        """The offset of the next message that will be returned."""
         self._cluster.net.check_owner()
         one = self._reader.progress[TopicPartition(*at)]
         if one.offset == UNKNOWN:
@@ -47,11 +48,11 @@ class Seeking(ABC):
         return self._positions()[one.at].offset
 
     async def seek(self, at: At, offset: int, leader_epoch: int = -1) -> None:
-        """Go on there; -1 is the end, -2 the beginning."""
+        """Continue at this offset; -1 is the end, -2 the beginning."""
         self._cluster.net.check_owner()
         self._put_back()
         at = TopicPartition(*at)
-        self._reader.progress[at]  # that it is assigned
+        self._reader.progress[at]  # raises if it is not assigned
         if offset in (EARLIEST, LATEST):
             await self._seek_all({at: offset})
         elif offset < 0:
@@ -60,7 +61,9 @@ class Seeking(ABC):
             self._reader.seek(at, FetchPosition(offset, leader_epoch))
 
     async def seek_to_time(self, at: At, timestamp_ms: int) -> int:
-        """Go on at the first record of this time or later, else at the end; its offset."""
+        """Continue at the first record at or after this time, or else at the end; returns the
+        offset.
+        """
         self._cluster.net.check_owner()
         self._put_back()
         at = TopicPartition(*at)
@@ -70,13 +73,13 @@ class Seeking(ABC):
         return (await self._seek_all({at: timestamp_ms}))[at].offset
 
     async def seek_to_beginning(self, *partitions: At) -> None:
-        """Of these partitions, or all that are assigned."""
+        """Seek in these partitions, or in all that are assigned."""
         self._cluster.net.check_owner()
         self._put_back()
         await self._seek_all(dict.fromkeys(self._those(partitions), EARLIEST))
 
     async def seek_to_end(self, *partitions: At) -> None:
-        """Of these partitions, or all that are assigned."""
+        """Seek in these partitions, or in all that are assigned."""
         self._cluster.net.check_owner()
         self._put_back()
         await self._seek_all(dict.fromkeys(self._those(partitions), LATEST))
@@ -115,7 +118,7 @@ class Seeking(ABC):
         return await self.offsets_for_times(dict.fromkeys(partitions, mark))
 
     def pause(self, *partitions: At) -> None:
-        """Hand nothing of these out until they are resumed; the membership goes on."""
+        """Return no messages of these until they are resumed; the membership continues."""
         self._put_back()
         for at in self._those(partitions):
             self._reader.progress[at].paused = True
@@ -129,7 +132,7 @@ class Seeking(ABC):
         return sorted(one.at for one in self._reader.progress if one.paused)
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Records between our position and the end, as far as fetches have told."""
+        """The number of records between the position and the end, as known from the last fetch."""
         places = self._positions()
         return {
             one.at: max(0, one.marks.high_watermark - places[one.at].offset)

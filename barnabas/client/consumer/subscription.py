@@ -1,7 +1,8 @@
-"""What a consumer wants to read: topics by name, or all that match a pattern.
+"""The subscription of a consumer:
 
-In: what the user gave; the topics that exist. Out: the topics that are wanted now.
-Always: a pattern fits the whole name of a topic, as it does at a coordinator.
+topics by name, or all topics that match a pattern.
+In: the user's topics; the topics that exist. Out: the subscribed topics now.
+Always: a pattern must match the whole name of a topic, as at a coordinator.
 """
 
 import re
@@ -25,7 +26,7 @@ class Subscription(NamedTuple):
         return bool(self.names) or self.pattern is not None
 
     def among(self, topics: Mapping[str, object], *, internal: bool) -> tuple[str, ...]:
-        """Those of these topics that are wanted."""
+        """The subscribed topics among these."""
         if self.pattern is None:
             return self.names
         return tuple(
@@ -36,7 +37,7 @@ class Subscription(NamedTuple):
 
 
 def subscription(wanted: Iterable[Wanted]) -> Subscription:
-    """A text that starts with ^ is a pattern; patterns become one."""
+    """A text that starts with ^ is a pattern; several patterns are joined to one."""
     names: dict[str, None] = {}
     patterns: list[re.Pattern[str]] = []
     for one in wanted:

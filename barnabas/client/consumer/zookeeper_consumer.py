@@ -1,10 +1,11 @@
-"""Reads topics as Kafka's first consumers did: the group is in the keeper, and nobody coordinates.
+"""Reads topics as Kafka's first consumers did:
 
-Blocks, for its keeper does. Over a ZooKeeper, the file of one machine's brokers, or any keeper.
-Always: rebalances happen between two polls; before one, all partitions are given up, and what was
-used of them is committed, in the keeper.
-For its herd effect and its split brain, and why to take `Consumer` instead:
-docs/ZOOKEEPER_CONSUMER.md. Not here: what it decides (client/consumer/membership/zookeeper.py).
+the group is in the keeper, without a coordinator. It blocks, because its keeper does. It works with
+a ZooKeeper, with the keeper file of local brokers, or with any keeper.
+Always: rebalances happen between two polls; before a rebalance, all partitions are released, and
+used messages are committed in the keeper. Its herd effect and split brain, and why to use
+`Consumer` instead: docs/ZOOKEEPER_CONSUMER.md. Not here: what it decides
+(client/consumer/membership/zookeeper.py).
 """
 
 import logging
@@ -51,13 +52,13 @@ T = TypeVar("T")
 
 
 class RebalanceFailed(Retriable):
-    """Others own what this member reckons to be its own: ask again to try again."""
+    """Other members own partitions that this member computed as its own: poll again to retry."""
 
 
 class ZookeeperConsumer(BlockingMessages[Raw, Raw]):
     """`with ZookeeperConsumer("orders", group_id="billing", zookeeper_connect="zk:2181") as c: ...`
 
-    `keeper_file` instead of `zookeeper_connect`: the keeper of the brokers of this machine.
+    `keeper_file`, instead of `zookeeper_connect`: the keeper file of the brokers of this machine.
     """
 
     def __init__(
@@ -88,12 +89,12 @@ class ZookeeperConsumer(BlockingMessages[Raw, Raw]):
 
     @property
     def member_id(self) -> str:
-        """As it is in the keeper, from the first poll on."""
+        """The member id in the keeper, from the first poll on."""
         return self._body.member_id
 
 
 class ZookeeperFlows(MessageStream[Raw, Raw]):
-    """The flows of it, for any keeper; run by a thread, since keepers block."""
+    """The flows of the consumer, for any keeper; run on a thread, because keepers block."""
 
     _shares = True
 
@@ -129,11 +130,11 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
         self._commits = KeeperCommits(cluster, self._ask, self._deserializing.told_commit)
 
     def _ask(self, question: Callable[[ZookeeperMember], T]) -> T:
-        """What a commit, or the search for one, comes to."""
+        """The result of a commit or of a lookup of committed offsets."""
         if self._member is None:
             raise Fenced(
                 Code.UNKNOWN_MEMBER_ID,
-                f"group {self._group_id!r}: this consumer is no member (yet): ask for messages",
+                f"group {self._group_id!r}: this consumer is not a member (yet): poll for messages",
             )
         try:
             return question(self._member)
@@ -163,7 +164,7 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
             await self._rebalance(self._member)
 
     async def _lose(self) -> None:
-        """Others may own by now what this member had: nothing of it is committed."""
+        """Other members may own the partitions of this member by now: nothing is committed."""
         cause = Cause("expired", "the session of this member had expired")
         self._attempts.reopened()
         member, self._member = self._member, None
@@ -172,7 +173,7 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
         await self._let_go(cause, commit=False)
 
     async def _rebalance(self, member: ZookeeperMember) -> None:
-        """Everything is given up first, also what it will have again."""
+        """Releases all partitions first, including those that it will own again."""
         net = self._cluster.net
         cause = Cause("rebalance", f"group {self._group_id!r}: {self._attempts.cause}")
         await self._let_go(cause, commit=self._auto_commit)
@@ -201,8 +202,8 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
         if gave_up:
             raise RebalanceFailed(
                 Code.REBALANCE_IN_PROGRESS,
-                f"{about}, after rebalance.max.retries; this consumer owns nothing until it asks"
-                " for messages again",
+                f"{about}, after rebalance.max.retries; this consumer owns nothing until it polls"
+                " again",
             )
 
     async def _let_go(self, cause: Cause, *, commit: bool) -> None:
@@ -223,9 +224,9 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
         return min(deadline, again)
 
     def _others(self) -> Callable[[], Sequence[PendingResponse[WireMessage]]] | None:
-        return lambda: ()  # the bell is enough: it ends the wait when there is news
+        return lambda: ()  # the event is enough: it ends the wait after a change
 
-    # --- places ---
+    # --- offsets ---
 
     def _may_commit(self) -> bool:
         return self._member is not None
@@ -249,17 +250,17 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
         try:
             await self._let_go(cause, commit=False)  # it is committed already
         finally:
-            member.keeper.close()  # and with it all that is the member's in the keeper
+            member.keeper.close()  # and with it all nodes of the member in the keeper
 
 
 class MemberQuery(Protocol):
-    """Asks the member of the moment."""
+    """Uses the current member."""
 
     def __call__(self, question: Callable[[ZookeeperMember], T], /) -> T: ...
 
 
 class KeeperCommits(OffsetCommits):
-    """Offsets in the keeper: a synced write for each partition, and nobody who checks it."""
+    """Offsets in the keeper: a synced write for each partition, without a check of the owner."""
 
     def __init__(
         self, cluster: ClusterClient, ask: MemberQuery, told: Callable[[Offsets], None]
@@ -268,7 +269,7 @@ class KeeperCommits(OffsetCommits):
         self._ask = ask
 
     async def soon(self, offsets: Offsets) -> None:
-        """At once: nothing goes on in the background."""
+        """Commits at once: there is no background task."""
         if not offsets:
             return
         try:
@@ -294,7 +295,7 @@ def _opener(zookeeper_connect: str, keeper_file: str, timeout_ms: int) -> OpenKe
     if bool(zookeeper_connect) == bool(keeper_file):
         raise invalid("a group in the keeper needs zookeeper_connect, or keeper_file, not both")
     if keeper_file:
-        if not os.path.exists(keeper_file):  # or an empty one would be made
+        if not os.path.exists(keeper_file):  # otherwise an empty file would be created
             raise invalid(f"keeper_file={keeper_file[:300]}: there is no such file")
         from barnabas.keeper.sqlite import SqliteKeeper
 

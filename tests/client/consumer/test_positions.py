@@ -54,7 +54,7 @@ def test_bytes_without_a_whole_batch_are_corrupt() -> None:
 
 def test_an_answer_that_ends_before_what_was_asked_for_is_corrupt() -> None:
     """It would be asked for again, and again."""
-    with pytest.raises(Corrupt, match="asked from offset 5, answered up to 3"):
+    with pytest.raises(Corrupt, match="fetched from offset 5, but the response ends at 3"):
         offsets(reading(5), fetched(batch(0, 4)))
 
 

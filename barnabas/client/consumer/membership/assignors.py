@@ -1,7 +1,7 @@
-"""The ways of sharing partitions out that a classic group can choose from.
+"""The assignors that a classic group can choose from.
 
-In: names, or an `Assignor` of your own. Out: what goes into JoinGroup, and who gets what.
-Not here: the arithmetic (barnabas.assignment), when it is done (classic.py).
+In: names, or an `Assignor` of your own. Out: the protocols of JoinGroup, and assignments.
+Not here: the algorithms (barnabas.assignment), when partitions are assigned (classic.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -18,11 +18,11 @@ UserData = Callable[[tuple[TopicPartition, ...], int], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """One way of sharing out. All members of a group must know one by the same name.
+    """An assignment strategy. All members of a group must have one with the same name.
 
     `assign(members, topics)` gives partitions by member id; the leader of the group calls it.
-    `cooperative`: members keep reading what they keep, and nothing is given to a member before
-    its old owner let go. `user_data(owned, generation)` goes along to the leader.
+    `cooperative`: members keep reading the partitions that they keep, and a partition is assigned
+    only after its old owner has revoked it. `user_data(owned, generation)` is sent to the leader.
     """
 
     name: str

@@ -1,11 +1,12 @@
-"""One member of a classic group: join, sync, heartbeat, hand over, leave.
+"""One member of a classic group:
 
-In: answers of the coordinator, what topics look like, time. Out: the steps of membership.py.
-Always: a partition is given to the reader only in the generation that assigned it; before a join
-an eager member has let go of everything, a cooperative one keeps reading what it keeps; when the
-coordinator no longer knows us, partitions are lost, not revoked.
-Not here: what a leader does (leader.py), the requests (classic_requests.py), what consumers write
-to each other (classic_protocol.py).
+join, sync, heartbeat, revoke, leave.
+In: responses of the coordinator, partition counts of topics, time. Out: the steps of membership.py.
+Always: a partition is assigned to the reader only in the generation that assigned it; before a join
+an eager member has revoked all partitions, a cooperative one keeps reading those that it keeps;
+when the coordinator no longer knows this member, partitions are lost, not revoked.
+Not here: the leader's assignment (leader.py), the requests (classic_requests.py), the consumer
+protocol (classic_protocol.py).
 
 UNJOINED -> JOINING -> (the leader) DESCRIBING -> SYNCING -> STABLE; any -> UNJOINED, LEFT, FAILED.
 """
@@ -89,14 +90,15 @@ class ClassicMembership:
         self._cooperative = all(one.cooperative for one in assignors)
         self._topics: tuple[str, ...] = ()
         self._sync: list[SyncGroupRequestAssignment] | None = None  # to be sent
-        self._target: Partitions | None = None  # not yet handed to the reader
+        self._target: Partitions | None = None  # not yet assigned to the reader
         self._arrived = Cause("joined", "this consumer joined the group")  # why that changed
         self._rejoin: Cause | None = Cause("joined", "this consumer joined the group")
-        self._gone: Cause | None = None  # why what is owned is lost
-        self._giving = False  # the reader is being told of partitions
+        self._gone: Cause | None = None  # why the owned partitions are lost
+        self._giving = False  # the callback of the reader is running
         self._protocol = ""
         self._leading = GroupLeader(terms.group_id, self._assignors)
-        self._claim: tuple[Partitions, int] = ((), NO_GENERATION)  # the last share, and of when
+        # the last assignment, and its generation
+        self._claim: tuple[Partitions, int] = ((), NO_GENERATION)
         self._wait_until = 0
         self._polled_at = now
         self._beat_at = now
@@ -104,7 +106,7 @@ class ClassicMembership:
         self._error: KafkaError | None = None
         self.left_because: Cause | None = None
 
-    # --- what the reader wants ---
+    # --- subscription ---
 
     @property
     def standing(self) -> CommitterIdentity | None:
@@ -117,7 +119,7 @@ class ClassicMembership:
 
     @property
     def group_topics(self) -> tuple[str, ...]:
-        """All topics of a group that we lead, to be watched for new partitions."""
+        """All topics of the group if we lead it, to be watched for new partitions."""
         return tuple(self._leading.topics)
 
     def subscribe(self, topics: Sequence[str], now: int) -> None:
@@ -132,11 +134,11 @@ class ClassicMembership:
         self._polled_at = now
 
     def watched(self, topics: Topics) -> None:
-        """As topics look now: a leader shares out anew when partitions came or went."""
+        """The current topics: a leader starts a rebalance when partitions were added or deleted."""
         if self.state is ClassicMemberState.STABLE and (news := self._leading.changed(topics)):
             self._want("metadata", news)
 
-    # --- the poll hand ---
+    # --- called by poll ---
 
     def next_step(self, now: int) -> Step | None:
         self._giving = False
@@ -174,9 +176,9 @@ class ClassicMembership:
         return CoordinatorRequest(join_request(self.terms, self.member_id, metadata, reason))
 
     def _metadata(self, assignor: Assignor) -> bytes:
-        # An eager member has let go of everything; what it had it may claim in its user data.
-        # A cooperative one claims what it owns in the last generation that it joined: the leader
-        # of that one has seen the claim, even if we never heard what it made of it.
+        # An eager member has revoked all partitions; its user data may claim the old ones. A
+        # cooperative member claims its partitions with the last generation that it joined: the
+        # leader of that generation has seen the claim, even if its assignment did not reach us.
         share, generation = self._claim
         if assignor.cooperative:
             share, generation = self.owned, self.generation
@@ -215,7 +217,7 @@ class ClassicMembership:
             self._want("handover", f"{listed(step.partitions)} may go to others now")
 
     def described(self, topics: Topics, now: int) -> None:
-        """The topics that the group wants: the leader shares them out."""
+        """The topics that the group subscribes to: the leader assigns their partitions."""
         if self.state is not ClassicMemberState.DESCRIBING or self._leading.wanted is None:
             return
         try:
@@ -226,9 +228,9 @@ class ClassicMembership:
             self.state = ClassicMemberState.SYNCING
 
     def resolved(self, names: dict[UUID, str], now: int) -> None:
-        """Topics have their names in this protocol."""
+        """This protocol uses topic names."""
 
-    # --- answers ---
+    # --- responses ---
 
     def answered(self, request: ProtocolMessage, response: ProtocolMessage, now: int) -> None:
         if isinstance(response, JoinGroupResponse):
@@ -249,7 +251,7 @@ class ClassicMembership:
         if not isinstance(error, Retriable):
             self._fail(error)
         elif isinstance(request, JoinGroupRequest | SyncGroupRequest):
-            # A sync that got no answer may have been heard: only a join makes sure.
+            # A sync without a response may have been processed: only a join is safe.
             self.state = ClassicMemberState.UNJOINED
 
     def _joined(self, response: JoinGroupResponse, now: int) -> None:
@@ -310,7 +312,7 @@ class ClassicMembership:
             self._beat_at = now + self.terms.heartbeat_interval_ms
             self.state = ClassicMemberState.STABLE
 
-    # --- the background hand ---
+    # --- called by the heartbeat task ---
 
     def beat(self, now: int) -> CoordinatorRequest | None:
         if self.state is not ClassicMemberState.STABLE or self._beating or self._gone is not None:
@@ -331,7 +333,7 @@ class ClassicMembership:
         self._beating = False
         self._beat_at = now + self.terms.heartbeat_interval_ms
         if request.generation_id != self.generation or request.member_id != self.member_id:
-            return  # of a generation that has passed
+            return  # of an earlier generation
         if code == Code.REBALANCE_IN_PROGRESS:
             if self.state is ClassicMemberState.STABLE and self._rejoin is None:
                 self._want("rebalance", "the group rebalances: a member came, went or changed")
@@ -357,12 +359,12 @@ class ClassicMembership:
         return farewell
 
     def _farewell(self, reason: str) -> CoordinatorRequest | None:
-        """A static member goes without a word, to find its place when it returns."""
+        """A static member sends no LeaveGroup, so that it keeps its assignment when it returns."""
         if not self.member_id or self.terms.instance_id is not None:
             return None
         return CoordinatorRequest(leave_request(self.terms, self.member_id, reason))
 
-    # --- turns ---
+    # --- transitions ---
 
     def _want(self, kind: str, text: str) -> None:
         self._rejoin = Cause(kind, text, self.generation)
@@ -371,16 +373,17 @@ class ClassicMembership:
         if code == Code.UNKNOWN_MEMBER_ID:
             self.member_id = ""
             text = (
-                "the coordinator no longer counts this member to its group: no heartbeat came"
-                f" in {self.terms.session_timeout_ms} ms (session.timeout.ms), or it was removed"
+                "the coordinator has removed this member from the group: no heartbeat came"
+                f" in {self.terms.session_timeout_ms} ms (session.timeout.ms), or an admin"
+                " removed it"
             )
         else:
-            text = "the group went on to another generation without this member"
+            text = "the group started another generation without this member"
         self._reset(Cause("expired", text, self.generation))
 
     def _reset(self, cause: Cause) -> None:
         self.left_because = cause
-        if self.owned or self._giving:  # lost while the reader is told of them: that comes next
+        if self.owned or self._giving:  # lost while the callback runs: reported next
             self._gone = cause
         self._rejoin = Cause("joined", f"this consumer joined the group again: {cause.text}")
         self._target = None

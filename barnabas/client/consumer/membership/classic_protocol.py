@@ -1,8 +1,10 @@
-"""What classic consumers write to each other inside JoinGroup and SyncGroup.
+"""The consumer protocol:
 
-In: subscriptions and shares, or bytes of other members, perhaps broken. Out: the other of the two.
-Always: a member whose subscription cannot be read counts as wanting nothing; it never fails the
-group. A share of our own that cannot be read is Corrupt.
+subscriptions inside JoinGroup, assignments inside SyncGroup.
+In: subscriptions and assignments, or bytes of other members, perhaps invalid. Out: bytes, or
+subscriptions and assignments.
+Always: a subscription that cannot be read is treated as empty; it never fails the group. An
+assignment of our own that cannot be read is Corrupt.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +40,7 @@ def encode_subscription(
 
 
 def member_of(joined: JoinGroupResponseMember) -> GroupSubscriber:
-    """As the assignors see it."""
+    """A member as the assignors see it."""
     try:
         version = _version(joined.metadata, _SUBSCRIPTION_VERSION)
         read = wire.ConsumerProtocolSubscription.decode(joined.metadata, version, _VERSION_SIZE)
@@ -56,12 +58,12 @@ def member_of(joined: JoinGroupResponseMember) -> GroupSubscriber:
 
 
 def wanted_by_all(members: Iterable[JoinGroupResponseMember]) -> tuple[str, ...]:
-    """The topics that a leader has to share out."""
+    """The topics whose partitions a leader has to assign."""
     return tuple(dict.fromkeys(name for one in members for name in member_of(one).topics))
 
 
 def changes(before: Iterable[str], now: Iterable[str]) -> str:
-    """Who came and went since a leader last led."""
+    """The members that joined and left since the leader's last generation."""
     came = [one for one in now if one not in set(before)]
     went = [one for one in before if one not in set(now)]
     return "; ".join(
@@ -76,7 +78,7 @@ def encode_shares(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def read_share(data: bytes) -> tuple[TopicPartition, ...]:
-    """Nothing at all, which some leaders send, is a share of nothing."""
+    """Reads an assignment. Empty bytes, which some leaders send, are an empty assignment."""
     if not data:
         return ()
     try:

@@ -1,12 +1,12 @@
-"""One member of a group of the new protocol (KIP-848): everything is said by heartbeat.
+"""One member of a group of the consumer protocol (KIP-848), which uses only heartbeats.
 
-In: answers to heartbeats, names of topics, time. Out: the steps of membership.py.
-Always: a partition is let go of before the coordinator is told so, and the coordinator is told
-before it is asked for more; a member that was fenced has lost all before it joins again.
-Not here: who gets what (the coordinator decides).
+In: responses to heartbeats, names of topics, time. Out: the steps of membership.py.
+Always: a partition is revoked before the heartbeat that confirms it, and that heartbeat is sent
+before new partitions are taken; a fenced member loses all partitions before it joins again.
+Not here: the assignment (the coordinator decides it).
 
-JOINING -> STABLE; a target that differs from what is owned is settled by the poll hand while
-heartbeats go on; fenced -> JOINING, once what was owned is lost; any -> LEFT, FAILED.
+JOINING -> STABLE; when the target differs from the owned partitions, poll revokes and assigns while
+heartbeats continue; fenced -> JOINING, once what was owned is lost; any -> LEFT, FAILED.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ from barnabas.wire.messages.consumer_group_heartbeat import (
 
 _JOIN_EPOCH = 0
 _LEAVE_EPOCH = -1
-_LEAVE_FOR_A_WHILE_EPOCH = -2  # of a static member, which keeps its place
+_LEAVE_FOR_A_WHILE_EPOCH = -2  # of a static member, which keeps its assignment
 _INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10, 3_600_000
 _FENCED = frozenset({Code.FENCED_MEMBER_EPOCH, Code.UNKNOWN_MEMBER_ID})
 _REMEDIES: dict[int, str] = {
@@ -85,13 +85,13 @@ class ConsumerMembership:
         self._assignor = assignor
         self._pattern = pattern
         self._topics: tuple[str, ...] = ()
-        self._target: Target | None = None  # as last told, until it is settled
+        self._target: Target | None = None  # the last target, until it is reached
         self._names: dict[UUID, str] = {}
         self._ids: dict[str, UUID] = {}
         self._unresolved: tuple[UUID, ...] = ()
         self._gone: Cause | None = None
-        self._giving: Partitions = ()  # of which the reader is being told
-        self._new = True  # nothing has been given to it since it joined
+        self._giving: Partitions = ()  # the callback of the reader runs for these
+        self._new = True  # no partition has been assigned since it joined
         self._arrived = Cause("joined", "this consumer joined the group")
         self._tell_owned = False
         self._tell_topics = True
@@ -112,11 +112,11 @@ class ConsumerMembership:
 
     @property
     def group_topics(self) -> tuple[str, ...]:
-        """The coordinator watches topics itself."""
+        """Does nothing: the coordinator watches topics itself."""
         return ()
 
     def watched(self, topics: Topics) -> None:
-        """The coordinator watches topics itself."""
+        """Does nothing: the coordinator watches topics itself."""
 
     def subscribe(self, topics: Sequence[str], now: int) -> None:
         wanted = tuple(dict.fromkeys(topics))
@@ -131,7 +131,7 @@ class ConsumerMembership:
             self._slow = False
             self._join_again(now)
 
-    # --- the poll hand ---
+    # --- called by poll ---
 
     def next_step(self, now: int) -> Step | None:
         self._giving = ()
@@ -184,21 +184,21 @@ class ConsumerMembership:
         gone = set(step.partitions)
         self.owned = tuple(at for at in self.owned if at not in gone)
         if isinstance(step, RevokePartitions):
-            # Others wait for these: say it at once, not with the next regular beat.
+            # Other members wait for these: send a heartbeat at once, not at the next interval.
             self._tell_owned = True
             self._beat_at = now
 
     def described(self, topics: Topics, now: int) -> None:
-        """The coordinator knows topics itself."""
+        """Does nothing: the coordinator knows the topics itself."""
 
     def resolved(self, names: dict[UUID, str], now: int) -> None:
-        """Topics that have no name yet are new to the broker that was asked: asked again later."""
+        """A topic without a name is not known to that broker yet: it is looked up again later."""
         self._names.update(names)
         self._ids.update({name: topic_id for topic_id, name in names.items()})
         wanted = dict.fromkeys(topic_id for topic_id, _ in self._target or ())
         self._unresolved = tuple(one for one in wanted if one not in self._names)
 
-    # --- the background hand ---
+    # --- called by the heartbeat task ---
 
     def beat(self, now: int) -> CoordinatorRequest | None:
         if self._beating or self.state in (ConsumerMemberState.LEFT, ConsumerMemberState.FAILED):
@@ -277,7 +277,8 @@ class ConsumerMembership:
         elif response.assignment is not None and not self._new:
             self._arrived = Cause(
                 "rebalance",
-                f"the coordinator changed this member's share in epoch {response.member_epoch}:"
+                "the coordinator changed this member's assignment in epoch"
+                f" {response.member_epoch}:"
                 " a member came or went, or topics or subscriptions changed",
                 response.member_epoch,
             )
@@ -291,7 +292,7 @@ class ConsumerMembership:
                 if number >= 0
             )
         if self._tell_owned or self._tell_topics:
-            self._beat_at = now  # something changed while this one was under way
+            self._beat_at = now  # something changed while this request was in flight
 
     def failed(self, request: ProtocolMessage, error: KafkaError, now: int) -> None:
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
@@ -299,21 +300,21 @@ class ConsumerMembership:
             return
         self._beating = False
         self._beat_at = now + self.terms.backoff_ms
-        # What was said may not have been heard, nor what was answered. All that a member can say
-        # is answered with all that it should own.
+        # The request or its response may be lost. The next heartbeat is a full one, and is answered
+        # with the full assignment.
         self._tell_all = True
         if not isinstance(error, Retriable):
             said = error.detail
             self._fail(fatal(error.code, said, self.terms.group_id, _REMEDIES))
 
     def leave(self, reason: str, now: int) -> CoordinatorRequest | None:
-        """Joined or not: a first heartbeat may be under way."""
+        """Leave, whether joined or not: a first heartbeat may be in flight."""
         if self.state in (ConsumerMemberState.LEFT, ConsumerMemberState.FAILED):
             return None
         self.state = ConsumerMemberState.LEFT
         return self._farewell()
 
-    # --- turns ---
+    # --- transitions ---
 
     def _owned_by_id(self) -> list[TopicPartitions]:
         topics: dict[UUID, list[int]] = {}
@@ -326,16 +327,16 @@ class ConsumerMembership:
 
     def _fenced(self, code: int, now: int) -> None:
         if code == Code.UNKNOWN_MEMBER_ID:
-            text = "the coordinator no longer counts this member to its group: no heartbeat came in"
-            text += " time, or it was removed"
+            text = "the coordinator has removed this member from the group: no heartbeat came in"
+            text += " time, or an admin removed it"
         else:
-            text = "the group went on without this member: it took too long to let go of partitions"
+            text = "the group went on without this member: it took too long to revoke partitions"
             text += " (max.poll.interval.ms), or its epoch is that of another"
         self._lose(Cause("expired", text, self.epoch), now)
 
     def _lose(self, cause: Cause, now: int) -> None:
         self.left_because = cause
-        # Lost while the reader is told of them: that comes next.
+        # Lost while the callback runs: reported next.
         self._gone = cause if self.owned or self._giving else None
         self._arrived = Cause("joined", f"this consumer joined the group again: {cause.text}")
         self._join_again(now)

@@ -1,10 +1,11 @@
-"""What a member of a classic group does while it leads it: shares out, and sees what changes.
+"""The leader of a classic group:
 
-In: the answer to a join, what topics look like. Out: the shares of all members; what has changed.
-Always: a generation is shared out once; members are compared with those of the generation before,
-if that was led as well.
-Not here: who gets what (barnabas.assignment), what consumers write to each other
-(classic_protocol.py).
+assigns partitions, and notices changes of members and topics.
+In: the response to a join, partition counts of topics. Out: the assignments of all members; what
+has changed.
+Always: partitions are assigned once per generation; members are compared with those of the previous
+generation, if this member led that one too.
+Not here: the algorithms (barnabas.assignment), the consumer protocol (classic_protocol.py).
 """
 
 from collections.abc import Mapping
@@ -24,18 +25,20 @@ from barnabas.wire.messages.sync_group import SyncGroupRequestAssignment
 
 
 class GroupLeader:
-    """`news`: who came and went since the last generation. `topics`: to be watched."""
+    """`news`: the members that joined and left since the last generation. `topics`: topics to
+    watch.
+    """
 
     def __init__(self, group_id: str, assignors: Mapping[str, Assignor]) -> None:
         self._group_id = group_id
         self._assignors = assignors
-        self._joined: JoinGroupResponse | None = None  # of a generation that is not shared out yet
+        self._joined: JoinGroupResponse | None = None  # of a generation without an assignment yet
         self._members: dict[str, None] | None = None
-        self.topics: dict[str, int] = {}  # that were shared out, with their partitions
+        self.topics: dict[str, int] = {}  # the assigned topics, with their partition counts
         self.news = ""
 
     def joined(self, response: JoinGroupResponse) -> bool:
-        """A new generation; whether we lead it."""
+        """A new generation. Returns whether we lead it."""
         self.topics = {}
         self.news = ""
         if response.leader != response.member_id:
@@ -49,19 +52,21 @@ class GroupLeader:
         return True
 
     def forget(self) -> None:
-        """We are no member any more."""
+        """We are no longer a member."""
         self._joined = None
         self._members = None
 
     @property
     def wanted(self) -> tuple[str, ...] | None:
-        """What must be known to share out; None: nothing is to be shared out."""
+        """The topics that must be known to assign partitions; None if there is nothing
+        to assign.
+        """
         return None if self._joined is None else wanted_by_all(self._joined.members)
 
     def share_out(self, topics: Topics, protocol: str) -> list[SyncGroupRequestAssignment]:
-        """Each member's share; none, if the coordinator keeps those of before."""
+        """Each member's assignment; empty if the coordinator keeps the previous ones."""
         joined, self._joined = self._joined, None
-        assert joined is not None, "nothing is to be shared out"
+        assert joined is not None, "nothing is to be assigned"
         self.topics = {
             name: topics[name].partitions if name in topics else 0
             for name in wanted_by_all(joined.members)
@@ -85,7 +90,7 @@ class GroupLeader:
         ]
 
     def changed(self, topics: Topics) -> str:
-        """What is different since it was shared out; empty: nothing."""
+        """What has changed since the assignment; empty if nothing."""
         for name, before in self.topics.items():
             after = topics[name].partitions if name in topics else 0
             if after != before:

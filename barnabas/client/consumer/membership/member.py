@@ -1,8 +1,10 @@
-"""Carries out what a membership decides: asks the coordinator, tells the reader, keeps alive.
+"""Executes what a membership decides:
 
-In: a machine (membership_*.py) and whoever is to hear of partitions. Out: requests, callbacks.
-Always: the machine is touched under one lock, because a blocking reader keeps its heartbeats on a
-thread of their own; nothing of a rebalance happens but in `advance`, between two polls.
+sends requests, calls the reader, sends heartbeats.
+In: a state machine (classic.py, consumer.py) and the callbacks for partitions. Out: requests,
+callbacks.
+Always: the machine is used under one lock, because a blocking reader has a heartbeat thread; a
+rebalance makes progress only in `advance`, between two polls.
 Not here: deciding (the machines), reading (client/consumer/reader.py).
 """
 
@@ -43,8 +45,8 @@ from barnabas.wire.messages.metadata import (
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 _log = logging.getLogger("barnabas.client")
-_LEAVE_MS_MAX = 5_000  # how long a farewell is tried: a broker may be starting again
-_ANSWER_LATE_MS = 5_000  # beyond what the coordinator itself may take
+_LEAVE_MS_MAX = 5_000  # how long leaving is tried: a broker may be restarting
+_ANSWER_LATE_MS = 5_000  # in addition to the coordinator's own timeout
 _MISSING_LOOK_MS = 1_000  # how often to look for a topic that is not there yet
 _MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
 
@@ -52,7 +54,7 @@ Told = Callable[[RevokePartitions | LosePartitions | AssignPartitions], Awaitabl
 
 
 class MembershipDriver:
-    """One consumer's part in its group."""
+    """One consumer as a member of its group."""
 
     def __init__(
         self,
@@ -71,13 +73,13 @@ class MembershipDriver:
         self._changed = changed  # a poll has something to do
         self._guard = threading.Lock()
         self._pending: tuple[CoordinatorRequest, PendingResponse[ProtocolMessage]] | None = None
-        self._held: Step | None = None  # a step that its brokers are late with
+        self._held: Step | None = None  # a step whose brokers have not answered yet
         self._looking = cluster.net.bounded_task()
         self._finding = cluster.net.bounded_task()
         self._describing = cluster.net.bounded_task()
         self._look_at = 0
         self._last_taken: Cause | None = None
-        self._missing: list[str] = []  # topics that are wanted and were not there
+        self._missing: list[str] = []  # subscribed topics that did not exist
         self._beat_due: int | None = None
         self._background_flow = cluster.net.background_flow(self._beat)
         self.wait_until = 0
@@ -88,7 +90,7 @@ class MembershipDriver:
 
     @property
     def error_text(self) -> str:
-        """Why partitions were last taken from this consumer, or it is out of its group."""
+        """Why this consumer last lost partitions, or why it is not in its group."""
         cause = self._machine.left_because if self.standing is None else None
         cause = cause or self._last_taken
         return f": {cause}" if cause is not None else ""
@@ -103,7 +105,7 @@ class MembershipDriver:
         self._look_at = 0
 
     async def advance(self, deadline: int | None = None) -> None:
-        """Do all that can be done without waiting for the rest of the group.
+        """Execute all steps that need no waiting for other members.
 
         Brokers that have not answered by the deadline are waited for in the next call.
         """
@@ -163,7 +165,7 @@ class MembershipDriver:
             self._machine.done(step, self._cluster.net.now_ms())
 
     async def leave(self, reason: str) -> None:
-        """Say farewell; not being heard is no error: the session will time out."""
+        """Leave the group. A failure is not an error: the session will time out."""
         self._background_flow.stop()
         with self._guard:
             ask = self._machine.leave(reason, self._cluster.net.now_ms())
@@ -176,14 +178,19 @@ class MembershipDriver:
                 response = await self._call(request, limit_ms)
                 problem = error_of(getattr(response, "error_code", 0))
                 if isinstance(problem, Retriable):
-                    raise problem  # any other says that we are not a member: so it is
+                    # any other error says that we are not a member, which is the goal
+                    raise problem
 
             try:
                 await self._cluster.retrying(farewell, timeout_ms=limit_ms)
             except KafkaError as problem:
-                _log.warning("group %s: left without being heard: %s", self._group_id, problem)
+                _log.warning(
+                    "group %s: could not send LeaveGroup, the session will time out: %s",
+                    self._group_id,
+                    problem,
+                )
 
-    # --- the poll hand ---
+    # --- called by poll ---
 
     async def _describe(self, step: Describe, deadline: int | None) -> bool:
         if not await self._describing.done(lambda: self._view(step.topics), deadline):
@@ -213,7 +220,7 @@ class MembershipDriver:
             self._failed(request, problem)
             return True
         except BaseException:
-            # Cancelled while connecting: the machine must not wait for an answer for ever.
+            # Cancelled while connecting: the machine must not wait for a response for ever.
             self._failed(request, Retriable(Code.NETWORK_EXCEPTION, "cancelled"))
             raise
         self._pending = (ask, answer)
@@ -242,7 +249,7 @@ class MembershipDriver:
         with self._guard:
             self._machine.failed(request, problem, self._cluster.net.now_ms())
 
-    # --- the background hand ---
+    # --- the heartbeat task ---
 
     def _watch_beat(self) -> None:
         with self._guard:
@@ -264,7 +271,7 @@ class MembershipDriver:
             else:
                 self._answered(ask.request, response)
             if before is not None and self._machine.standing is None:
-                _log.warning("group %s: this member is out of its group", self._group_id)
+                _log.warning("group %s: this member is no longer in its group", self._group_id)
             self._changed()
         with self._guard:
             self._beat_due = self._machine.next_beat()
@@ -277,7 +284,7 @@ class MembershipDriver:
     # --- topics ---
 
     async def _looked(self, now: int, deadline: int | None) -> bool:
-        """Only the first look is waited for: nothing can be asked before."""
+        """Waits only for the first lookup: nothing can be requested before."""
         first = self._look_at == 0
 
         async def look() -> None:
@@ -292,11 +299,11 @@ class MembershipDriver:
             if first:
                 raise
             self._look_at = now + self._cluster.config.retry_backoff_ms
-            _log.warning("group %s: topics are not looked at: %s", self._group_id, problem)
+            _log.warning("group %s: could not read the topics: %s", self._group_id, problem)
             return True
 
     async def _look(self, now: int) -> None:
-        """At the topics: which are wanted, and have any grown?"""
+        """Reads the topics: which match the subscription, and whether partitions were added."""
         config = self._cluster.config
         names = self._wanted.names
         watched = tuple(dict.fromkeys([*names, *self._machine.group_topics]))
@@ -343,7 +350,7 @@ class MembershipDriver:
 
 
 def _topics(view: MetadataSnapshot) -> Topics:
-    """As assignors see them."""
+    """The topics as assignors see them."""
     racks = {broker.id: broker.rack for broker in view.brokers.values() if broker.rack}
     return {
         name: AssignableTopic(

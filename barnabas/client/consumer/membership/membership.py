@@ -1,9 +1,10 @@
-"""What both kinds of group membership share: their steps, and the words for why.
+"""What both group protocols share:
 
-A membership is a machine with two hands. The poll hand does what may touch the reader:
-`next_step` says what to do now, `done` that it was done. The background hand keeps the membership
-alive: `beat` says what to send now, `next_beat` when to look again. `answered` and `failed` say
-what came of a request of either.
+the steps of a membership, and the causes of rebalances. A membership is a state machine with two
+callers. Poll executes what may affect the reader: `next_step` returns what to do now, `done`
+reports that it was done. The heartbeat task keeps the membership alive: `beat` returns what to send
+now, `next_beat` when to call again. `answered` and `failed` report the result of a request of
+either.
 Always: the callbacks of a rebalance run between two polls, never beside the reader's own code.
 Not here: the two protocols (classic.py, consumer.py), sending (member.py).
 """
@@ -30,12 +31,12 @@ AGAIN = frozenset(
         Code.NETWORK_EXCEPTION,
     }
 )
-"""Nothing is wrong with the member: ask again, perhaps another coordinator."""
+"""The member is fine: retry the request, perhaps at another coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why partitions came or went. `kind` is for programs, the text for people."""
+    """Why partitions were assigned or revoked. `kind` is for programs, the text for people."""
 
     kind: str
     text: str
@@ -47,28 +48,28 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRequest:
-    """Send this to the coordinator, and say what it answered."""
+    """Send this to the coordinator, and report its response."""
 
     request: ProtocolMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Say how these topics look now (`described`)."""
+    """Describe these topics (`described`)."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Say what the topics with these ids are called (`resolved`)."""
+    """Look up the names of these topic ids (`resolved`)."""
 
     ids: tuple[UUID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RevokePartitions:
-    """Stop reading these, commit, tell the user; say when it is `done`."""
+    """Stop reading these, commit, call the user's callback; then `done`."""
 
     partitions: Partitions
     cause: Cause
@@ -76,7 +77,7 @@ class RevokePartitions:
 
 @dataclass(frozen=True, slots=True)
 class LosePartitions:
-    """Others read these already: stop at once, tell the user; say when it is `done`."""
+    """Other members read these already: stop at once, call the user's callback; then `done`."""
 
     partitions: Partitions
     cause: Cause
@@ -84,7 +85,7 @@ class LosePartitions:
 
 @dataclass(frozen=True, slots=True)
 class AssignPartitions:
-    """Start reading these, tell the user; say when it is `done`."""
+    """Start reading these, call the user's callback; then `done`."""
 
     partitions: Partitions
     cause: Cause
@@ -92,7 +93,7 @@ class AssignPartitions:
 
 @dataclass(frozen=True, slots=True)
 class WaitStep:
-    """Nothing before this time."""
+    """Wait until this time."""
 
     until: int
 
@@ -118,7 +119,7 @@ Step = (
 
 @dataclass(frozen=True, slots=True)
 class CommitterIdentity:
-    """Who we are to the coordinator: what an offset commit states."""
+    """The identity of a member, as an offset commit states it."""
 
     member_id: str
     generation: int
@@ -127,7 +128,7 @@ class CommitterIdentity:
 
 @dataclass(frozen=True, slots=True)
 class MemberTerms:
-    """What a member tells its group about itself."""
+    """The options of a member that it sends to its group."""
 
     group_id: str
     instance_id: str | None = None
@@ -139,38 +140,40 @@ class MemberTerms:
 
 
 class Membership(Protocol):
-    """The machine of one member. Every verb takes the time, and none reads it."""
+    """The state machine of one member. Every operation takes the time as a parameter; none reads
+    the clock.
+    """
 
     @property
     def standing(self) -> CommitterIdentity | None:
         """None while not a member."""
 
     left_because: Cause | None
-    """Why this member was last out of its group; None: it never was."""
+    """Why this member was last removed from its group; None if it never was."""
 
     @property
     def owned(self) -> Partitions: ...
 
     def subscribe(self, topics: Sequence[str], now: int) -> None:
-        """From now on these topics are wanted."""
+        """Subscribe to these topics from now on."""
 
     @property
     def group_topics(self) -> tuple[str, ...]:
-        """Topics to watch beyond our own, with `watched`."""
+        """Topics to watch in addition to our own, with `watched`."""
 
     def watched(self, topics: Topics) -> None:
-        """As topics look now."""
+        """Reports the current topics."""
 
     def polled(self, now: int) -> None:
-        """The reader is alive: it asked for messages."""
+        """The reader is alive: it polled."""
 
     def next_step(self, now: int) -> Step | None:
-        """What to do now; None: nothing, or an answer is still due."""
+        """What to do now; None: nothing, or a response is still pending."""
 
     def answered(self, request: ProtocolMessage, response: ProtocolMessage, now: int) -> None: ...
 
     def failed(self, request: ProtocolMessage, error: KafkaError, now: int) -> None:
-        """A request of `next_step` or `beat` got no answer."""
+        """A request of `next_step` or `beat` got no response."""
 
     def described(self, topics: Topics, now: int) -> None: ...
 
@@ -187,7 +190,7 @@ class Membership(Protocol):
         """When to call `beat` again."""
 
     def leave(self, reason: str, now: int) -> CoordinatorRequest | None:
-        """What to send as a farewell; the membership is over."""
+        """The request to leave the group; the membership ends."""
 
 
 def slow(poll_interval_ms_max: int) -> Cause:

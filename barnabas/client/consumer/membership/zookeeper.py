@@ -1,10 +1,11 @@
-"""One member of a group that nobody coordinates: it looks, reckons and claims by itself.
+"""One member of a group without a coordinator:
 
-In: a keeper, news from it, time. Out: the partitions it owns, when it wants to look again, and
-why it could not have what it wanted.
-Always: it lets go of all it owns before it claims; it claims all of its share or nothing; an owner
-node is there once, so a partition has one owner at most. Nothing says that it has one at all, nor
-that members reckon with the same view: docs/ZOOKEEPER_CONSUMER.md.
+it reads the keeper, computes its partitions and claims them by itself.
+In: a keeper, its events, time. Out: the owned partitions, the time of the next rebalance, and why a
+claim failed.
+Always: it releases all partitions before it claims; it claims all of its partitions or none; an
+owner node exists once, so a partition has at most one owner. Nothing guarantees that it has one,
+nor that all members see the same nodes: docs/ZOOKEEPER_CONSUMER.md.
 Not here: reading (client/consumer/zookeeper_consumer.py), how nodes are written
 (keeper/consumer_paths.py).
 """
@@ -34,7 +35,7 @@ _TOGETHER_MAX = 1_000  # operations in one multi, which must fit into a message 
 
 @dataclass(frozen=True, slots=True)
 class GroupSnapshot:
-    """What one member saw when it looked. Others may have seen something else."""
+    """The nodes as one member read them. Other members may have read something else."""
 
     members: Mapping[str, Sequence[str]]  # the topics of each
     partitions: Mapping[str, Sequence[int]]  # of each topic that is there
@@ -62,7 +63,7 @@ def share(partitions: Iterable[int], members: Iterable[str], member_id: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class HeldPartition:
-    """A partition that could not be claimed, and who has it."""
+    """A partition that could not be claimed, and its owner."""
 
     at: TopicPartition
     by: str
@@ -72,7 +73,7 @@ class HeldPartition:
 
 
 class ZookeeperMember:
-    """The member of one session. Its calls block, and fail as the keeper's do."""
+    """The member of one session. Its calls block, and raise the keeper's errors."""
 
     def __init__(self, keeper: Keeper, group: str, member_id: str, topics: Sequence[str]) -> None:
         self.keeper = keeper
@@ -80,10 +81,10 @@ class ZookeeperMember:
         self.member_id = member_id
         self.topics = tuple(topics)
         self.owned: list[TopicPartition] = []
-        self._perhaps: list[TopicPartition] = []  # claimed, and no answer came
+        self._perhaps: list[TopicPartition] = []  # claimed, but without a response
 
     def look(self, wall_ms: int) -> GroupSnapshot:
-        """At members, brokers and topics; whatever of it changes next is told to the listener."""
+        """Reads members, brokers and topics; the listener is called at their next change."""
         members: dict[str, Sequence[str]] = {}
         while self.member_id not in members:
             self._register(wall_ms)
@@ -107,7 +108,7 @@ class ZookeeperMember:
         try:
             return self.keeper.get(path).owner != self.keeper.session
         except NoNode:
-            return False  # it has just gone
+            return False  # it was just deleted
 
     def _members(self) -> dict[str, Sequence[str]]:
         found: dict[str, Sequence[str]] = {}
@@ -116,7 +117,7 @@ class ZookeeperMember:
             try:
                 found[each] = paths.read_member(path, self.keeper.get(path).data)
             except NoNode:
-                continue  # the watch tells of it
+                continue  # the watch reports it
         return found
 
     def _watch_brokers(self) -> None:
@@ -124,7 +125,7 @@ class ZookeeperMember:
             try:
                 self.keeper.children(BROKERS, watch=True)
                 return
-            except NoNode:  # a broker that stands alone is not registered
+            except NoNode:  # a lone broker is not registered
                 if not self.keeper.exists(BROKERS, watch=True):
                     return
 
@@ -138,8 +139,8 @@ class ZookeeperMember:
                     return ()
 
     def claim(self, view: GroupSnapshot) -> HeldPartition | None:
-        """Own its share, or nothing: then it says who is in the way."""
-        assert not self.owned, "let go first"
+        """Claim its partitions, or none: then returns the partition that is still owned."""
+        assert not self.owned, "release first"
         wanted = view.share(self.member_id)
         for topic in dict.fromkeys(at.topic for at in wanted):
             self._ensure(paths.owners(self.group, topic))
@@ -163,7 +164,9 @@ class ZookeeperMember:
         return HeldPartition(TopicPartition(topic, int(partition)), by)
 
     def release(self) -> None:
-        """Own nothing. Only nodes of this session go, whoever has claimed them since."""
+        """Release all partitions. Deletes only nodes of this session; another member may have
+        claimed others.
+        """
         own = []
         for at in {**dict.fromkeys(self.owned), **dict.fromkeys(self._perhaps)}:
             path = paths.owner(self.group, at)
@@ -176,7 +179,7 @@ class ZookeeperMember:
         self.owned, self._perhaps = [], []
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Believed as it is told: nothing checks that the partitions are this member's."""
+        """Writes offsets without a check that the partitions belong to this member."""
         for topic in dict.fromkeys(at.topic for at in offsets):
             self._ensure(paths.offsets(self.group, topic))
         writes: list[Operation] = []
@@ -186,7 +189,7 @@ class ZookeeperMember:
         self._write(writes)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where somebody has committed something."""
+        """The committed offsets, where there are any."""
         found = {}
         for at in partitions:
             path = paths.offset(self.group, at)
@@ -206,7 +209,7 @@ class ZookeeperMember:
 
 
 class Attempts:
-    """When a member is to rebalance, and when it has tried often enough."""
+    """When a member rebalances, and after how many attempts it gives up."""
 
     def __init__(self, tries_max: int, backoff_ms: int) -> None:
         self._tries_max = tries_max
@@ -214,14 +217,14 @@ class Attempts:
         self._tries = 0
         self._due_at: int | None = 0
         self.expired = False
-        self.cause = "it has just come"
+        self.cause = "it has just joined"
 
     def hear(self, news: Event | SessionState) -> None:
-        """Every change of what was looked at is a reason: it says that, not what has changed."""
+        """Every change of a watched node is a reason: the event does not say what has changed."""
         if news is SessionState.EXPIRED:
             self.expired = True
         elif news is SessionState.SUSPENDED:
-            return  # it reads on, as if nobody else could own what it owns
+            return  # it reads on, although other members may own its partitions by now
         elif news is SessionState.CONNECTED:
             self._anew("the keeper is connected again, and its watches were lost")
         elif isinstance(news, Event):
@@ -244,7 +247,7 @@ class Attempts:
         self._due_at = None
 
     def failed(self, now: int) -> bool:
-        """Whether that was the last try; whoever asks again after it begins anew."""
+        """Whether that was the last attempt; a later call starts counting again."""
         self._tries += 1
         over = self._tries >= self._tries_max
         if over:
@@ -258,7 +261,7 @@ class Attempts:
 
 def _said(event: Event) -> str:
     if event.path.startswith(paths.CONSUMERS):
-        return "a member came or went"
+        return "a member joined or left"
     if event.path == BROKERS:
-        return "a broker came or went"
+        return "a broker joined or left"
     return f"topic {event.path.rpartition('/')[2]} was {event.what.value}"

@@ -207,12 +207,12 @@ def test_every_change_of_what_was_seen_is_a_reason_of_its_own() -> None:
     attempts.failed(0)
     attempts.hear(Event(WatchEventType.CHILDREN, "/consumers/g/ids"))
     assert attempts.due(1)
-    assert attempts.cause == "a member came or went"
+    assert attempts.cause == "a member joined or left"
     assert not attempts.failed(1), "its tries begin again"
     attempts.hear(Event(WatchEventType.CHANGED, "/brokers/topics/orders"))
     assert attempts.cause == "topic orders was changed"
     attempts.hear(Event(WatchEventType.CREATED, "/brokers/ids"))
-    assert attempts.cause == "a broker came or went"
+    assert attempts.cause == "a broker joined or left"
     attempts.done()
     attempts.hear(SessionState.SUSPENDED)
     assert not attempts.due(1)
