@@ -1,8 +1,8 @@
-"""Barnabas beside its peers, suite by suite: `python -m bench --help`.
+"""Benchmarks of Barnabas beside its peers, suite by suite:
 
-Both sides are up at once on the same disk and are driven in turn, round by round; the order of
-the two changes with each round. The figures go to standard output and, suite by suite, to
-docs/BENCHMARKS.md, progress to standard error.
+`python -m bench --help`. Both sides run at the same time on the same disk and are driven in turn,
+round by round; the order of the two changes with each round. The figures go to standard output and,
+suite by suite, to docs/BENCHMARKS.md, progress to standard error.
 """
 
 import argparse
@@ -21,17 +21,17 @@ PAGE = ROOT / "docs" / "BENCHMARKS.md"
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--suite", action="append", choices=NAMES, help="all unless told")
+    parser.add_argument("--suite", action="append", choices=NAMES, help="default: all")
     parser.add_argument("--rounds", type=int, help="interleaved rounds (5, or 6)")
     parser.add_argument(
-        "--dir", choices=("ram", "disk", "both"), help="where the data lives (both)"
+        "--dir", choices=("ram", "disk", "both"), help="where the data is (default: both)"
     )
     parser.add_argument("--only", action="append", metavar="NAME", help="a part of a suite")
-    parser.add_argument("--quick", action="store_true", help="a first look, in minutes")
+    parser.add_argument("--quick", action="store_true", help="a short run, in minutes")
     alone = parser.add_mutually_exclusive_group()
     alone.add_argument("--peer-only", action="store_true", help="the peer alone")
     alone.add_argument("--self-only", action="store_true", help="Barnabas alone, no Java needed")
-    parser.add_argument("--no-file", action="store_true", help="leave docs/BENCHMARKS.md as it is")
+    parser.add_argument("--no-file", action="store_true", help="do not change docs/BENCHMARKS.md")
     return parser.parse_args()
 
 
@@ -45,7 +45,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
             kafka_lib()
         except Missing as missing:
             sys.exit(
-                f"Apache Kafka cannot be had: {missing}\n`--self-only` measures Barnabas alone."
+                f"Apache Kafka is not available: {missing}\n`--self-only` measures Barnabas alone."
             )
         if options.peer_only:
             sides = (KAFKA,)
@@ -53,14 +53,15 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def run(one: Suite, settings: Settings, *, keep: bool) -> list[Table]:
-    """Measure, print, and if it was a whole run write the suite's section."""
+    """Measure, print, and after a full run write the suite's section."""
     bystanders = proc.Bystanders()
     tables = one.run(settings)
     for table in tables:
         report.print_table(table)
     others, stolen = bystanders.share()
     company = (
-        f"Meanwhile other processes used {others:.0%} of this machine's CPU time, and its host "
+        f"During the run, other processes used {others:.0%} of this machine's CPU time, and its"
+        " host "
         f"withheld {stolen:.0%}."
     )
     print(company)
@@ -92,9 +93,10 @@ def main() -> None:
     ]
     if settings.quick:
         print(
-            "A quick run leaves a JVM half warm, which flatters us: only a full run is a verdict."
+            "In a quick run the JVM is not warm, which favours Barnabas: only a full run is a"
+            " fair comparison."
         )
-    print(report.summary(tables))  # a benchmark is no test: the exit code is 0 all the same
+    print(report.summary(tables))  # a benchmark is not a test: the exit code is 0 in any case
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The suite "broker": records in and out, start and memory, beside Apache Kafka.
+"""The suite "broker":
 
-In: a running side and a scale. Out: one `Sample` per measured thing.
-Always: a fresh topic per call, and no measurement shorter than the CPU clock can tell.
+records in and out, start and memory, beside Apache Kafka.
+In: a running side and a scale. Out: one `Sample` per measurement.
+Always: a new topic per call, and no measurement shorter than the resolution of the CPU clock.
 """
 
 import statistics
@@ -18,7 +19,7 @@ from bench.suite import Pace, Settings, Suite, Workload, compare
 from tests.support.java import kafka_tools
 
 CONSUME_PASSES = 5
-CLIENT_TIMES = 2  # the client is the limit, and how it is scheduled chance
+CLIENT_TIMES = 2  # the client is the limit, and its scheduling is random
 TOOL_TIMEOUT_S = 180
 
 
@@ -27,7 +28,7 @@ def _sample(side: Side, records: int, cpu_before: float, seconds: float) -> Samp
 
 
 def _large_batches(label: str, record_bytes: int, records: int, flat_out: bool) -> Workload:
-    """Through confluent-kafka, a call for each record; or flat out, without Python's share."""
+    """Through confluent-kafka, with a call for each record; or flat out, without Python."""
     driver = librdkafka if flat_out else confluent
     suffix = ", flat out" if flat_out else ""
     produced, consumed = f"produce {label}{suffix}", f"consume {label}{suffix}"
@@ -88,7 +89,7 @@ def _wait_for_each(side: Side, topic: str, acks: str, count: int) -> Sample:
         while not delivered:
             producer.poll(1)
         if delivered[0] is not None:
-            raise RuntimeError(f"{side.name} did not take a record: {delivered[0]}")
+            raise RuntimeError(f"{side.name} did not accept a record: {delivered[0]}")
         if number >= 0:
             times_ms.append((time.perf_counter() - started) * 1e3)
     percentiles = statistics.quantiles(times_ms, n=100)
@@ -106,7 +107,7 @@ def _run_tool(main: str, *arguments: str) -> list[str]:
 
 
 def _producer_performance(side: Side, topic: str, records: int, record_bytes: int) -> Sample:
-    # A cold JVM would measure its own compiler: the tool leaves its first records out.
+    # In a cold JVM the compiler would be measured: the tool leaves out its first records.
     warm_up = records // 4
     cpu = side.cpu_s()
     lines = _run_tool(
@@ -130,7 +131,7 @@ def _consumer_performance(side: Side, topic: str, records: int) -> Sample:
         *("--num-records", str(records), "--timeout", "60000"),
     )
     names, values = (line.split(", ") for line in lines[-2:])
-    # Without the seconds in which a group of one came together.
+    # Without the seconds in which the group of one member was formed.
     rate = float(dict(zip(names, values, strict=True))["fetch.nMsg.sec"])
     return {RECORDS_PER_S: rate, CPU: (side.cpu_s() - cpu) / records * 1e6}
 
@@ -181,8 +182,8 @@ GOALS: Ratios = {
     ("ConsumerPerformance 100 B", RECORDS_PER_S): Goal(least=1.0),
 }
 
-# A JVM goes on getting quicker for about six passes: in the first it spends twice the CPU per
-# record that it does in the end, and a comparison with a cold one would flatter us.
+# A JVM gets faster for about six passes: in the first it uses twice the CPU per record, and a
+# comparison with a cold JVM would favour Barnabas.
 # An even number of rounds: each side is the first in half of them.
 FULL = Pace(rounds=6, warm_up_passes=6, scale=1.0, places=("ram", "disk"))
 QUICK = Pace(rounds=3, warm_up_passes=6, scale=0.3, places=("ram",))
@@ -197,19 +198,19 @@ SUITE = Suite(
     name="broker",
     title="One broker: records in and out, start and memory",
     how=(
-        f"{FULL.rounds} interleaved rounds after {FULL.warm_up_passes} to warm up, both brokers up "
-        "at once, fresh topics of one partition, the same clients for both: librdkafka through "
-        "confluent-kafka, with `linger.ms=100` and `batch.size=1000000` for full batches, and "
-        f"Kafka's own tools. What goes through confluent-kafka is produced {CLIENT_TIMES} times in "
-        f"each round, large batches are consumed {CONSUME_PASSES} times, and the sides take turns "
-        "after each pass. Flat out is librdkafka driven without Python: the ceiling of one "
-        "connection. There, with small records, two threads of the client contend for its "
-        "allocator's lock, the more the sooner a reply comes (docs/adr/0037). Before large batches "
-        "free memory is touched (docs/adr/0037). A ratio is the median of the comparisons' ratios, "
-        "Barnabas to Kafka; absolute figures are medians of their own. Broker CPU is user and "
-        "system time from `/proc`. "
-        "Where the machine's congestion control is BBR, Kafka's connections are paced; "
-        "ours on loopback are not (docs/adr/0036)."
+        f"{FULL.rounds} interleaved rounds after {FULL.warm_up_passes} warm-up rounds. Both "
+        "brokers run at the same time, with new topics of one partition and the same clients: "
+        "librdkafka through confluent-kafka, with `linger.ms=100` and `batch.size=1000000` for "
+        "full batches, and Kafka's own tools. Records that go through confluent-kafka are "
+        f"produced {CLIENT_TIMES} times in each round, large batches are consumed "
+        f'{CONSUME_PASSES} times, and the sides take turns after each pass. "Flat out" is '
+        "librdkafka without Python: the maximum of one connection. There, with small records, "
+        "two threads of the client compete for the lock of its allocator, more so the faster a "
+        "reply comes (docs/adr/0037). Before large batches, the benchmark writes to free memory "
+        "(docs/adr/0037). A ratio is the median of the ratios of all comparisons, Barnabas to "
+        "Kafka; absolute figures are medians on their own. Broker CPU is user and system time "
+        "from `/proc`. If the machine's congestion control is BBR, Kafka's connections are "
+        "paced; ours on loopback are not (docs/adr/0036)."
     ),
     parts=(*(workload.name for workload in WORKLOADS), "start", "memory"),
     run=_run,

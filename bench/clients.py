@@ -26,7 +26,7 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Comparison:
-    """One of our clients and one peer at one task: the figures that count, with their goals."""
+    """One of our clients and one peer at one task: the compared figures, with their goals."""
 
     task: str
     ours: str
@@ -130,7 +130,7 @@ def measure(side: Side, task: str, client: str, scale: float) -> Sample:
 
 
 def fill(servers: str, topic: str, count: int) -> None:
-    """Batches of some 100 kB, spread evenly, as a busy producer makes them."""
+    """Batches of about 100 kB, spread evenly, as a busy producer sends them."""
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -164,7 +164,7 @@ def measure_all(side: Side, settings: Settings) -> list[dict[tuple[str, str], Sa
 def rows_of(
     rounds: Sequence[dict[tuple[str, str], Sample]], peer: str, settings: Settings
 ) -> list[Row]:
-    """A ratio is the median of the rounds' own; the figures are medians of their own."""
+    """A ratio is the median of the ratios of the rounds; the figures are medians on their own."""
     rows = []
     for comparison in COMPARISONS:
         if comparison.peer != peer or not settings.wants(comparison.task):
@@ -208,12 +208,13 @@ SUITE = Suite(
     name="clients",
     title="Clients: ours beside the others, on the same broker",
     how=(
-        "5 rounds, each client in a process of its own, in an order that changes; 100 B records "
-        f"without keys, {PARTITIONS} partitions, `acks=all`, `linger.ms=5` and large batches for "
-        "all when many records are produced (ours drained after each hundred), no lingering when "
-        "each is awaited; read in batches of some 100 kB, up to 10,000 messages at a time. Clients "
-        "are as they come; `confluent-kafka-eager` has `fetch.queue.backoff.ms=5`. "
-        "CPU is the client process's. The broker shares the machine with the client."
+        "5 rounds, each client in its own process, in changing order; 100 B records without "
+        f"keys, {PARTITIONS} partitions, `acks=all`. When many records are produced, all clients "
+        "use `linger.ms=5` and large batches (ours calls `drain` after each hundred records); "
+        "when each record is awaited, `linger.ms` is 0. Records are read in batches of about "
+        "100 kB, up to 10,000 messages at a time. Clients have their default options, except "
+        "that `confluent-kafka-eager` has `fetch.queue.backoff.ms=5`. CPU is that of the client "
+        "process. The broker shares the machine with the client."
     ),
     parts=tuple(dict.fromkeys(comparison.task for comparison in COMPARISONS)),
     run=_run,

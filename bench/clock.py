@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Clock:
-    """Since it was made."""
+    """The time since this object was created."""
 
     def __init__(self) -> None:
         self._wall = time.perf_counter()

@@ -1,7 +1,8 @@
 """The suite "cluster": three brokers beside three of Apache Kafka's, every partition on all three.
 
-In: settings. Out: tables: records in with acks=all, what it costs all brokers together, how soon
-others lead when one is killed; ours alone: ten thousand partitions, and several brokers beside one.
+In: settings. Out: tables: producing with acks=all, the cost of all brokers together, the failover
+time when one broker is killed; for Barnabas alone: ten thousand partitions, and several brokers
+beside one.
 Always: replication factor 3, min.insync.replicas=2, acks=all, the same clients for both sides.
 """
 
@@ -28,7 +29,7 @@ DURABLE = {"min.insync.replicas": "2"}
 MEMORY = "memory MB, all brokers"
 SCALED = 4
 SCALE_ROUNDS = 5
-SESSION_MS = 3_000  # of Kafka's; on one machine ours does not wait for it
+SESSION_MS = 3_000  # of Kafka; Barnabas on one machine does not wait for it
 
 
 @dataclass
@@ -104,7 +105,7 @@ def _produce(label: str, records: int, record_bytes: int, options: Mapping[str, 
 
 
 def _synchronous(side: Side, scale: float) -> Iterator[Samples]:
-    """One record after the other, each waited for."""
+    """Produces one record after the other, and waits for each."""
     count = max(100, int(1_500 * scale))
     producer = Producer(
         {"bootstrap.servers": side.bootstrap_servers, "acks": "all", "linger.ms": 0}
@@ -123,7 +124,7 @@ def _synchronous(side: Side, scale: float) -> Iterator[Samples]:
             while not delivered:
                 producer.poll(1)
             if delivered[0] is not None:
-                raise RuntimeError(f"{side.name} did not take a record: {delivered[0]}")
+                raise RuntimeError(f"{side.name} did not accept a record: {delivered[0]}")
             if number >= 0:
                 times_ms.append((time.perf_counter() - started) * 1e3)
     percentiles = statistics.quantiles(times_ms, n=100)
@@ -131,7 +132,7 @@ def _synchronous(side: Side, scale: float) -> Iterator[Samples]:
 
 
 def _memory(side: Side, _scale: float) -> Iterator[Samples]:
-    """As it is at the end of a round, after the other workloads."""
+    """The memory at the end of a round, after the other workloads."""
     yield {"memory after traffic": {MEMORY: side.rss_mb()}}
 
 
@@ -254,13 +255,14 @@ SUITE = Suite(
     name="cluster",
     title="Three brokers: replication, failover, scaling",
     how=(
-        f"Three combined KRaft nodes of Kafka's and `barnabas up --brokers 3`, up at once on the "
-        f"same machine; {FULL.rounds} interleaved rounds after {FULL.warm_up_passes} to warm up, "
-        "fresh topics of one partition and three replicas, `min.insync.replicas=2`, `acks=all`, "
-        "librdkafka driven flat out. CPU and memory are those of all brokers together. Failover: "
-        "one of three killed with -9, and the time until each partition that it led has "
-        "acknowledged a record with acks=all; of Kafka's the session timeout "
-        f"({SESSION_MS / 1000:g} s here) is taken off, ours does not wait for one."
+        "Three combined KRaft nodes of Kafka and `barnabas up --brokers 3` run at the same time "
+        f"on the same machine. {FULL.rounds} interleaved rounds after {FULL.warm_up_passes} "
+        "warm-up rounds, new topics of one partition and three replicas, "
+        "`min.insync.replicas=2`, `acks=all`, librdkafka at full speed without Python. CPU and "
+        "memory are those of all brokers together. Failover: one of three brokers is killed "
+        "with -9; the time is measured until each partition that it led has acknowledged a "
+        f"record with acks=all. For Kafka, the session timeout ({SESSION_MS / 1000:g} s here) is "
+        "subtracted; Barnabas does not wait for one."
     ),
     parts=(*(workload.name for workload in WORKLOADS), "failover", "many-partitions", "scaling"),
     run=_run,

@@ -1,8 +1,9 @@
-"""How soon others lead when a broker is killed, by frames on the wire: no client's own backoff.
+"""The failover time when a broker is killed, measured with frames on the wire, without a client's
+backoff.
 
-In: which sides. Out: a table: a thousand partitions, beside Kafka's.
-Always: every partition that the dead broker led is written to with acks=all until it takes a
-record; what is told is when the first did and when the last.
+In: which sides. Out: a table: a thousand partitions, beside Kafka.
+Always: the benchmark writes to every partition that the dead broker led, with acks=all, until it
+accepts a record; the table has the times of the first and the last partition.
 """
 
 import os
@@ -37,7 +38,7 @@ KILLS, KILLS_QUICK = 5, 2
 SESSION_MS = 3_000
 WAIT_S = 120.0
 LOOK_S = 0.01
-PROBE = b"probe 0 " + b"x" * 100  # as a record of tests.cluster.load, to whoever reads along
+PROBE = b"probe 0 " + b"x" * 100  # as a record of tests.cluster.load, for consumers that read along
 WHOLE_LOOK_S = 0.1
 PRODUCE_MS_MAX = 10_000
 LAST_MS = Goal(most=500)
@@ -60,7 +61,7 @@ class Running:
 
 @contextmanager
 def running(name: str, home: Path) -> Iterator[tuple[Running, Address]]:
-    """Kafka's nodes stay dead when they are killed; ours come back by themselves."""
+    """Restarts a killed node of Kafka; ours is restarted by its supervisor."""
     home.mkdir(parents=True, exist_ok=True)
     if name == KAFKA:
         options = {
@@ -83,13 +84,13 @@ def running(name: str, home: Path) -> Iterator[tuple[Running, Address]]:
 def write_until_taken(
     cluster: Running, survivor: Address, places: set[Place], started: float
 ) -> list[float]:
-    """Seconds since `started` until each has acknowledged a record, in that order."""
+    """The seconds from `started` until each partition has acknowledged a record, in that order."""
     left, taken = set(places), []
     record = bytes(batch_of(PROBE))
     deadline = time.monotonic() + WAIT_S
     while left:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{cluster.name}: {len(left)} partitions take no records")
+            raise TimeoutError(f"{cluster.name}: {len(left)} partitions accept no records")
         led = leaders(cluster.look(survivor, {topic for topic, _ in left}))
         by_leader: dict[int, list[Place]] = {}
         for place in left:
@@ -102,14 +103,16 @@ def write_until_taken(
                         left.discard((topic.name, each.index))
                         taken.append(answered_at - started)
         if left:
-            time.sleep(LOOK_S)  # who asks without a pause takes the brokers' time
+            time.sleep(LOOK_S)  # requests without a pause would use the brokers' CPU time
     return sorted(taken)
 
 
 def _write(
     cluster: Running, by_leader: dict[int, list[Place]], record: bytes
 ) -> list[tuple[float, ProduceResponse]]:
-    """A request to each leader, all at once; the answers of those that are there."""
+    """Sends a request to each leader at the same time; returns the responses of those
+    that answer.
+    """
 
     def write(leader: int, some: list[Place]) -> tuple[float, ProduceResponse] | None:
         with suppress(OSError), RawClient(*cluster.addresses[leader]) as client:
@@ -149,8 +152,9 @@ def kill_and_measure(
 
 
 def wait_whole(address: Address, names: Collection[str], partitions: int) -> None:
-    """Every replica in sync, every broker there. One topic after the other: to ask for ten
-    thousand partitions again and again would take the brokers' time."""
+    """Waits until every replica is in sync and every broker is up. Checks one topic after the
+    other: repeated requests for ten thousand partitions would use the brokers' CPU time.
+    """
     deadline = time.monotonic() + WAIT_S
     each = partitions // len(names)
     for name in names:

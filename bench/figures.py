@@ -1,4 +1,4 @@
-"""What is measured and what is promised: figures, samples, goals, rows and tables."""
+"""Figures, samples, goals, rows and tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ CPU = "broker CPU µs/record"
 P50 = "p50 ms"
 P99 = "p99 ms"
 
-# One measurement of one thing on one side: figure to value.
+# One measurement on one side: figure to value.
 Sample = dict[str, float]
 # Everything one workload measured on one side: what was measured to its sample.
 Samples = dict[str, Sample]
@@ -38,8 +38,8 @@ Ratios = dict[tuple[str, str], Goal]
 class Row:
     """One line of a table.
 
-    The goal is judged by the ratio, or by our own figure where `plain` says so. `note` stands in
-    for figures that could not be had.
+    The goal is checked against the ratio, or against our own figure if `plain` is set. `note`
+    replaces figures that are not available.
     """
 
     what: str

@@ -1,8 +1,8 @@
-"""Free memory that this machine really has, before much of it is needed.
+"""Writes to free memory before a workload needs it, so that the machine really has it.
 
-A virtual machine may give free memory back to its host, some seconds after it was freed. To take
-it again costs ten times as much, in the CPU time of whoever writes there first: the broker that
-stores records, or the client that receives them (docs/adr/0037).
+A virtual machine may give free memory back to its host some seconds after it was freed. The first
+write to such memory costs ten times as much CPU time, in the broker that stores records or in the
+client that receives them (docs/adr/0037).
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 
-# More than a workload needs: the host goes on taking it back meanwhile.
+# More than a workload needs: the host continues to take memory back.
 _MOST_MB = 3_000
 _MB = 1 << 20
 

@@ -1,7 +1,8 @@
-"""The suite "groups": coming together, staying together, committing and coming back.
+"""The suite "groups":
 
-In: settings. Out: tables beside Apache Kafka. Real members are librdkafka's; where thousands are
-wanted they are frames on the wire (herd.py).
+joining, heartbeats, commits and loading.
+In: settings. Out: tables beside Apache Kafka. Real members are librdkafka's; thousands of members
+are frames on the wire (herd.py).
 """
 
 import subprocess
@@ -78,7 +79,7 @@ def _share(protocol: str) -> Workload:
     return Workload(name, (label,), run)
 
 
-# Five thousand members that live
+# Five thousand members with heartbeats
 
 
 def _heartbeats() -> Workload:
@@ -116,7 +117,7 @@ def _commits(label: str, partitions: int, commits: int) -> Workload:
     return Workload("commit" if partitions == 1 else f"commit-{partitions}", (label,), run)
 
 
-# A million offsets read back
+# Loading a million offsets
 
 
 def _fill(servers: str, groups: int) -> None:
@@ -143,7 +144,9 @@ def _fill(servers: str, groups: int) -> None:
 
 
 def _wait_loaded(servers: str, groups: int) -> None:
-    """Until OffsetFetch answers for groups of every shard; asking must cost next to nothing."""
+    """Wait until OffsetFetch answers for groups of every shard; the requests must cost almost
+    nothing.
+    """
     request = OffsetFetchRequest(
         groups=[
             OffsetFetchRequestGroup(
@@ -162,7 +165,7 @@ def _wait_loaded(servers: str, groups: int) -> None:
         if codes == {0}:
             break
         if time.perf_counter() > deadline:
-            raise TimeoutError(f"offsets not loaded: {codes}")
+            raise TimeoutError(f"offsets are not loaded: {codes}")
         time.sleep(0.02)
     for group in answer.groups:
         assert group.topics[0].partitions[0].committed_offset == 4711, group
@@ -196,7 +199,7 @@ def _own_start(home: Path) -> tuple[Callable[[], tuple[str, int]], Callable[[], 
 
 
 def _load(settings: Settings) -> list[Table]:
-    """Restarts in turn; both have the same commits in their logs."""
+    """Restarts both sides in turn; both have the same commits in their logs."""
     groups = LOAD_GROUPS // 5 if settings.quick else LOAD_GROUPS
     label = f"{groups * LOAD_PARTITIONS:,} offsets, restart to OffsetFetch"
     rounds: list[dict[str, Samples]] = []
@@ -231,7 +234,7 @@ def _load(settings: Settings) -> list[Table]:
     goals: Ratios = {(label, SECONDS): Goal(most=1.0)}
     workload = Workload("load", (label,), lambda _side, _scale: iter(()))
     rows = rows_of([workload], rounds, goals)
-    return [Table("Loading after a restart: on a ram-backed directory", rows)]
+    return [Table("Loading after a restart: on a RAM-backed directory", rows)]
 
 
 SHARES = (_share("classic"), _share("consumer"))
@@ -267,16 +270,16 @@ def _run(settings: Settings) -> list[Table]:
 
 SUITE = Suite(
     name="groups",
-    title="Groups: coming together, staying together, committing, coming back",
+    title="Groups: joining, heartbeats, commits, loading",
     how=(
-        f"{FULL.rounds} interleaved rounds after {FULL.warm_up_passes} to warm up, both brokers up "
-        "at once. A hundred consumers of librdkafka in one process, with its defaults, subscribe "
-        "at once (`group.initial.rebalance.delay.ms=0` on both). Five thousand members are "
-        "connections of a generator, ten to a group, each with a heartbeat every three seconds. "
-        "Commits come from 50 connections, each of which waits for its reply. For loading, a "
-        "thousand groups have committed a thousand partitions each, ten at a time; the time runs "
-        "from the start of the process. A ratio is the median of the rounds' ratios, Barnabas to "
-        "Kafka."
+        f"{FULL.rounds} interleaved rounds after {FULL.warm_up_passes} warm-up rounds, both "
+        "brokers running at the same time. A hundred librdkafka consumers in one process, with "
+        "default options, subscribe at the same time (`group.initial.rebalance.delay.ms=0` on "
+        "both brokers). Five thousand members are connections of a load generator, ten in each "
+        "group, each with a heartbeat every three seconds. Commits come from 50 connections, "
+        "each of which waits for its reply. For loading, a thousand groups have committed a "
+        "thousand partitions each, ten at a time; the time counts from the start of the "
+        "process. A ratio is the median of the ratios of the rounds, Barnabas to Kafka."
     ),
     parts=(*(workload.name for workload in (*SHARES, *LIVES)), "load"),
     run=_run,

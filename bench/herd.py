@@ -1,4 +1,4 @@
-"""Many members on the wire, with next to no work per request: frames are made once and resent.
+"""Many members on the wire, with almost no work per request: frames are built once and sent again.
 
 In: an address, how many. Out: latencies and rates.
 Always: every reply is compared, byte for byte, with one that was decoded and found good; so no
@@ -63,7 +63,7 @@ class Line:
 
 
 class Epoll:
-    """Replies of many lines, as they come."""
+    """The replies of many connections, as they arrive."""
 
     def __init__(self, lines: list[Line]) -> None:
         self._epoll = select.epoll()
@@ -72,7 +72,7 @@ class Epoll:
             self._epoll.register(fd, select.EPOLLIN)
 
     def answered(self, timeout_s: float) -> list[Line]:
-        """Those whose reply has come, and is the one that was expected."""
+        """The connections whose expected reply has arrived."""
         lines = []
         for fd, _ in self._epoll.poll(timeout_s):
             line = self._by_fd[fd]
@@ -88,7 +88,7 @@ class Epoll:
 
 
 def open_coordinator(line: Line, group: str) -> None:
-    """Until there is a coordinator that answers for the group."""
+    """Waits until the group has a coordinator that answers."""
     deadline = time.perf_counter() + TIMEOUT_S
     while True:
         request = FindCoordinatorRequest(coordinator_keys=[group])
@@ -104,7 +104,7 @@ def open_coordinator(line: Line, group: str) -> None:
 
 @dataclass
 class Heartbeats:
-    """What a stretch of heartbeats took."""
+    """The latencies of a series of heartbeats."""
 
     count: int
     seconds: float
@@ -113,7 +113,7 @@ class Heartbeats:
 
 
 class Herd:
-    """Members of classic groups that have joined, and heartbeat when told to."""
+    """Members of classic groups that have joined; `heartbeat` sends their heartbeats."""
 
     def __init__(self, servers: str, groups: int, members_each: int) -> None:
         self._lines: list[Line] = []
@@ -122,13 +122,13 @@ class Herd:
             # An answer, or connections would come faster than they are accepted.
             open_coordinator(line, f"herd-{number // members_each}")
             self._lines.append(line)
-        # All at once, so that each group comes together within its first rebalance's delay.
+        # All at the same time, so that each group forms within its initial rebalance delay.
         for number, line in enumerate(self._lines):
             line.send(_join(f"herd-{number // members_each}"), JOIN)
         for number in range(groups):
             first = number * members_each
             self._sync(f"herd-{number}", self._lines[first : first + members_each])
-        # Members of one group are spread over the interval, as they are in life.
+        # Members of one group are spread over the interval, as real members are.
         self._order = [
             self._lines[group * members_each + member]
             for member in range(members_each)
@@ -144,7 +144,7 @@ class Herd:
             answers.append(answer)
         generations = {answer.generation_id for answer in answers}
         if len(generations) != 1 or any(answer.error_code for answer in answers):
-            raise RuntimeError(f"{group} did not come together at once: {answers}")
+            raise RuntimeError(f"{group} did not form in one rebalance: {answers}")
         for line, answer in zip(lines, answers, strict=True):
             leads = answer.leader == answer.member_id
             shares = {each.member_id: bytes(40) for each in (answers if leads else [])}
@@ -164,7 +164,7 @@ class Herd:
             assert not reply.error_code, reply
 
     def heartbeat(self, interval_s: float, seconds: float) -> Heartbeats:
-        """Every member once per interval, evenly, for so long."""
+        """Sends a heartbeat of every member once per interval, evenly, for this long."""
         gap = interval_s / len(self._order)
         count = int(seconds / gap)
         took: list[float] = []
@@ -205,7 +205,7 @@ def check_commit(answer: ProtocolMessage) -> None:
 
 
 def commit(line: Line, request: OffsetCommitRequest) -> None:
-    """Again and again while the coordinator of this group is still coming up."""
+    """Repeats the request while the coordinator of this group is loading."""
     deadline = time.perf_counter() + TIMEOUT_S
     while True:
         answer = line.call(request, COMMIT)
@@ -221,7 +221,9 @@ def commit(line: Line, request: OffsetCommitRequest) -> None:
 def commit_over_and_over(
     servers: str, topic: str, partitions: int, lines: int, count: int
 ) -> float:
-    """Seconds for `count` commits of all partitions, each line a group that awaits its reply."""
+    """The seconds for `count` commits of all partitions; each connection is a group that awaits its
+    reply.
+    """
     opened = [Line(servers) for _ in range(lines)]
     for number, line in enumerate(opened):
         open_coordinator(line, f"committer-{number}")

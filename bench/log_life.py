@@ -1,6 +1,6 @@
 """The suite "log": compaction, recovery and start, beside Apache Kafka.
 
-In: settings. Out: tables. Both brokers get the very same files, made beforehand.
+In: settings. Out: tables. Both brokers get the same files, written beforehand.
 """
 
 import os
@@ -152,7 +152,7 @@ def _compaction_rows(figures: Mapping[str, Mapping[str, float]]) -> Iterator[Row
 
 
 def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, float]:
-    """Over the same files again and again: alone, and with a producer on another topic."""
+    """Compacts the same files several times: alone, and with a producer on another topic."""
     side = broker.start()
     admin = AdminClient({"bootstrap.servers": side.bootstrap_servers, "log_level": 0})
     topics = ("alone", *(f"beside-{number}" for number in range(ROUNDS_BESIDE)))
@@ -195,7 +195,9 @@ def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, flo
 def _beside(
     admin: AdminClient, broker: Broker, side: Side, name: str, end: int, *, alone_first: bool
 ) -> tuple[float, float, float]:
-    """Seconds of compaction; records a second produced meanwhile, and as long without it."""
+    """The seconds of compaction; the records per second produced meanwhile, and for the same time
+    without compaction.
+    """
     quiet = _produced_alone(admin, broker, side) if alone_first else 0.0
     done = threading.Event()
     rates: list[float] = []
@@ -217,8 +219,9 @@ def _produced_alone(admin: AdminClient, broker: Broker, side: Side) -> float:
 
 @contextmanager
 def _fresh_topic(admin: AdminClient, broker: Broker) -> Iterator[str]:
-    """To produce to, with a disk and a page cache as they are before anybody has: what a producer
-    gets while they take all in, it does not get for long."""
+    """A new topic to produce to, with an idle disk and an empty page cache: a producer is faster
+    while they absorb all writes, but not for long.
+    """
     name = f"other-{time.monotonic_ns()}"
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
     os.sync()
@@ -236,7 +239,7 @@ def _forget(checkpoint: Path, topic: str) -> None:
 
 
 def _until_clean(admin: AdminClient, broker: Broker, topic: str, end: int) -> float:
-    """From the moment the log is dirty enough until the checkpoint says it is clean."""
+    """The time from the moment the log is dirty enough until the checkpoint says it is clean."""
     resource = ConfigResource(
         ResourceType.TOPIC,
         topic,
@@ -285,7 +288,7 @@ def _watched(side: Side) -> Iterator[list[float]]:
 
 
 def _producing(side: Side, topic: str, enough: Callable[[float], bool]) -> float:
-    """Over and over until it is enough; records a second, over all of it."""
+    """Produces until it is enough; returns the records per second in total."""
     started = time.perf_counter()
     records = 0
     while not records or not enough(time.perf_counter() - started):
@@ -386,11 +389,14 @@ PARTS: dict[str, Callable[[Settings], list[Table]]] = {
 }
 SUITE = Suite(
     name="log-life",
-    title="A log's life",
-    how="Both brokers are given the same segment files, one broker after the other; "
-    "log.cleaner.threads=1. Compaction is timed from the change of min.cleanable.dirty.ratio to "
-    f"the cleaner's checkpoint. Producing beside it is the median of {ROUNDS_BESIDE} rounds, with "
-    "and without compaction in an order that changes, from a disk at rest.",
+    title="Compaction and start",
+    how=(
+        "Both brokers receive the same segment files, one broker after the other; "
+        "log.cleaner.threads=1. The time of compaction is from the change of "
+        "min.cleanable.dirty.ratio to the cleaner's checkpoint. Producing during compaction is the "
+        f"median of {ROUNDS_BESIDE} rounds, with and without compaction in changing order, each "
+        "starting with an idle disk."
+    ),
     parts=tuple(PARTS),
     run=run,
 )

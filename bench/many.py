@@ -1,9 +1,10 @@
-"""Ten thousand partitions in three brokers: made, restarted, failed over, under clients that retry.
+"""Ten thousand partitions in three brokers:
 
-In: how much of it. Out: a table of ours alone: how long each step takes, what the brokers hold in
-memory, and that no client was told of an error.
-Always: librdkafka's producer and consumer and our own go on through all of it; each step is over
-when every broker is there and every replica in sync.
+creation, restarts and failover, with clients that retry.
+In: the number of partitions. Out: a table for Barnabas alone: the time of each step, the memory of
+the brokers, and that no client got an error.
+Always: librdkafka's producer and consumer and our own run all the time; a step ends when every
+broker is up and every replica is in sync.
 """
 
 import os
@@ -28,7 +29,7 @@ GONE_S_MAX = 60.0
 
 
 class _Steps:
-    """Each timed until all is well again."""
+    """Measures each step until all replicas are in sync again."""
 
     def __init__(self, cluster: ClusterProcess, total: int) -> None:
         self.names = [f"many-{number}" for number in range(TOPICS)]
@@ -97,7 +98,7 @@ def many_partitions(quick: bool) -> Table:
                 steps.step(what, do)
                 crowd.go_on()
             taken = crowd.finish()
-        except Violation as problem:  # a client was told of an error, or a record is lost
+        except Violation as problem:  # a client got an error, or a record is lost
             say(f"  {problem}")
             errors = 1
         finally:
@@ -108,7 +109,13 @@ def many_partitions(quick: bool) -> Table:
     rows = [
         *steps.rows,
         Row(
-            "errors told to clients, records lost", "", errors, None, None, Goal(most=0), plain=True
+            "errors reported to clients, records lost",
+            "",
+            errors,
+            None,
+            None,
+            Goal(most=0),
+            plain=True,
         ),
         Row("records written and read meanwhile", "records", float(taken), None, None),
     ]

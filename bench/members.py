@@ -1,7 +1,7 @@
 """A process of its own with many librdkafka consumers in one group: `python -m bench.members`.
 
 In: servers, topic, its partitions, group, protocol, members. Out, on standard output: seconds from
-the first subscription until every member has its equal share.
+the first subscription until every member has the same number of partitions.
 """
 
 import os
@@ -29,7 +29,7 @@ def main(servers: str, topic: str, partitions: int, group: str, protocol: str, c
     while any(len(member.assignment()) != share for member in members):
         if time.perf_counter() - started > TIMEOUT_S:
             without = sum(len(member.assignment()) != share for member in members)
-            raise TimeoutError(f"{without} of {count} members without their share of {topic}")
+            raise TimeoutError(f"{without} of {count} members without their partitions of {topic}")
         for member in members:
             message = member.poll(0)
             if message is not None and message.error() is not None:
@@ -41,4 +41,4 @@ def main(servers: str, topic: str, partitions: int, group: str, protocol: str, c
 if __name__ == "__main__":
     servers, topic, partitions, group, protocol, count = sys.argv[1:]
     print(main(servers, topic, int(partitions), group, protocol, int(count)), flush=True)
-    os._exit(0)  # a hundred members that leave one by one would rebalance for a minute
+    os._exit(0)  # if a hundred members left one by one, the rebalances would take a minute

@@ -1,7 +1,7 @@
-"""The memory disk of the benchmarks: /dev/shm with large pages, where we may have it.
+"""The RAM-backed directory of the benchmarks:
 
-A file system on disk keeps what is written in pages as large as the writes. /dev/shm hands out
-4 KB at a time unless it was mounted otherwise, which is half of what a broker does that writes
+/dev/shm with large pages, if the system allows it. A file system on disk stores data in pages as
+large as the writes. By default /dev/shm allocates 4 KB at a time, which is half of a broker's work
 there: the kernel would be measured, not the brokers (docs/adr/0035).
 """
 
@@ -19,9 +19,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def have_large_pages() -> None:
-    """In the eyes of this process and its children alone; nothing changes for others.
+    """Mounts it for this process and its children only; other processes see no change.
 
-    OSError where the system does not allow it: it takes root.
+    OSError if the system does not allow it: it requires root.
     """
     _call("unshare", _NEW_MOUNTS)
     _call("mount", None, b"/", None, _PRIVATE, None)
@@ -35,7 +35,7 @@ def _call(name: str, *arguments: object) -> None:
 
 
 def kind() -> str:
-    """What it is, as the kernel has it mounted."""
+    """The kind of the mount, as the kernel reports it."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     options = [fields[3] for fields in mounts if fields[1] == PLACE]
     if not options:

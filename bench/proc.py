@@ -1,4 +1,4 @@
-"""What the kernel says about a process: CPU spent, memory held; and about this machine."""
+"""CPU time and memory of a process, and facts about this machine, from the kernel."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ _CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 def family(pid: int) -> list[int]:
-    """The process and all that descend from it."""
+    """The process and all its descendants."""
     found = [pid]
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -23,10 +23,10 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process and its children, the ended ones too.
+    """User and system time of a process and its children, including those that ended.
 
-    The living by their CPU clocks, to the microsecond: a run of a tenth of a second is only ten
-    of the ticks in which /proc counts.
+    Running processes are read by their CPU clocks, to the microsecond: a run of a tenth of a second
+    is only ten ticks in /proc.
     """
     spent = 0.0
     for member in family(pid):
@@ -38,7 +38,7 @@ def cpu_s(pid: int) -> float:
 
 
 def _cpu_clock(pid: int) -> int:
-    """Linux's name for the CPU clock of another process, its ended threads included."""
+    """The id of the CPU clock of another process in Linux, including its ended threads."""
     return (~pid << 3) | 2
 
 
@@ -49,7 +49,7 @@ def rss_mb(pid: int) -> float:
 
 
 def peak_rss_mb(pid: int) -> float:
-    """The most resident memory that a process ever had; 0 if it has ended."""
+    """The peak resident memory of a process; 0 if it has ended."""
     try:
         return int(_first_value(f"/proc/{pid}/status", "VmHWM").split()[0]) * 1024 / 1e6
     except (FileNotFoundError, ProcessLookupError, ValueError):
@@ -57,7 +57,7 @@ def peak_rss_mb(pid: int) -> float:
 
 
 class Bystanders:
-    """How much of the machine others took while we measured: above a tenth, measure again."""
+    """The CPU time that other processes used during the run: above a tenth, measure again."""
 
     def __init__(self) -> None:
         self._before = self._look()
@@ -67,12 +67,14 @@ class Bystanders:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
         user, nice, system, idle, waiting, irq, soft_irq, stolen = (int(f) for f in fields)
         busy = user + nice + system + irq + soft_irq
-        # Brokers and tools that have ended count as our children here, the driver as ourselves.
+        # Includes brokers and tools that have ended, as our children, and the driver, as ourselves.
         ours = sum(os.times()[:4]) * _TICKS_PER_S
         return busy, busy + idle + waiting + stolen, stolen, ours
 
     def share(self) -> tuple[float, float]:
-        """Of all CPU time since the start: what other processes used, what the host withheld."""
+        """The parts of all CPU time since the start that other processes used and that the host
+        withheld.
+        """
         busy, total, stolen, ours = (
             after - before for after, before in zip(self._look(), self._before, strict=True)
         )

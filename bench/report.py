@@ -14,8 +14,8 @@ from bench.figures import Row, Table
 
 HEAD = (
     "# Benchmarks\n\n"
-    "Written by `make bench`, a section per suite; run it on your own machine before you believe "
-    "any figure here.\n"
+    "`make bench` writes this page, one section per suite. Run it on your own machine before you "
+    "rely on any figure here.\n"
 )
 _MARKER = re.compile(r"^<!-- suite: (\S+) -->\n", re.MULTILINE)
 
@@ -57,7 +57,7 @@ def summary(tables: Sequence[Table]) -> str:
         if row.verdict() == "MISS"
     ]
     if not judged:
-        return "goals: none was judged"
+        return "goals: none was checked"
     reached = f"goals: {len(judged) - len(missed)} of {len(judged)} reached"
     return "\n".join([reached + (f", {len(missed)} missed:" if missed else ""), *missed])
 
@@ -78,7 +78,7 @@ def section(
 
 
 def sections_in(text: str) -> dict[str, str]:
-    """By suite, as they were written."""
+    """The sections by suite, as they were written."""
     _, *parts = _MARKER.split(text)
     return {
         name: body.strip("\n") + "\n" for name, body in zip(parts[::2], parts[1::2], strict=True)
@@ -86,7 +86,7 @@ def sections_in(text: str) -> dict[str, str]:
 
 
 def write_section(path: Path, name: str, body: str, order: Sequence[str]) -> None:
-    """Put one suite's section in its place among the others."""
+    """Replace one suite's section; the others stay as they are."""
     found = sections_in(path.read_text()) if path.exists() else {}
     found[name] = body
     names = [*(known for known in order if known in found), *(n for n in found if n not in order)]

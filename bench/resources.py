@@ -1,6 +1,6 @@
-"""Start time and memory: what a broker costs before and between the work.
+"""Start time and memory of a broker.
 
-In: the sides to look at, a directory. Out: `Cost` by cost, each with both sides' figures.
+In: the sides, a directory. Out: one `Cost` after the other, each with both sides' figures.
 """
 
 import resource
@@ -29,7 +29,7 @@ STARTS, STARTS_QUICK = 9, 3
 GIGABYTES, GIGABYTES_QUICK = 10, 1
 CONNECTIONS, CONNECTIONS_QUICK = 10_000, 2_000
 
-# Ours alone; Kafka's is shown beside it.
+# A goal for our figure alone; Kafka's is shown beside it.
 HELP_S = Goal(most=0.15)
 START_S = Goal(most=0.3)
 START_1000_PARTITIONS_S = Goal(most=1.0)
@@ -54,7 +54,7 @@ class Cost:
 
 
 def tables(settings: Settings) -> list[Table]:
-    """One, if any of it is wanted."""
+    """The table, if any of its parts was requested."""
     costs: list[Cost] = []
     sides, quick = list(settings.sides), settings.quick
     if settings.wants("start"):
@@ -70,7 +70,7 @@ def tables(settings: Settings) -> list[Table]:
 
 
 def _ours_once(home: Path, port: int, end: Callable[[subprocess.Popen[bytes]], None]) -> float:
-    """From the start of the process, not from its ready line."""
+    """The time from the start of the process, not from its ready line."""
     command = BrokerProcess(home / "data", port=port, log=home / "log").command()
     with open(home / "log", "ab") as log:
         started = time.perf_counter()
@@ -94,7 +94,7 @@ def _kafka_once(properties: Path, port: int) -> float:
 
 
 def help_time(repeats: int) -> Cost:
-    """What a person waits for `barnabas --help`; Kafka's tools are a JVM's start each."""
+    """The time of `barnabas --help`; each of Kafka's tools starts a JVM."""
     cost = Cost("`barnabas --help`", "s", HELP_S)
     seconds = []
     for _ in range(repeats):
@@ -108,7 +108,7 @@ def help_time(repeats: int) -> Cost:
 
 def start_times(sides: list[str], base: Path, repeats: int) -> list[Cost]:
     """Medians, empty and with a topic of 1,000 partitions."""
-    empty = Cost("start to the first Metadata answer", "s", START_S)
+    empty = Cost("start to the first Metadata response", "s", START_S)
     clean = Cost("the same with 1,000 partitions", "s", START_1000_PARTITIONS_S)
     killed = Cost("the same after kill -9", "s", START_1000_PARTITIONS_S)
     for name in sides:
@@ -166,7 +166,9 @@ def memory(sides: list[str], base: Path, gigabytes: float, connections: int) -> 
 
 
 def allow_open_files() -> int:
-    """As many as this machine lets us have; brokers started from here inherit it."""
+    """Raises the limit of open files as far as the machine allows; brokers started from here
+    inherit it.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

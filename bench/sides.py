@@ -1,4 +1,4 @@
-"""The two brokers that are compared, each up in a directory of its own on the same disk."""
+"""The two compared brokers, each running in its own directory on the same disk."""
 
 import shutil
 import tempfile
@@ -19,14 +19,14 @@ from tests.support.kafka import running_kafka
 BARNABAS = "barnabas"
 KAFKA = "kafka"
 
-# Otherwise deleted files are kept for a minute: a long run would fill the memory disk with them,
-# and have the disk write what nobody will read.
+# By default deleted files are kept for a minute: a long run would fill the RAM-backed directory,
+# and would write files to disk that are not read again.
 DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
 
 
 @dataclass
 class Side:
-    """A running broker: where it listens, what it costs."""
+    """A running broker: its address, its CPU time and memory."""
 
     name: str
     bootstrap_servers: str
@@ -50,7 +50,7 @@ class Side:
 
     @contextmanager
     def topic(self, partitions: int = 1) -> Iterator[str]:
-        """A fresh topic, deleted afterwards so that a long run does not fill the disk."""
+        """A new topic, deleted afterwards so that a long run does not fill the disk."""
         name = f"bench-{time.time_ns()}"
         self.create_topic(name, partitions)
         try:
@@ -78,7 +78,7 @@ def directory(where: str) -> Iterator[Path]:
 def running_sides(
     names: list[str], base: Path, options: Mapping[str, Mapping[str, str]] | None = None
 ) -> Iterator[list[Side]]:
-    """All of them up at once, so that each round meets the same machine.
+    """Runs all sides at the same time, so that each round has the same conditions.
 
     `options`: more broker properties, by side.
     """

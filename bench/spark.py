@@ -1,8 +1,9 @@
 """The suite "spark": `format("barnabas")` beside Spark's own Kafka source and sink.
 
 One Spark for all (local[2]), the same topics, the same round; the order of the formats changes from
-round to round. All rounds of one thing come before the next thing: Spark ends Python workers that
-were idle for a minute, and a JVM forgets. And Spark's own connector on both brokers.
+round to round. All rounds of one task come before the next task: Spark ends Python workers that
+were idle for a minute, and a JVM discards compiled code. Also measures Spark's own connector on
+both brokers.
 """
 
 import statistics
@@ -55,9 +56,10 @@ _HEADER_ROOM = 61
 
 @dataclass(frozen=True)
 class Task:
-    """One thing that sides do. `run` gives a sample for a side's name.
+    """One task of the sides.
 
-    The first two are compared; the third, if there is one, is the least that Python takes.
+    `run` returns a sample for a side's name. The first two sides are compared; the third, if there
+    is one, is the minimum for Python.
     """
 
     name: str
@@ -172,7 +174,7 @@ def _stream(spark: Any, side: Side, name: str, scale: float) -> Sample:
 
 
 def _batches(spark: Any, side: Side, name: str, scale: float) -> Sample:
-    """Triggers with next to nothing to do: one row each, the first two to warm up."""
+    """Triggers with almost no work: one row each, the first two as warm-up."""
     batches = 2 + max(int(BATCHES * scale), 5)
     _fill(side, "spark-few", 1, 1000, 100, "none")
     reader = _reader(spark.readStream, name, side, "spark-few", batches, 1000, batches)
@@ -185,7 +187,7 @@ def _batches(spark: Any, side: Side, name: str, scale: float) -> Sample:
 
 
 def _available(reader: Any, options: dict[str, str]) -> list[Any]:
-    """Read all there is; what Spark told of each batch."""
+    """Reads all records; returns Spark's progress of each batch."""
     with tempfile.TemporaryDirectory() as checkpoint:
         query = (
             reader.options(**{"startingOffsets": "earliest", **options})
@@ -260,7 +262,7 @@ OWN = tuple(
 
 
 def _mirrors(settings: Settings, spark: Any, source: Side, base: Path) -> list[Row]:
-    """Between two brokers of ours; fewer rounds, as each starts MirrorMaker anew."""
+    """Between two Barnabas brokers; fewer rounds, because each starts MirrorMaker again."""
     size, rows = 1000, int(MIRRORED * (QUICK if settings.quick else 1))
     topic = "spark-mirrored"
     _fill(source, topic, PARTITIONS, size, rows, "none")
@@ -294,7 +296,7 @@ Found = dict[tuple[str, str], list[Sample]]
 def _measure(
     spark: Any, sides: Sequence[Side], tasks: Sequence[Task], rounds: int, scale: float
 ) -> Found:
-    """The first round of each task warms up, and does not count."""
+    """The first round of each task is a warm-up, and is not measured."""
     found: Found = {}
     for task in tasks:
         for number in range(rounds + 1):
@@ -320,7 +322,9 @@ def _rows(found: Found, tasks: Sequence[Task]) -> list[Row]:
 
 
 def _rows_beside_floor(found: Found, tasks: Sequence[Task]) -> list[Row]:
-    """How much is reached of what Spark's way to Python allows, and how much that would be."""
+    """The ratio to the minimum of Spark's Python interface, and the ratio of that minimum to
+    Spark's own connector.
+    """
     rows = []
     for task in tasks:
         figure = next(iter(task.goals))
@@ -332,7 +336,7 @@ def _rows_beside_floor(found: Found, tasks: Sequence[Task]) -> list[Row]:
 
 
 def _medians(found: Found, task: Task, figure: str, *which: str) -> tuple[float, float, float]:
-    """Of the two sides, and of the rounds' ratios."""
+    """The medians of the two sides, and of the ratios of the rounds."""
     mine, others = ([sample[figure] for sample in found[task.name, side]] for side in which)
     ratios = [a / b for a, b in zip(mine, others, strict=True)]
     return statistics.median(mine), statistics.median(others), statistics.median(ratios)
@@ -390,16 +394,16 @@ SUITE = Suite(
     name="spark",
     title="Spark: format(\"barnabas\") beside Spark's own Kafka connector",
     how=(
-        "pyspark 4.2.0, local[2], 6 partitions, one Spark and the same broker for both formats, on "
-        "the same two cores; 5 interleaved rounds after one to warm up. Reads end in Spark's noop "
-        "sink: six million rows of 100 B, 1.2 million of 1 KB, twelve million by a stream. Rows "
-        "that are written, four million and 800,000, are made by `range`. Spark's CPU is that of "
-        "the JVM and its Python workers. A batch of one row: the median of twenty triggers. What "
-        "does nothing is a source that hands one ready Arrow batch to Spark again and again, and "
-        "a sink that drops its rows: none in Python can be quicker. A mirror: three rounds; ours "
-        "is a whole run on a Spark that is up, MirrorMaker (two tasks, its own defaults) is timed "
-        "from when a quarter is copied, so that it is warm. A ratio is the median of the rounds' "
-        "ratios."
+        "pyspark 4.2.0, local[2], 6 partitions, one Spark and the same broker for both formats, "
+        "on the same two cores; 5 interleaved rounds after one warm-up round. Reads end in "
+        "Spark's noop sink: six million rows of 100 B, 1.2 million of 1 KB, twelve million in a "
+        "stream. The written rows, four million and 800,000, are made by `range`. Spark's CPU "
+        "is that of the JVM and its Python workers. A batch of one row is the median of twenty "
+        "triggers. The comparison that does nothing is a source that gives one prepared Arrow "
+        "batch to Spark again and again, and a sink that drops its rows: no Python source or "
+        "sink can be faster. A mirror: three rounds; ours is a whole run on a running Spark, "
+        "MirrorMaker (two tasks, default options) is measured from the moment when a quarter is "
+        "copied, so that it is warm. A ratio is the median of the ratios of the rounds."
     ),
     parts=(*(task.name for task in (*FORMATS, *ON_KAFKA, HOT, *OWN)), MIRROR),
     run=_run,

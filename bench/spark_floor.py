@@ -1,8 +1,8 @@
-"""Part of the suite "spark": the least that any source and sink in Python take.
+"""Part of the suite "spark":
 
-A source that hands out one ready batch again and again, and a sink that drops its rows, neither
-with a broker. What is left is Spark's own way to Python and back: no source or sink in Python can
-be quicker.
+the minimum time of any source and sink in Python. A source that returns one prepared batch again
+and again, and a sink that drops its rows, both without a broker. Only Spark's own path to Python
+and back is left: no Python source or sink can be faster.
 """
 
 import time
@@ -90,7 +90,7 @@ class FloorReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FloorStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """So many rows at each trigger that all are read after so many batches."""
+    """Divides the rows over this many triggers."""
 
     def __init__(self, options: Any) -> None:
         self._options = dict(options)
@@ -102,7 +102,7 @@ class FloorStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """It is always all that there is."""
+        """The end is always the last row."""
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         rows = int(self._options[ROWS])

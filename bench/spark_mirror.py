@@ -1,8 +1,8 @@
 """Part of the suite "spark": a mirror beside MirrorMaker 2, between the same two brokers.
 
-Ours is the whole of a run on a Spark that is up: looking at the topics, planning, copying, noting.
-MirrorMaker is a process of its own that has to start and warm up: what counts is its pace from
-when a quarter is copied until all is.
+Ours is a whole run on a running Spark: reading the topics, planning, copying, writing the progress.
+MirrorMaker is a process that has to start and warm up: its rate is measured from the moment when a
+quarter is copied until everything is.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What a suite is, which there are, and the usual way to run one: two brokers, round by round.
+"""The suites, and the usual way to run one: two brokers, round by round.
 
 A suite is a module `bench/NAME.py` with a `SUITE`; adding its name to `NAMES` is all. Its `run`
 measures and returns tables. Most compare Barnabas and Apache Kafka by workloads, which `compare`
@@ -22,7 +22,7 @@ PLACES = {"ram": "On a RAM-backed directory", "disk": "On disk"}
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything, as the command line has it."""
+    """The settings of a run, from the command line."""
 
     quick: bool = False
     rounds: int | None = None
@@ -36,7 +36,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Suite:
-    """`how` says under what conditions the tables came about; `parts` are the names of --only."""
+    """`how`: the conditions of the measurement, for the page; `parts`: the names for --only."""
 
     name: str
     title: str
@@ -47,8 +47,9 @@ class Suite:
 
 @dataclass(frozen=True)
 class Workload:
-    """`run(side, scale)` yields what it has measured, part by part: after each part the other side
-    has its turn. So many `times` in a round: what scatters more, more often."""
+    """`run(side, scale)` yields its measurements, part by part: after each part the sides take
+    turns. `times`: how often it runs in a round; more often if its results vary more.
+    """
 
     name: str
     measures: tuple[str, ...]
@@ -59,7 +60,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Pace:
-    """Rounds that count, passes that warm up, and the share of the work done in each."""
+    """The measured rounds, the warm-up passes, and the part of the work done in each."""
 
     rounds: int
     warm_up_passes: int
@@ -68,7 +69,7 @@ class Pace:
 
 
 def suite(name: str) -> Suite:
-    """Imported when it is wanted: one suite's libraries are no other's concern."""
+    """Imports a suite when it is used: other suites do not need its libraries."""
     found: Suite = importlib.import_module(f"bench.{name.replace('-', '_')}").SUITE
     return found
 
@@ -106,8 +107,8 @@ def compare(
 def drive(
     sides: list[Side], workloads: Sequence[Workload], pace: Pace, count: int
 ) -> list[dict[str, Samples]]:
-    """All comparisons of all rounds; the warm-up of both sides comes first and is thrown away."""
-    # Kafka's tools are JVMs of their own and would warm up little but themselves.
+    """All comparisons of all rounds; the warm-up of both sides comes first and is dropped."""
+    # Kafka's tools are separate JVMs and would warm up little but themselves.
     warming = [workload for workload in workloads if not workload.needs_java] or workloads
     for number in range(pace.warm_up_passes):
         say(f"warm-up {number + 1} of {pace.warm_up_passes}")
@@ -129,7 +130,7 @@ def drive(
 def _in_turns(
     workload: Workload, sides: Sequence[Side], scale: float
 ) -> Iterator[dict[str, Samples]]:
-    """A comparison per part: the two halves of each meet the machine within the same seconds."""
+    """A comparison per part: both sides run it within the same seconds."""
     for measured in zip(*(workload.run(side, scale) for side in sides), strict=True):
         yield {side.name: samples for side, samples in zip(sides, measured, strict=True)}
 
@@ -144,8 +145,10 @@ def _tell(comparison: Mapping[str, Samples]) -> None:
 def rows_of(
     workloads: Sequence[Workload], compared: Sequence[Mapping[str, Samples]], goals: Ratios
 ) -> list[Row]:
-    """A ratio is the median of the comparisons' own: both sides of one met the same machine, so a
-    neighbour's burst falls on both. The two absolute figures are medians of their own."""
+    """A ratio is the median of the ratios of all comparisons: both sides of one run under the same
+    conditions, so the load of other processes affects both. The two absolute figures are medians on
+    their own.
+    """
     rows = []
     for what in (measure for workload in workloads for measure in workload.measures):
         samples = [{side: found.get(what, {}) for side, found in one.items()} for one in compared]

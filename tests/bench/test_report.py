@@ -20,4 +20,4 @@ def test_goals_that_were_missed_are_named_at_the_end() -> None:
 
 def test_a_run_without_a_miss_says_so_in_one_line() -> None:
     assert summary([Table("on disk", [REACHED, NOT_JUDGED])]) == "goals: 1 of 1 reached"
-    assert summary([Table("on disk", [NOT_JUDGED])]) == "goals: none was judged"
+    assert summary([Table("on disk", [NOT_JUDGED])]) == "goals: none was checked"

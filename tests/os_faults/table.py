@@ -11,7 +11,7 @@ from tests.os_faults.rounds import GOES_ON, OFFLINE, STOPPED, STOPS, UNMET, Outc
 
 PAGE = Path(__file__).parents[2] / "docs/DURABILITY.md"
 BEGIN, END = "<!-- os-faults: begin -->", "<!-- os-faults: end -->"
-WORDS = {GOES_ON: "goes on", STOPS: "stops", OFFLINE: "offline", STOPPED: "ends its stop"}
+WORDS = {GOES_ON: "continues", STOPS: "stops", OFFLINE: "offline", STOPPED: "completes its stop"}
 
 
 def lines(sites: dict[int, int], wanted: int, outcomes: list[Outcome]) -> Iterable[str]:
@@ -19,7 +19,7 @@ def lines(sites: dict[int, int], wanted: int, outcomes: list[Outcome]) -> Iterab
     clean = sum(not outcome.failed for outcome in met)
     for brokers, count in sites.items():
         yield f"- {'a lone broker' if brokers == 1 else f'{brokers} brokers'}: {count} call sites"
-    yield f"- {len(outcomes)} of {wanted} rounds played"
+    yield f"- {len(outcomes)} of {wanted} rounds were run"
     yield (
         f"- in {len(met)} of them the broker made the call and the fault occurred; {clean} of those"
         f" are clean, {len(met) - clean} failed"
