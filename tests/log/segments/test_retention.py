@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.log.config import DAY_MS, LogConfig
-from barnabas.log.directory import LogDirectory
+from barnabas.log.directory.directory import LogDirectory
 from barnabas.log.log import Log
 from tests.log.batches import NOW, PARTITION, batch, new_log, open_directory, read_batches, reopened
 from tests.simulator.disk import Died, SimulatedDisk

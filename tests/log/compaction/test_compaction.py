@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from barnabas.log.cleanable import Cleanable, dirtiest, look, may_be_due
+from barnabas.log.compaction.cleanable import Cleanable, dirtiest, look, may_be_due
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LogDirectory
+from barnabas.log.directory.directory import LogDirectory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Corrupt, Failed, InvalidRequest
 from barnabas.wire.batch import DELETE_HORIZON, check_crc, read_header

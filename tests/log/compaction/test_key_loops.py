@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.log import key_loops as imported
+from barnabas.log.compaction import key_loops as imported
 from barnabas.model.errors import Corrupt
 from barnabas.wire.batch import HEADER_SIZE
 from barnabas.wire.records import Record, encode_batch
 from tests.log.compacting import SECRET
 from tests.plain import flavours, from_source
 
-PLAIN = from_source("barnabas.log.key_loops")
+PLAIN = from_source("barnabas.log.compaction.key_loops")
 FLAVOURS = flavours(PLAIN, imported)
 
 

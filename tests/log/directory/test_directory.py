@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from barnabas.log.claim import read_meta
 from barnabas.log.config import LogConfig
-from barnabas.log.directory_open import open_log_directory
+from barnabas.log.directory.claim import read_meta
+from barnabas.log.directory.opening import open_log_directory
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from barnabas.log.index import OffsetIndex, TimeIndex
+from barnabas.log.segments.index import OffsetIndex, TimeIndex
 from tests.simulator.disk import SimulatedDisk
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Appended, Log
-from barnabas.log.producers import PRODUCERS_MAX, ProducerStates
+from barnabas.log.producers.state import PRODUCERS_MAX, ProducerStates
 from barnabas.model.errors import Code, KafkaError
 from tests.log.batches import NOW, batch, new_log
 from tests.simulator.disk import SimulatedDisk

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from barnabas.log.checkpoints import (
+from barnabas.log.directory.checkpoints import (
     CorruptCheckpoint,
     MetaProperties,
     decode_epochs,

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from barnabas.log import directory_open, recovery
-from barnabas.log.checkpoints import RECOVERY_POINT, decode_offsets
 from barnabas.log.config import LogConfig
+from barnabas.log.directory import opening as directory_open
+from barnabas.log.directory.checkpoints import RECOVERY_POINT, decode_offsets
 from barnabas.log.log import Log
-from barnabas.log.scan import CHUNK_SIZE, headers
+from barnabas.log.recovery import log_recovery as recovery
+from barnabas.log.segments.scan import CHUNK_SIZE, headers
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from tests.log.batches import (
     DATA,

@@ -5,8 +5,8 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from barnabas.log.producer_snapshots import CorruptSnapshot, decode, encode
-from barnabas.log.producers import ProducerStates
+from barnabas.log.producers.snapshots import CorruptSnapshot, decode, encode
+from barnabas.log.producers.state import ProducerStates
 
 
 def states(producers: int, batches: int) -> ProducerStates:
