@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         if _COMPLETION in os.environ:
             root.main(prog_name="barnabas", complete_var=_COMPLETION)
-        # Not root.main: it has its own ideas about closed pipes and interrupts.
+        # Not root.main: it handles closed pipes and interrupts in another way.
         with root.make_context("barnabas", list(arguments)) as context:
             result = root.invoke(context)
         return result if isinstance(result, int) else exits.OK
@@ -87,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     except KafkaError as problem:
         click.echo(f"barnabas: {problem.detail}", err=True)
         return exits.exit_code_of(problem)
-    except UnicodeEncodeError as problem:  # such as bytes of the command line that are no text
+    except UnicodeEncodeError as problem:  # such as bytes of the command line that are not text
         shown = problem.object[:_TEXT_SHOWN_MAX]
         click.echo(f"barnabas: {shown!r} cannot be written as {problem.encoding}", err=True)
         return exits.USAGE
@@ -107,5 +107,5 @@ def _say(problem: click.ClickException) -> None:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads it any more, so the interpreter must not try to flush it at the end."""
+    """The reader of standard output is gone, so the interpreter must not flush it at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

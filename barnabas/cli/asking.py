@@ -1,4 +1,4 @@
-"""Commands that take something away ask first; where nobody can be asked, they want -y."""
+"""Commands that delete something ask for confirmation first; without a terminal they require -y."""
 
 import sys
 from collections.abc import Callable
@@ -10,7 +10,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def yes_option(command: F) -> F:
-    """-y; the command gets `yes`, and asks with `confirm` where it was not given."""
+    """The option -y. The command gets `yes`, and calls `confirm` if it was not given."""
     return click.option(
         "-y",
         "--yes",
@@ -20,10 +20,12 @@ def yes_option(command: F) -> F:
 
 
 def require_answer(yes: bool) -> None:
-    """Refuses before anything is looked at: a script must not hang, nor change what it may not."""
+    """Refuses before any request is sent: a script must not hang, nor change anything
+    without -y.
+    """
     if not yes and not sys.stdin.isatty():
         raise click.UsageError(
-            "standard input is no terminal, so nobody can be asked: say -y to go ahead without"
+            "standard input is not a terminal: use -y to continue without confirmation"
         )
 
 

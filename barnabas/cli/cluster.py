@@ -1,4 +1,4 @@
-"""`barnabas cluster`: what it is, its brokers, moves of replicas, elections, and what happened."""
+"""`barnabas cluster`: describe, brokers, explain, elect, reassign, events."""
 
 import time
 from typing import TYPE_CHECKING
@@ -160,9 +160,9 @@ def events(ctx: click.Context, last: int, topic: str | None, follow: bool, outpu
         while True:
             found = admin.events(after=after, count=10_000 if topic else last)
             if found is None:
-                raise click.ClickException("the controller is not Barnabas', and tells no story")
+                raise click.ClickException("the controller is not Barnabas, and has no history")
             if found and found[-1].number < after:
-                after = -1  # another controller, which counts anew
+                after = -1  # another controller, whose event numbers start again
                 continue
             after = max([after, *(event.number for event in found)])
             rows = [event_row(e) for e in found if topic is None or e.topic == topic][-last:]

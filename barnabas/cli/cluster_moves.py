@@ -100,11 +100,13 @@ def plan_moves(
     targets: Sequence[int] | None,
     factor: int | None,
 ) -> dict[TopicPartition, list[int]]:
-    """Where each is to be, spread as a new topic would be; those that are there are left out."""
+    """The target brokers of each partition, placed like a new topic; partitions that need no move
+    are left out.
+    """
     allowed = list(view.brokers) if targets is None else list(targets)
     if unknown := [broker for broker in allowed if broker not in view.brokers]:
         raise click.UsageError(
-            f"broker {unknown[0]} is not there; those that are: {_ids(view.brokers)}"
+            f"there is no broker {unknown[0]}; the brokers are {_ids(view.brokers)}"
         )
     plan: dict[TopicPartition, list[int]] = {}
     for at, brokers in named:
@@ -113,7 +115,8 @@ def plan_moves(
         if wanted is None:
             if targets is None and factor is None:
                 raise click.UsageError(
-                    f"{at}: where to? Use --to, or {at.topic}:{at.partition}=1,2"
+                    f"{at}: the target brokers are missing: use --to, or"
+                    f" {at.topic}:{at.partition}=1,2"
                 )
             wanted = _spread(view, at, allowed, factor or len(now))
         if wanted != list(now):
@@ -129,7 +132,7 @@ def _spread(
     from barnabas.controller.placement import place
 
     racks = {BrokerId(broker): view.brokers[broker].rack for broker in allowed}
-    start = crc32(at.topic.encode()) % len(allowed)  # the same whenever it is asked for
+    start = crc32(at.topic.encode()) % len(allowed)  # the same for each call
     return list(place(racks, at.partition + 1, factor, start=start, shift=start)[at.partition])
 
 
@@ -139,7 +142,7 @@ def _planned(view: "MetadataSnapshot", at: TopicPartition, brokers: list[int]) -
 
 
 def _moving(admin: "Admin") -> list[dict[str, Any]]:
-    """`left`: records that the slowest of the new replicas has still to fetch."""
+    """`left`: the records that the slowest new replica has not fetched yet."""
     moves = admin.reassignments()
     by_topic: dict[str, list[int]] = {}
     for move in moves:
@@ -173,14 +176,14 @@ def _cancel(admin: "Admin", words: Sequence[str]) -> int:
         moving = [at for at in moving if at in named]
     if moving:
         admin.reassign(dict.fromkeys(moving))
-    click.echo(f"{counted(len(moving), 'move')} called off", err=True)
+    click.echo(f"{counted(len(moving), 'reassignment')} cancelled", err=True)
     return exits.OK
 
 
 def _throttle(
     admin: "Admin", view: "MetadataSnapshot", plan: Mapping[TopicPartition, list[int]], rate: int
 ) -> None:
-    """By Kafka's options: rates of brokers, and which replicas they are for."""
+    """Sets Kafka's throttle options: the rates of brokers, and the throttled replicas."""
     sending: dict[str, list[str]] = {}
     taking: dict[str, list[str]] = {}
     for at, brokers in plan.items():
@@ -213,7 +216,9 @@ def _lift_throttle(admin: "Admin", topics: Iterable[str]) -> None:
 
 
 def _wait(admin: "Admin", moved: Iterable[str]) -> None:
-    """Also for moves that others began; `moved`: topics of our own, which may be there already."""
+    """Waits for all reassignments, including those of others; `moved`: our own topics, which may be
+    complete already.
+    """
     shown = -1
     topics = dict.fromkeys(moved)
     while moving := _moving(admin):
@@ -230,7 +235,7 @@ def _wait(admin: "Admin", moved: Iterable[str]) -> None:
     if shown >= 0:
         click.echo("\r\x1b[K", err=True, nl=False)
     _lift_throttle(admin, topics)
-    click.echo("nothing moves any more", err=True)
+    click.echo("no reassignment is in progress any more", err=True)
 
 
 def _ids(brokers: Mapping[int, object]) -> str:

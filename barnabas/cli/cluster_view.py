@@ -1,6 +1,7 @@
-"""A cluster in rows: its brokers, and the partitions that are not as they should be.
+"""A cluster in rows:
 
-In: one look at the cluster. Out: rows and lines, which ask nobody.
+its brokers, and the partitions that are offline or not in sync.
+In: the metadata of the cluster. Out: rows and lines; no requests.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ PROBLEM_COLUMNS = ("topic", "partition", "problem", "leader", "replicas", "in_sy
 
 
 def look(ctx: click.Context) -> tuple["MetadataSnapshot", dict[int, "BrokerDetails"]]:
-    """All topics, and what each broker tells of itself."""
+    """All topics, and the details that each broker reports."""
     with open_admin(ctx) as admin:
         return admin.topics(), admin.broker_stories()
 
@@ -32,7 +33,7 @@ def look(ctx: click.Context) -> tuple["MetadataSnapshot", dict[int, "BrokerDetai
 def broker_rows(
     view: "MetadataSnapshot", stories: Mapping[int, "BrokerDetails"], machine: str
 ) -> list[Row]:
-    """Those that live, and those that should: replicas are on them."""
+    """The live brokers, and those that are down but have replicas."""
     leads: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
     for topic in view.topics.values():
@@ -62,7 +63,9 @@ def broker_rows(
 
 
 def _health(story: "BrokerDetails | None") -> Row:
-    """None where the broker does not say: it is down, silent, older, or not ours."""
+    """None if the broker reports nothing: it is down, does not answer, is older, or is not
+    Barnabas.
+    """
     if story is None or story.loop_delay_ms_p99 < 0:
         return dict.fromkeys((*HEALTH_COLUMNS, "log_dirs"))
     bad = [f"{each.state}: {each.path}" for each in story.log_dirs if each.state != "online"]
@@ -79,7 +82,7 @@ def _health(story: "BrokerDetails | None") -> Row:
 def _state(id_: int, view: "MetadataSnapshot", stories: Mapping[int, "BrokerDetails"]) -> str:
     if id_ not in view.brokers:
         return "down"
-    if id_ not in stories and stories:  # others are ours, so it is too
+    if id_ not in stories and stories:  # the others are Barnabas, so it is too
         return "silent"
     return "controller" if id_ == view.controller_id else "up"
 
@@ -94,7 +97,7 @@ def reasons(stories: Mapping[int, "BrokerDetails"]) -> dict[tuple[str, int], str
 
 
 def problem_rows(view: "MetadataSnapshot") -> list[Row]:
-    """Partitions that nobody leads, or with replicas that are not in sync; the worst first."""
+    """Partitions without a leader, or with replicas that are not in sync; the worst first."""
     rows = []
     for name, topic in sorted(view.topics.items()):
         for partition in topic.partitions:

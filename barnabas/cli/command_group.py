@@ -1,4 +1,4 @@
-"""Groups of commands; a name that is none gets the nearest one that is."""
+"""Groups of commands; the error for an unknown command names the nearest one."""
 
 import click
 

@@ -64,7 +64,7 @@ def command(
         raise click.UsageError("-f and -J exclude each other")
     range_ = offsets_range(words)
     formatter = _formatter(format_, as_json, null)
-    # What retention takes while it is read is left out, not all that is there.
+    # If retention deletes records during the read, only those are skipped.
     with open_cluster(ctx, {"auto.offset.reset": "earliest"}) as cluster:
         admin = Admin(cluster=cluster)
         partitions = select_partitions(find_topic(admin, topic), numbers)
@@ -90,7 +90,7 @@ def _print_all(
             given += len(messages)
             if given == count:
                 break
-            out.flush()  # so that what has come is seen while waiting for more
+            out.flush()  # so that received records are shown while waiting for more
     return given
 
 

@@ -1,6 +1,6 @@
 """`barnabas demo`: a broker and, with Spark, three pipelines on one topic; counts that agree.
 
-Always: however it ends, its brokers end too: told to, or by the kernel where nobody could.
+Always: however it ends, its brokers end too: on request, or by the kernel if the demo was killed.
 """
 
 import ctypes
@@ -60,7 +60,7 @@ def command(records: int | None, keep: bool) -> int:
 
 @contextmanager
 def _tidied_up() -> Iterator[None]:
-    """SIGTERM and a terminal that goes away end the demo as Ctrl-C does; a second one, at once."""
+    """SIGTERM and a closed terminal end the demo like Ctrl-C; a second signal ends it at once."""
 
     def end(number: int, _: object) -> None:
         for each in before:
@@ -149,7 +149,9 @@ def steps(*tried: tuple[str, str]) -> list[str]:
 
 
 def called(program: str) -> str:
-    """How a shell finds what is installed beside this Python; `make` puts it into no PATH."""
+    """The command as the user can type it: a path, if the directory of this Python is not in the
+    PATH.
+    """
     beside = Path(sys.executable).parent / program
     if shutil.which(program) == str(beside) or not beside.exists():
         return program
@@ -168,7 +170,7 @@ def wait_for_interrupt() -> None:
 
 @contextmanager
 def directory() -> Iterator[str]:
-    """For what the demo writes; gone at its end."""
+    """A directory for the files of the demo; deleted at the end."""
     made = tempfile.mkdtemp(prefix="barnabas-demo-")
     try:
         yield made
@@ -187,7 +189,7 @@ def broker(where: str, name: str) -> Iterator[tuple[str, str]]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            start_new_session=True,  # Ctrl-C is for the demo, which then ends it
+            start_new_session=True,  # Ctrl-C goes to the demo, which then stops the broker
             preexec_fn=_end_with_parent,  # noqa: PLW1509 - there is one thread so far
         )
     assert process.stdout is not None
@@ -207,7 +209,7 @@ def broker(where: str, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _end_with_parent() -> None:
-    """PR_SET_PDEATHSIG: SIGTERM when the demo is gone, though it was killed."""
+    """PR_SET_PDEATHSIG: the kernel sends SIGTERM when the demo ends, even if it was killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))
 

@@ -197,7 +197,7 @@ async def _plan(
 
 
 class _Progress:
-    """A line on standard error, for a person who watches."""
+    """A progress line on standard error."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -261,12 +261,12 @@ def _row(letter: "Letter") -> Row:
 
 
 def _text(value: bytes | None) -> str | None:
-    """For people and JSON alike; `consume -J` gives the bytes as they are."""
+    """Text for people and for JSON; `consume -J` writes the bytes unchanged."""
     return None if value is None else value.decode(errors="backslashreplace")
 
 
 def _shown(ctx: click.Context, rows: list[Row], output: str) -> list[Row]:
-    """In a table: short, and nothing that a terminal would obey."""
+    """Text for a table: short, and without control characters."""
     if output != "table" or "barnabas.jsonl" in ctx.meta:
         return rows
     return [{name: _short(value) for name, value in row.items()} for row in rows]

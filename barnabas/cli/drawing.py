@@ -1,4 +1,4 @@
-"""Lines on a terminal that are drawn over; nothing where standard error is no terminal."""
+"""Lines on a terminal that are redrawn; nothing if standard error is not a terminal."""
 
 import shutil
 import sys
@@ -17,7 +17,7 @@ class Drawing:
         self._drawn = 0
 
     def draw(self, lines: Sequence[str]) -> None:
-        """In the place of what was drawn before."""
+        """Replaces the lines that were drawn before."""
         if not self.live:
             return
         width = shutil.get_terminal_size().columns

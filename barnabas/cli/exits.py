@@ -1,4 +1,4 @@
-"""Exit codes: what a script can tell from them."""
+"""Exit codes, for scripts."""
 
 from barnabas.model.errors import Code, KafkaError
 
@@ -38,7 +38,7 @@ def exit_code_of(error: KafkaError) -> int:
 
 
 def exit_code_by(code: Code | None) -> int:
-    """`code` None: whatever went wrong, it was no broker's answer."""
+    """The exit code for an error. `code` None: the error did not come from a broker."""
     if code in _NOT_FOUND:
         return NOT_FOUND
     if code is Code.REQUEST_TIMED_OUT:

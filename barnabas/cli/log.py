@@ -1,4 +1,4 @@
-"""`barnabas log`: what is in the files of a log, what is wrong with them, what can be saved.
+"""`barnabas log`: dump, verify and repair the files of a log.
 
 Always: `dump` and `verify` change nothing; `repair` leaves the damaged files beside the new ones
 and touches no directory that a broker has open.
@@ -225,7 +225,7 @@ def _unused(directory: str) -> Iterator[None]:
 
 @contextmanager
 def _progress(partition: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal; what it gives is called after each segment."""
+    """A progress bar on a terminal; returns a function to call after each segment."""
     if not sys.stderr.isatty():
         yield lambda: None
         return

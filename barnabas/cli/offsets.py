@@ -79,7 +79,7 @@ def resolve(
     to_end: bool,
     within: bool = False,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Starts, and stops where there are any. `to_end`: stop at what is the end now.
+    """The start offsets, and the stop offsets if there are any. `to_end`: stop at the current end.
 
     `within`: a start past the end is an error.
     """

@@ -1,6 +1,6 @@
 """Options that every command shares: which cluster, and how to speak to it.
 
-They may stand before or after the name of the command; the later one wins.
+They may be before or after the name of the command; the later one has precedence.
 """
 
 import os
@@ -58,7 +58,7 @@ def cluster_options(command: F) -> F:
 
 
 def client_settings(ctx: click.Context, defaults: Mapping[str, str] = {}) -> dict[str, str]:
-    """All that was given on the command line. `defaults`: of the command."""
+    """All options of the command line. `defaults`: those of the command."""
     settings = {**defaults, **_settings(ctx)}
     if servers := os.environ.get(SERVERS_VARIABLE):
         settings.setdefault("bootstrap.servers", servers)
@@ -66,7 +66,7 @@ def client_settings(ctx: click.Context, defaults: Mapping[str, str] = {}) -> dic
 
 
 def client_config(ctx: click.Context, defaults: Mapping[str, str] = {}) -> ClientConfig:
-    """The same, checked."""
+    """The options, checked."""
     try:
         return ClientConfig(client_settings(ctx, defaults))
     except KafkaError as problem:
@@ -79,7 +79,7 @@ def open_cluster(ctx: click.Context, defaults: Mapping[str, str] = {}) -> "Clust
 
     try:
         return ClusterClient(client_config(ctx, defaults), BlockingNet())
-    except InvalidRequest as problem:  # it has asked nobody yet: -b is wrong
+    except InvalidRequest as problem:  # no request was sent yet: -b is wrong
         raise click.UsageError(problem.detail) from None
 
 

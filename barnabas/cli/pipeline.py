@@ -1,4 +1,4 @@
-"""`barnabas pipeline`: run what a spec says, or say what it would do; look after what runs."""
+"""`barnabas pipeline`: run or check a spec, and manage running pipelines."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,11 +82,11 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "StopRe
                 served(spec.name, progress, metrics.host or "127.0.0.1", metrics.port)
             )
         entry.follow(progress, address)
-        list(planned(spec))  # most mistakes show in a second, before Spark has started
+        list(planned(spec))  # most mistakes are found in a second, before Spark has started
         stack.enter_context(terminal)
         spark = session_of(spec)
         stack.callback(spark.stop)
-        with heeding(stop.ask):  # Spark has put a handler of its own in their place
+        with heeding(stop.ask):  # Spark has replaced the signal handlers
             run_spec(spec, say=terminal.note, spark=spark, progress=progress, stop=stop)
         terminal.summary(stopped=stop.asked)
 
@@ -141,11 +141,11 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
         if into is not None:
             click.echo(shlex.join(given))
             return exits.OK
-        # Drivers that stay here use this Python's pyspark; others get the one in Spark's zip.
+        # Local drivers use this Python's pyspark; others use the one in Spark's zip.
         stays = loaded.run.master.startswith("spark://")
         if stays:
             check_master(loaded.run.master)
-            list(planned(loaded))  # as `run` does: most mistakes show in a second
+            list(planned(loaded))  # as in `run`: most mistakes are found in a second
         python = python_of(loaded.run.options)
         with unzipped(spark_home(), python) if stays else nullcontext():
             return submit(given, click.echo, lambda line: click.echo(line, err=True))

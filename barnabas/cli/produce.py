@@ -25,7 +25,7 @@ _ERRORS_SHOWN_MAX = 10
 
 
 class _Input(NamedTuple):
-    """How a piece of the input becomes a record."""
+    """How a line of the input becomes a record."""
 
     key: bytes | None
     key_delimiter: bytes | None
@@ -96,7 +96,7 @@ def command(
         check_topic_name(topic)
     except KafkaError as problem:
         raise click.UsageError(problem.detail) from None
-    # How large a record may be is for the topic to say, not for this side.
+    # The topic limits the size of a record, not this command.
     settings = client_settings(ctx, {"max.request.size": str(_RECORD_SIZE_MAX)})
     if acks is not None:
         settings["acks"] = acks
@@ -104,7 +104,7 @@ def command(
         settings["compression.type"] = codec
     try:
         opened = Producer(settings)
-    except InvalidRequest as problem:  # it has asked nobody yet: an option is wrong
+    except InvalidRequest as problem:  # no request was sent yet: an option is wrong
         raise click.UsageError(problem.detail) from None
     report = _Report()
     with opened as producer:
@@ -137,11 +137,11 @@ def _send_all(
                     callback=partial(report, number),
                 )
     finally:
-        producer.flush()  # what came before an interrupt or a bad line is written all the same
+        producer.flush()  # records before an interrupt or an invalid line are still written
 
 
 class _Report:
-    """Counts what was written, and says what was not."""
+    """Counts the written records, and reports those that were not written."""
 
     def __init__(self) -> None:
         self.written = 0

@@ -88,7 +88,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """In one line, and with nothing in it that a terminal would obey: names come from anywhere."""
+    """Text on one line, without control characters: names are not trusted."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""`barnabas status`: who is there, who controls, and what is not well."""
+"""`barnabas status`: the brokers, the controller, and problems."""
 
 import click
 

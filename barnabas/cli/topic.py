@@ -148,7 +148,7 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
 @command.command()
 @click.argument("topic")
 @click.option("--set", "put", metavar="NAME=VALUE", multiple=True, help="Set an option.")
-@click.option("--reset", metavar="NAME", multiple=True, help="Take one back to its default.")
+@click.option("--reset", metavar="NAME", multiple=True, help="Reset an option to its default.")
 @click.option("-a", "--all", "with_defaults", is_flag=True, help="Show defaults too.")
 @output_option
 @cluster_options
@@ -247,7 +247,7 @@ def delete(ctx: click.Context, topics: tuple[str, ...], yes: bool, if_exists: bo
 
 
 def _lag(log: "ToldLog") -> str:
-    """What each follower has still to fetch, for people: `2:0 3:15`; ? is one not heard of."""
+    """The records that each follower has not fetched yet, for people: `2:0 3:15`; ? is unknown."""
     leader, *followers = log.replicas
     return " ".join(
         f"{each.broker}:{max(0, leader.end - each.end) if each.end >= 0 else '?'}"

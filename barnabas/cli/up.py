@@ -144,7 +144,7 @@ def command(
 
 
 def _zookeeper(addresses: str) -> str:
-    """Checked for what is mistyped most; the rest is found when it connects."""
+    """Checks for common mistakes; others are found when the broker connects."""
     hosts, slash, root = addresses.partition("/")
     for host in hosts.split(","):
         try:

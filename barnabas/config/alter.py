@@ -1,7 +1,8 @@
-"""Decides whether settings may be made: at start, when a topic is created, and by request.
+"""Decides whether settings are accepted:
 
-In: names and text as the user gave them. Out: the settings to keep, or INVALID_CONFIG.
-Always: what is returned resolves without an error.
+at start, when a topic is created, and by request.
+In: names and text from the user. Out: the settings to store, or INVALID_CONFIG.
+Always: the returned settings resolve without an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,7 +51,9 @@ def topic_option(name: str) -> Option[Any]:
 
 
 def broker_option(name: str) -> Option[Any]:
-    """One rule at start and when settings are altered; has_effect says whether it does anything."""
+    """The same rule at start and when settings are altered; has_effect says whether the option has
+    an effect.
+    """
     if option := broker.OPTIONS.get(name):
         return option
     if unsupported.is_refused(name):
@@ -65,7 +68,9 @@ def broker_option(name: str) -> Option[Any]:
 
 
 def without_effect(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Names of broker options that are accepted and do nothing, and why. Defaults are no news."""
+    """The broker options that are accepted and have no effect, with the reason. Options at their
+    default are left out.
+    """
     for name, text in settings.items():
         option = broker.OPTIONS.get(name)
         if option is None:
@@ -98,14 +103,14 @@ def check_static(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def alter_topic(current: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
-    """The settings of a topic after the changes; `current` stays as it is."""
+    """The settings of a topic after the changes; `current` is not changed."""
     return check_topic(_changed(current, changes, topic_option))
 
 
 def alter_group(
     current: Mapping[str, str], changes: Iterable[Change], layers: Layers
 ) -> dict[str, str]:
-    """The settings of a group after the changes, within what the broker's layers allow."""
+    """The settings of a group after the changes, within the broker's limits."""
     from barnabas.config import group
 
     def find(name: str) -> Option[Any]:

@@ -1,7 +1,8 @@
-"""Every option of a broker: who it is, where it listens, what it accepts.
+"""Every option of a broker:
 
-Names and defaults are Kafka's, save `metrics.listen` and `keeper.file`. Options come from four
-files by subject: this one, `broker_cluster.py`, `broker_log.py` and `broker_roles.py`.
+its id, its listeners, its limits. Names and defaults are Kafka's, except `metrics.listen` and
+`keeper.file`. Options come from four files by subject: this one, `broker_cluster.py`,
+`broker_log.py` and `broker_roles.py`.
 Not here: Kafka's options without a meaning here (unsupported.py).
 """
 
@@ -28,7 +29,7 @@ from barnabas.config.resolve import NO_LAYERS, Layers
 
 
 class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
-    """What is in force for one broker, parsed."""
+    """The effective options of one broker, parsed."""
 
     node_id = Option[int](
         name="node.id",
@@ -62,7 +63,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=(ListenerAddress("PLAINTEXT", "", 9092),),
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Where the broker listens. Port 0 picks a free one.",
+        doc="The addresses that the broker listens on. Port 0 picks a free port.",
     )
     advertised_listeners = Option[tuple[ListenerAddress, ...] | None](
         name="advertised.listeners",
@@ -94,7 +95,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=None,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="HOST:PORT where Prometheus reads metrics over HTTP; unset: nowhere.",
+        doc="HOST:PORT where Prometheus reads metrics over HTTP; unset: no metrics.",
     )
     auto_create_topics_enable = Option[bool](
         name="auto.create.topics.enable",
@@ -102,7 +103,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=True,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Create a topic when a client asks for one that does not exist.",
+        doc="Create a topic when a client requests one that does not exist.",
     )
     delete_topic_enable = Option[bool](
         name="delete.topic.enable",
@@ -118,7 +119,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=1,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Partitions of a topic, if CreateTopics does not say.",
+        doc="The number of partitions of a new topic, if CreateTopics does not set it.",
     )
     default_replication_factor = Option[int](
         name="default.replication.factor",
@@ -126,7 +127,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=1,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Replicas of a partition, if CreateTopics does not say.",
+        doc="The replication factor of a new topic, if CreateTopics does not set it.",
     )
     socket_request_max_bytes = Option[int](
         name="socket.request.max.bytes",
@@ -158,7 +159,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=50,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Connections that may wait to be accepted.",
+        doc="The number of connections that may wait to be accepted.",
     )
     queued_max_requests = Option[int](
         name="queued.max.requests",
@@ -166,7 +167,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=500,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Requests held at a time; above it, connections are not read.",
+        doc="The largest number of requests in memory; above it, connections are not read.",
     )
     queued_max_request_bytes = Option[int](
         name="queued.max.request.bytes",
@@ -174,7 +175,8 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=-1,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Bytes of requests held at a time; above it, connections are not read; -1: 256 MiB.",
+        doc="The largest number of bytes of requests in memory; above it, connections are "
+        "not read; -1: 256 MiB.",
     )
     max_connections = Option[int](
         name="max.connections",
@@ -182,7 +184,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=INT_MAX,
         scope=Scope.BROKER,
         needs_restart=False,
-        doc="Open connections at most.",
+        doc="The largest number of open connections.",
     )
     max_connections_per_ip = Option[int](
         name="max.connections.per.ip",
@@ -190,7 +192,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=INT_MAX,
         scope=Scope.BROKER,
         needs_restart=False,
-        doc="Open connections at most from one address.",
+        doc="The largest number of open connections from one address.",
     )
     connections_max_idle_ms = Option[int](
         name="connections.max.idle.ms",
@@ -206,7 +208,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=57_671_680,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="The largest answer to a fetch, whatever the client asks for; the first batch is "
+        doc="The largest fetch response, whatever the client requests; the first batch is "
         "always sent whole.",
     )
     max_incremental_fetch_session_cache_slots = Option[int](
@@ -215,7 +217,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=1000,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Incremental fetch sessions remembered at a time.",
+        doc="The largest number of incremental fetch sessions.",
     )
     max_request_partition_size_limit = Option[int](
         name="max.request.partition.size.limit",
@@ -223,7 +225,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=2000,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Partitions in one answer to DescribeTopicPartitions at most.",
+        doc="The largest number of partitions in one DescribeTopicPartitions response.",
     )
     request_timeout_ms = Option[int](
         name="request.timeout.ms",
@@ -239,11 +241,11 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=86_400_000,
         scope=Scope.BROKER,
         needs_restart=False,
-        doc="An idempotent producer silent for this long is forgotten.",
+        doc="The broker forgets an idempotent producer that was idle for this long.",
     )
 
     def __init__(self, layers: Layers | Mapping[str, str] = NO_LAYERS) -> None:
-        """From layers, or from static text alone."""
+        """Creates it from layers, or from the settings at start alone."""
         super().__init__(OPTIONS, {}, layers if isinstance(layers, Layers) else Layers(layers))
         if self.queued_max_request_bytes == 0:
             raise invalid(

@@ -1,7 +1,7 @@
-"""Broker options about the cluster it belongs to: through which keeper, as whom.
+"""Broker options about its cluster:
 
-A broker with neither `keeper.file` nor `zookeeper.connect` stands alone.
-Names and defaults are those of ZooKeeper-era Kafka, save `keeper.file`.
+the keeper and its session. A broker with neither `keeper.file` nor `zookeeper.connect` is a lone
+broker. Names and defaults are those of ZooKeeper-era Kafka, except `keeper.file`.
 """
 
 from barnabas.config.kinds import Milliseconds, Text
@@ -10,7 +10,7 @@ from barnabas.config.resolve import Config
 
 
 class ClusterOptions(Config):
-    """Where the brokers of a cluster agree."""
+    """The keeper that the brokers of a cluster share."""
 
     keeper_file = Option[str | None](
         name="keeper.file",
@@ -18,7 +18,8 @@ class ClusterOptions(Config):
         default=None,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="The file in which the brokers of one machine agree; `barnabas up --brokers` sets it.",
+        doc="The keeper file that the brokers of one machine share; `barnabas up "
+        "--brokers` sets it.",
     )
     zookeeper_connect = Option[str | None](
         name="zookeeper.connect",
@@ -26,7 +27,7 @@ class ClusterOptions(Config):
         default=None,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="HOST:PORT,...[/root]: the ZooKeeper through which brokers of several machines agree.",
+        doc="HOST:PORT,...[/root]: the ZooKeeper that brokers of several machines share.",
     )
     zookeeper_session_timeout_ms = Option[int](
         name="zookeeper.session.timeout.ms",
@@ -34,11 +35,11 @@ class ClusterOptions(Config):
         default=18_000,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="A broker that the keeper, of either kind, has not heard of for this long is taken for "
-        "dead. One of the same machine whose process has ended is missed at once.",
+        doc="The session timeout: a broker that sends the keeper nothing for this long is "
+        "considered dead. On one machine, the end of its process is noticed at once.",
     )
 
     @property
     def clustered(self) -> bool:
-        """Does this broker belong to a cluster, rather than stand alone?"""
+        """Whether this broker belongs to a cluster."""
         return bool(self.keeper_file or self.zookeeper_connect)

@@ -1,6 +1,6 @@
 """Broker options about logs: the defaults of topic options, and housekeeping.
 
-The defaults go by Kafka's older names (log.segment.bytes gives segment.bytes its default).
+The defaults have Kafka's older names (log.segment.bytes is the default of segment.bytes).
 """
 
 from barnabas.config.kinds import LONG_MAX, Bool, Bytes, Float, Int, Milliseconds
@@ -12,7 +12,7 @@ DOUBLE_MAX = 1.7976931348623157e308
 
 
 class LogOptions(Config):
-    """Defaults of topic options, and how often logs are looked after."""
+    """Defaults of topic options, and the intervals of housekeeping."""
 
     log_cleanup_policy = TopicConfig.cleanup_policy.for_topics("log.cleanup.policy")
     compression_type = TopicConfig.compression_type.for_topics("compression.type")
@@ -127,7 +127,7 @@ class LogOptions(Config):
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Default of the topic option flush.ms when log.flush.interval.ms is unset; "
-        "flushes that are due are looked for every second.",
+        "the broker checks every second for flushes that are due.",
     )
     log_flush_offset_checkpoint_interval_ms = Option[int](
         name="log.flush.offset.checkpoint.interval.ms",
@@ -135,7 +135,7 @@ class LogOptions(Config):
         default=60_000,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="How often the offset up to which each log is on disk is written down; "
+        doc="How often the recovery point of each log is written; "
         "after a crash, a log is checked from there.",
     )
     log_retention_check_interval_ms = Option[int](
@@ -144,7 +144,7 @@ class LogOptions(Config):
         default=300_000,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="How often logs are looked at for segments past their retention.",
+        doc="How often logs are checked for segments past their retention.",
     )
     log_initial_task_delay_ms = Option[int](
         name="log.initial.task.delay.ms",
@@ -152,7 +152,7 @@ class LogOptions(Config):
         default=30_000,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="How long after a start logs are first looked at for segments past their retention.",
+        doc="How long after a start logs are first checked for segments past their retention.",
     )
     log_cleaner_enable = Option[bool](
         name="log.cleaner.enable",
@@ -176,7 +176,7 @@ class LogOptions(Config):
         default=67_108_864,
         scope=Scope.BROKER,
         needs_restart=False,
-        doc="Memory for the keys that one pass of compaction may know: 24 bytes each, and a "
+        doc="Memory for the keys of one compaction pass: 24 bytes each, and a "
         "tenth to spare. A log with more keys takes several passes. (Kafka's default is twice "
         "that; the whole worker process is to stay within 128 MB.)",
     )
@@ -186,5 +186,5 @@ class LogOptions(Config):
         default=DOUBLE_MAX,
         scope=Scope.BROKER,
         needs_restart=False,
-        doc="The most that compaction reads and writes in a second, on average.",
+        doc="The largest number of bytes that compaction reads and writes per second, on average.",
     )

@@ -1,6 +1,6 @@
-"""Broker options about its part in a cluster: replication, groups, transactions.
+"""Broker options about replication, groups and transactions.
 
-Kept apart because their work lives in other rooms: replication/, coordinators/, controller/.
+In a file of their own because other packages use them: replication/, coordinators/, controller/.
 """
 
 from barnabas.config.kinds import (
@@ -69,26 +69,26 @@ class RoleOptions(Config):
         "leader.imbalance.per.broker.percentage",
         Int(min=0),
         10,
-        "The controller moves leadership back when others lead more than this percentage of "
-        "the partitions whose preferred leader a broker is.",
+        "The controller moves leadership back to a broker when other brokers lead more than this "
+        "percentage of the partitions whose preferred leader it is.",
     )
     replica_lag_time_max_ms = _role(
         "replica.lag.time.max.ms",
         Milliseconds(min=1),
         30_000,
-        "A follower not level with the leader for this long leaves the ISR.",
+        "A follower that has not caught up with the leader for this long leaves the ISR.",
     )
     replica_fetch_max_bytes = _role(
         "replica.fetch.max.bytes",
         Bytes(min=0),
         1_048_576,
-        "What a follower asks for of one partition in one fetch.",
+        "The number of bytes of one partition that a follower requests in one fetch.",
     )
     replica_fetch_wait_max_ms = _role(
         "replica.fetch.wait.max.ms",
         Milliseconds(bits=32),
         500,
-        "How long a leader may wait for data before it answers a follower.",
+        "How long a leader waits for data before it answers a follower.",
     )
     leader_replication_throttled_rate = _rate(
         "leader.replication.throttled.rate",
@@ -103,7 +103,7 @@ class RoleOptions(Config):
     )
     replica_alter_log_dirs_io_max_bytes_per_second = _rate(
         "replica.alter.log.dirs.io.max.bytes.per.second",
-        "Bytes a second that are copied when logs move between directories of this broker.",
+        "The bytes per second that are copied when logs move between directories of this broker.",
     )
     replica_selector_class = Option[str](
         name="replica.selector.class",
@@ -111,52 +111,53 @@ class RoleOptions(Config):
         default=LEADER_SELECTOR,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Which replica consumers are sent to: the leader, or one in their rack"
+        doc="Which replica consumers read from: the leader, or one in their rack"
         " (`client.rack`, `broker.rack`).",
     )
     replica_high_watermark_checkpoint_interval_ms = _role(
         "replica.high.watermark.checkpoint.interval.ms",
         Milliseconds(min=1),
         5_000,
-        "How often high watermarks are written down.",
+        "How often high watermarks are written to disk.",
     )
     group_initial_rebalance_delay_ms = _role(
         "group.initial.rebalance.delay.ms",
         Milliseconds(min=0, bits=32),
         3_000,
-        "How long the first rebalance of an empty group waits for more members: at least for a "
-        "lull of 100 ms.",
+        "How long the first rebalance of an empty group waits for more members; it ends earlier "
+        "after 100 ms without a new member.",
     )
     group_min_session_timeout_ms = _role(
         "group.min.session.timeout.ms",
         Milliseconds(min=0, bits=32),
         6_000,
-        "The shortest session timeout a member may ask for.",
+        "The shortest session timeout that a member may request.",
     )
     group_max_session_timeout_ms = _role(
         "group.max.session.timeout.ms",
         Milliseconds(min=0, bits=32),
         1_800_000,
-        "The longest session timeout a member may ask for.",
+        "The longest session timeout that a member may request.",
     )
     group_max_size = _role(
         "group.max.size",
         Int(min=1),
         INT_MAX,
-        "Members of one group at most.",
+        "The largest number of members of one group.",
     )
     group_consumer_session_timeout_ms = _role(
         "group.consumer.session.timeout.ms",
         Milliseconds(min=1, bits=32),
         45_000,
-        "A member of the new protocol that is silent for this long leaves its group.",
+        "A member of the consumer protocol that sends no heartbeat for this long is removed from"
+        " its group.",
     )
     group_consumer_heartbeat_interval_ms = _role(
         "group.consumer.heartbeat.interval.ms",
         Milliseconds(min=1, bits=32),
         5_000,
-        "How often members of the new protocol are told to send a heartbeat. One that waits for"
-        " others to give up partitions is told to come back sooner.",
+        "How often members of the consumer protocol must send a heartbeat. A member that waits for"
+        " others to revoke partitions must send one sooner.",
     )
     group_consumer_min_session_timeout_ms = _role(
         "group.consumer.min.session.timeout.ms",
@@ -198,15 +199,15 @@ class RoleOptions(Config):
         "group.consumer.max.size",
         Int(min=1),
         INT_MAX,
-        "Members of one group of the new protocol at most.",
+        "The largest number of members of one group of the consumer protocol.",
     )
     group_consumer_assignment_interval_ms = _role(
         "group.consumer.assignment.interval.ms",
         Milliseconds(min=0, bits=32),
         1_000,
-        "Partitions of a group of the new protocol are shared out anew at most this often: "
+        "Partitions of a group of the consumer protocol are assigned again at most this often: "
         "members"
-        " that come together are given their shares together.",
+        " that join together get their assignments together.",
     )
     group_consumer_assignors = Option[tuple[str, ...]](
         name="group.consumer.assignors",
@@ -214,8 +215,8 @@ class RoleOptions(Config):
         default=("uniform", "range"),
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="How partitions of a group of the new protocol may be shared out; the first unless"
-        " members ask for another.",
+        doc="The assignors for groups of the consumer protocol; the first one is used unless"
+        " members request another.",
     )
     group_consumer_migration_policy = Option[str](
         name="group.consumer.migration.policy",
@@ -223,14 +224,14 @@ class RoleOptions(Config):
         default="bidirectional",
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="May a group that has members change from the classic protocol to the new one"
-        " (upgrade), or back (downgrade)?",
+        doc="Whether a group with members may change from the classic to the consumer protocol"
+        " (upgrade), or back (downgrade).",
     )
     offset_metadata_max_bytes = _role(
         "offset.metadata.max.bytes",
         Bytes(min=0),
         4096,
-        "The longest metadata of a committed offset.",
+        "The largest metadata of a committed offset, in bytes.",
     )
     offsets_retention_minutes = _role(
         "offsets.retention.minutes",
@@ -248,7 +249,8 @@ class RoleOptions(Config):
         "offsets.topic.replication.factor",
         Int(min=1),
         3,
-        "Replicas of __consumer_offsets. Unless it is set, fewer where there are fewer brokers.",
+        "The replication factor of __consumer_offsets. If it is not set, at most the number of"
+        " brokers.",
     )
     offsets_topic_segment_bytes = _role(
         "offsets.topic.segment.bytes",
@@ -260,13 +262,13 @@ class RoleOptions(Config):
         "transaction.max.timeout.ms",
         Milliseconds(min=1, bits=32),
         900_000,
-        "The longest transaction timeout a producer may ask for.",
+        "The longest transaction timeout that a producer may request.",
     )
     transactional_id_expiration_ms = _role(
         "transactional.id.expiration.ms",
         Milliseconds(min=1, bits=32),
         604_800_000,
-        "A transactional id silent for this long is forgotten.",
+        "A transactional id that is idle for this long is deleted.",
     )
     transaction_state_log_num_partitions = _role(
         "transaction.state.log.num.partitions",

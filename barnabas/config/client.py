@@ -1,7 +1,8 @@
-"""Options of the client. Names are Kafka's; where a default is not Kafka's, the doc says so.
+"""Options of the client.
 
+Names are Kafka's; if a default differs from Kafka's, the doc says so.
 In: a mapping of dotted names, keywords with underscores, or both. Out: checked values, or
-INVALID_CONFIG with the nearest name there is.
+INVALID_CONFIG with the nearest known name.
 Not here: what takes a function (serializers, partitioners, interceptors): those are parameters of
 the class that calls them.
 """
@@ -43,7 +44,7 @@ def _option(
 
 
 class ClientConfig(Config):
-    """What is in force for one client, parsed."""
+    """The effective options of one client, parsed."""
 
     # --- every client ---
 
@@ -51,7 +52,7 @@ class ClientConfig(Config):
         "bootstrap.servers",
         Text(),
         "localhost:9092",
-        "HOST:PORT between commas: brokers to ask for the others.",
+        "HOST:PORT, separated by commas: the brokers to connect to first.",
         ("metadata.broker.list",),
     )
     client_id = _option(
@@ -64,13 +65,14 @@ class ClientConfig(Config):
         "client.rack",
         Text(),
         "",
-        "Where this client is, as brokers say it in `broker.rack`: near replicas are read.",
+        "The rack of this client, as in `broker.rack` of brokers: it reads from replicas in its"
+        " rack.",
     )
     request_timeout_ms = _option(
         "request.timeout.ms",
         Milliseconds(min=1, bits=32),
         30_000,
-        "How long to wait for the answer to one request.",
+        "How long to wait for the response to one request.",
     )
     default_api_timeout_ms = _option(
         "default.api.timeout.ms",
@@ -88,26 +90,26 @@ class ClientConfig(Config):
         "retry.backoff.ms",
         Milliseconds(min=1),
         100,
-        "The first wait before trying again; it doubles.",
+        "The first pause before a retry; it doubles with each retry.",
     )
     retry_backoff_max_ms = _option(
         "retry.backoff.max.ms",
         Milliseconds(min=1),
         1_000,
-        "The longest wait before trying again.",
+        "The longest pause before a retry.",
     )
     metadata_max_age_ms = _option(
         "metadata.max.age.ms",
         Milliseconds(min=0),
         300_000,
-        "After this long, leaders and partitions are looked up anew.",
+        "After this long, metadata is refreshed.",
         ("topic.metadata.refresh.interval.ms",),
     )
     allow_auto_create_topics = _option(
         "allow.auto.create.topics",
         Bool(),
         True,
-        "May a missing topic be created, where the broker does that?",
+        "Whether a missing topic may be created, if the broker allows that.",
     )
 
     # --- producers ---
@@ -116,15 +118,16 @@ class ClientConfig(Config):
         "acks",
         Enum("all", "-1", "0", "1"),
         "all",
-        "Who must have a record before it counts as written: all replicas in sync, the leader "
-        "(1), or nobody (0).",
+        "Which replicas must have a record before it is acknowledged: all in-sync replicas (all), "
+        "the leader (1), or none (0).",
         ("request.required.acks",),
     )
     enable_idempotence = _option(
         "enable.idempotence",
         Bool(),
         True,
-        "Is a record written once, and in order, however often it is sent? Needs acks=all.",
+        "Whether a record is written once, and in order, however often it is sent. Requires"
+        " acks=all.",
     )
     compression_type = _option(
         "compression.type",
@@ -143,21 +146,21 @@ class ClientConfig(Config):
         "linger.ms",
         Milliseconds(min=0),
         0,
-        "How long a batch waits for more records. Without, a batch leaves as soon as a request "
-        "may, with all that has come by then. (Kafka's default is 5.)",
+        "How long a batch waits for more records. With 0, a batch is sent as soon as a request "
+        "may be sent, with the records so far. (Kafka's default is 5.)",
         ("queue.buffering.max.ms",),
     )
     buffer_memory = _option(
         "buffer.memory",
         Bytes(min=0, bits=64),
         33_554_432,
-        "Bytes of records that may wait for their answer; then sending waits.",
+        "The bytes of records that may be unacknowledged; above it, `send` waits.",
     )
     max_block_ms = _option(
         "max.block.ms",
         Milliseconds(min=0),
         60_000,
-        "How long a send waits for room in `buffer.memory`, or for its topic to be known.",
+        "How long `send` waits for room in `buffer.memory`, or for the metadata of its topic.",
     )
     max_request_size = _option(
         "max.request.size",
@@ -170,43 +173,45 @@ class ClientConfig(Config):
         "max.in.flight.requests.per.connection",
         Int(min=1),
         5,
-        "Requests sent to a broker and not yet answered; 5 at most when idempotent.",
+        "The largest number of unanswered requests per broker; at most 5 for an idempotent"
+        " producer.",
         ("max.in.flight",),
     )
     retries = _option(
         "retries",
         Int(min=0),
         2_147_483_647,
-        "How often a batch is sent again; `delivery.timeout.ms` is the better bound.",
+        "How often a batch is retried; `delivery.timeout.ms` is the better limit.",
     )
     delivery_timeout_ms = _option(
         "delivery.timeout.ms",
         Milliseconds(min=0, bits=32),
         120_000,
-        "How long a record may take from send to its answer, retries included.",
+        "How long a record may take from `send` to its acknowledgement, retries included.",
         ("message.timeout.ms",),
     )
 
     # --- consumers ---
 
-    group_id = _option("group.id", Text(), "", "The group that shares the partitions.")
+    group_id = _option("group.id", Text(), "", "The id of the consumer group.")
     group_instance_id = _option(
         "group.instance.id",
         Text(),
         "",
-        "A name that stays with this member through restarts: a short one moves no partition.",
+        "The id of a static member: a short restart moves no partition.",
     )
     group_protocol = _option(
         "group.protocol",
         Enum("classic", "consumer"),
         "classic",
-        "Members assign (classic), or the coordinator does (consumer, KIP-848).",
+        "The group protocol: members assign partitions (classic), or the coordinator does"
+        " (consumer, KIP-848).",
     )
     group_remote_assignor = _option(
         "group.remote.assignor",
         Text(),
         "",
-        "The coordinator's assignor, with group.protocol=consumer; unset, it chooses.",
+        "The coordinator's assignor, with group.protocol=consumer; unset: the coordinator chooses.",
     )
     partition_assignment_strategy = _option(
         "partition.assignment.strategy",
@@ -218,74 +223,81 @@ class ClientConfig(Config):
         "session.timeout.ms",
         Milliseconds(min=1, bits=32),
         45_000,
-        "A member that is silent for this long is out of the group.",
+        "A member that sends no heartbeat for this long is removed from the group.",
     )
     heartbeat_interval_ms = _option(
         "heartbeat.interval.ms",
         Milliseconds(min=1, bits=32),
         3_000,
-        "How often a member says that it is alive.",
+        "How often a member sends a heartbeat.",
     )
     max_poll_interval_ms = _option(
         "max.poll.interval.ms",
         Milliseconds(min=1, bits=32),
         300_000,
-        "A member that asks for no records for this long leaves the group.",
+        "A member that does not poll for this long leaves the group.",
     )
     max_poll_records = _option(
-        "max.poll.records", Int(min=1), 500, "The most records that one call gives."
+        "max.poll.records", Int(min=1), 500, "The largest number of records that one call returns."
     )
     enable_auto_commit = _option(
-        "enable.auto.commit", Bool(), True, "Are positions committed in the background?"
+        "enable.auto.commit", Bool(), True, "Whether positions are committed automatically."
     )
     auto_commit_interval_ms = _option(
         "auto.commit.interval.ms",
         Milliseconds(min=0, bits=32),
         5_000,
-        "How often positions are committed in the background.",
+        "How often positions are committed automatically.",
     )
     auto_offset_reset = _option(
         "auto.offset.reset",
         Text(),
         "latest",
         "Where to start without a committed offset: earliest, latest, none (an error), or "
-        "by_duration:PT1H (what is no older).",
+        "by_duration:PT1H (the first record that is not older).",
     )
     isolation_level = _option(
         "isolation.level",
         Enum("read_committed", "read_uncommitted"),
         "read_committed",
-        "Are records of open and aborted transactions read? (Kafka's default is read_uncommitted.)",
+        "Whether records of open and aborted transactions are read. (Kafka's default is"
+        " read_uncommitted.)",
     )
     fetch_max_wait_ms = _option(
         "fetch.max.wait.ms",
         Milliseconds(min=0, bits=32),
         500,
-        "How long the broker may wait for data before it answers a fetch.",
+        "How long the broker waits for data before it answers a fetch.",
         ("fetch.wait.max.ms",),
     )
     fetch_min_bytes = _option(
-        "fetch.min.bytes", Bytes(min=0), 1, "How much data the broker waits for."
+        "fetch.min.bytes",
+        Bytes(min=0),
+        1,
+        "The bytes that the broker waits for before it answers a fetch.",
     )
     fetch_max_bytes = _option(
         "fetch.max.bytes",
         Bytes(min=0),
         52_428_800,
-        "The most one fetch is answered with; the first batch always fits.",
+        "The largest fetch response; the first batch is always included.",
     )
     max_partition_fetch_bytes = _option(
         "max.partition.fetch.bytes",
         Bytes(min=0),
         1_048_576,
-        "The most one fetch brings of one partition; the first batch always fits.",
+        "The most bytes of one partition in one fetch response; the first batch is always"
+        " included.",
         ("fetch.message.max.bytes",),
     )
-    check_crcs = _option("check.crcs", Bool(), True, "Are checksums of batches checked?")
+    check_crcs = _option(
+        "check.crcs", Bool(), True, "Whether the checksums of batches are checked."
+    )
     exclude_internal_topics = _option(
         "exclude.internal.topics",
         Bool(),
         True,
-        "Does a pattern leave out the topics of Kafka's own?",
+        "Whether a pattern excludes internal topics.",
     )
 
     def __init__(self, settings: Settings | None = None, /, **keywords: Value) -> None:

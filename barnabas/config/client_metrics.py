@@ -1,7 +1,7 @@
 """Every option of a subscription to metrics of clients.
 
-Subscriptions are kept and described as Kafka does. No client is asked for its metrics: Barnabas
-does not offer the requests by which clients push them.
+Subscriptions are stored and described as in Kafka. Clients push no metrics: Barnabas does not
+support those requests.
 """
 
 from collections.abc import Mapping

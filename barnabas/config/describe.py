@@ -1,6 +1,7 @@
-"""What DescribeConfigs shows: every option with its value, its source and its synonyms.
+"""The values for DescribeConfigs:
 
-Always: the first synonym is the setting in force; the last is the default.
+every option with its value, its source and its synonyms.
+Always: the first synonym is the effective setting; the last is the default.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,11 +43,11 @@ def describe_topic(overrides: Mapping[str, str], layers: Layers) -> Iterator[Des
 def describe_broker(
     layers: Layers, in_force: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Described]:
-    """Every broker option, Kafka's too that have no effect here, in the order of names.
+    """Every broker option, including Kafka's options without an effect here, in the order of names.
 
-    `in_force`: what a running broker has made of options, such as the port for port 0.
+    `in_force`: the actual values in a running broker, such as the port for port 0.
     """
-    from barnabas.config import kafka_options  # hundreds of them: not at start
+    from barnabas.config import kafka_options  # hundreds of options: not imported at start
 
     config = BrokerConfig(layers)
     others = {

@@ -25,22 +25,23 @@ def _interval(name: str, default: int, doc: str) -> Option[int]:
 
 
 class GroupConfig(Config):
-    """What is in force for one group, parsed."""
+    """The effective options of one group, parsed."""
 
     consumer_session_timeout_ms = _interval(
         "consumer.session.timeout.ms",
         45_000,
-        "A member of the new protocol that is silent for this long leaves this group.",
+        "A member of the consumer protocol that sends no heartbeat for this long is removed from"
+        " this group.",
     )
     consumer_heartbeat_interval_ms = _interval(
         "consumer.heartbeat.interval.ms",
         5_000,
-        "How often members of this group are told to send a heartbeat, in the new protocol.",
+        "How often members of this group must send a heartbeat, in the consumer protocol.",
     )
     consumer_assignment_interval_ms = _interval(
         "consumer.assignment.interval.ms",
         1_000,
-        "Partitions of this group are assigned again at most this often, in the new protocol.",
+        "Partitions of this group are assigned again at most this often, in the consumer protocol.",
     )
 
     def __init__(
@@ -50,7 +51,7 @@ class GroupConfig(Config):
 
 
 def check_bounds(settings: Mapping[str, str], layers: Layers) -> None:
-    """INVALID_CONFIG where a setting of a group is outside of what the broker allows."""
+    """INVALID_CONFIG if a setting of a group is outside of the broker's limits."""
     config, broker_config = GroupConfig(settings, layers), BrokerConfig(layers)
     bounds = {
         GroupConfig.consumer_session_timeout_ms: (

@@ -1,9 +1,9 @@
-"""Kafka's broker options that Barnabas does not declare, so that consoles find each of them.
+"""Kafka's broker options that Barnabas does not declare, described for tools that expect them.
 
 In: the tables of kafka_table.py and kafka_table_security.py. Out: options with Kafka's name, type
-and default, and with a text that says what they are here.
+and default, and with a text that says why they have no effect.
 Always: none of them has an effect; which are ignored and which are refused: unsupported.py.
-Loaded when a broker is described, or given one of these options: no start waits for it.
+Imported when a broker is described or gets one of these options, not at start.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _REASONS = {
     ),
     "Share groups are not supported.": ("group.share.", "share."),
     "The streams group protocol is not supported.": ("group.streams.",),
-    "Brokers agree through a keeper, not through a quorum.": (
+    "Brokers use a keeper, not a quorum.": (
         "broker.heartbeat.", "broker.session.", "controller.listener.", "controller.quorum.",
         "initial.broker.", "metadata.", "process.roles",
     ),
@@ -42,7 +42,7 @@ _REASONS = {
         "num.io.", "num.network.",
     ),
 }  # fmt: skip
-_OTHER_REASON = "Barnabas has no part that this would tune."
+_OTHER_REASON = "Barnabas has nothing that this option tunes."
 
 
 class JavaClass(Text):
@@ -83,7 +83,7 @@ _KINDS: dict[str, Kind[Any]] = {
 
 
 def reason(name: str) -> str:
-    """Why an option of Kafka's has no effect here."""
+    """Why an option of Kafka has no effect here."""
     for text, prefixes in _REASONS.items():
         if name.startswith(prefixes):
             return text
@@ -91,7 +91,7 @@ def reason(name: str) -> str:
 
 
 def ignored_option(name: str) -> Option[Any]:
-    """The option of an ignored name; one that the tables do not have is any text."""
+    """The option with an ignored name; a name that the tables do not have accepts any text."""
     return OPTIONS.get(name) or _option(name, "string", _NO_DEFAULT, True, "")
 
 

@@ -1,4 +1,4 @@
-"""Kinds of option values: how text becomes a value, and a value text again.
+"""Kinds of option values: parse text into a value, and format a value as text.
 
 In: text from a file, a command line or a request. Out: a checked value.
 Always: `kind.parse(kind.format(value)) == value`; a refusal says what would be accepted.
@@ -198,7 +198,7 @@ class Enum(Kind[str]):
 
 
 class List(Kind[tuple[str, ...]]):
-    """Words between commas; of `words` alone where given; none of them twice."""
+    """Words separated by commas, each at most once; only `words` if they are given."""
 
     __slots__ = ("words",)
     type = ConfigType.LIST
@@ -227,7 +227,7 @@ class List(Kind[tuple[str, ...]]):
 
     def bounds(self) -> str:
         of = f", of {', '.join(self.words)}" if self.words else ""
-        return f"words between commas, each once{of}"
+        return f"words separated by commas, each once{of}"
 
 
 class ThrottledReplicas(List):
@@ -249,7 +249,7 @@ class ThrottledReplicas(List):
 
 
 class Fixed(Kind[str]):
-    """An option of Kafka's that is not implemented here: only its default is accepted."""
+    """An option of Kafka that is not implemented: only its default is accepted."""
 
     __slots__ = ("only", "type")
 
@@ -318,7 +318,7 @@ class HostPort(Kind[Address]):
 class Listeners(Kind[tuple[ListenerAddress, ...]]):
     """PLAINTEXT://HOST:PORT: a list, as Kafka has it, of the one protocol there is.
 
-    Another name is refused: whoever asks for SSL must not be served in the clear.
+    Another name is refused: a user who configures SSL must not get plain text.
     """
 
     __slots__ = ()
@@ -337,7 +337,7 @@ class Listeners(Kind[tuple[ListenerAddress, ...]]):
                 )
             host, port = parse_address(rest)
             if found:
-                raise ValueError(f"expected {self.bounds()}, but {PLAINTEXT} is there twice")
+                raise ValueError(f"expected {self.bounds()}, but {PLAINTEXT} occurs twice")
             found.append(ListenerAddress(PLAINTEXT, host, port))
         return tuple(found)
 

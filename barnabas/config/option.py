@@ -4,7 +4,7 @@ In: a name and text. Out: a checked value, or INVALID_CONFIG that names the opti
 value and the remedy.
 Always: an option belongs to one scope; every option of a scope is an attribute of that
 scope's config class, named as the option with underscores for dots.
-Not here: which text wins when several are set (resolve.py).
+Not here: which setting has precedence (resolve.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ class Option(Generic[T]):
     @overload
     def __get__(self, config: object, owner: type) -> T: ...
     def __get__(self, config: object | None, owner: type) -> Self | T:
-        # A config object keeps its values in its own dictionary, which comes before this.
+        # A config object has its values in its own dictionary, which is searched before this.
         return self if config is None else self.default
 
     @property
@@ -70,8 +70,8 @@ class Option(Generic[T]):
 
     @property
     def has_effect(self) -> bool:
-        """False: it is accepted, kept and described, and nothing reads it."""
-        from barnabas.config.no_effect import NO_EFFECT  # for people, so not at start
+        """False: the option is accepted, stored and described, but no code reads it."""
+        from barnabas.config.no_effect import NO_EFFECT  # only for texts, so not imported at start
 
         return self.name not in NO_EFFECT[self.scope.value]
 
@@ -114,7 +114,7 @@ def declared(config: type) -> Iterator[Option[Any]]:
 
 
 def nearest(name: str, known: Mapping[str, object]) -> str:
-    """A hint for a name that is not known; empty when nothing is near."""
+    """A hint for an unknown name; empty if no known name is similar."""
     from difflib import get_close_matches  # only ever needed to word an error
 
     close = get_close_matches(name[:100], list(known), n=1, cutoff=0.7)

@@ -1,10 +1,10 @@
-"""Decides which of several settings of an option is in force.
+"""Decides which of several settings of an option is effective.
 
 In: text set for a topic, for this broker, for all brokers, and at start.
 Out: a config object with every option's value, parsed.
 Always: topic override > this broker's dynamic setting > the dynamic setting of all brokers >
-the setting at start > the default; of synonyms, the earlier name wins whatever its layer.
-Not here: what DescribeConfigs shows of it (describe.py).
+the setting at start > the default; of synonyms, the earlier name has precedence in any layer.
+Not here: the values for DescribeConfigs (describe.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ class Setting(NamedTuple):
 
 
 class Layers:
-    """The settings of a broker, by where they were made. Text as it was set, by name."""
+    """The settings of a broker, by layer. Text as it was set, by name."""
 
     __slots__ = ("by_source",)
 
@@ -54,13 +54,13 @@ class Layers:
         )
 
     def settings(self, name: str) -> Iterator[Setting]:
-        """Where the broker option of this name is set, the one in force first."""
+        """The settings of the broker option with this name, the effective one first."""
         for source, texts in self.by_source:
             if name in texts:
                 yield Setting(name, texts[name], source)
 
     def names(self) -> Iterator[str]:
-        """Of every option that is set."""
+        """The settings of every option that is set."""
         for _, texts in self.by_source:
             yield from texts
 
@@ -82,12 +82,12 @@ class Config:
             )
 
     def text(self, option: Option[Any]) -> str | None:
-        """The value in force of an option, as text."""
+        """The effective value of an option, as text."""
         return option.format(getattr(self, option.attribute))
 
 
 def names_on_broker(option: Option[Any]) -> tuple[str, ...]:
-    """The broker options that may give this option its value, the strongest first."""
+    """The broker options that may set this option's value, in the order of precedence."""
     if option.scope in (Scope.TOPIC, Scope.GROUP):
         return option.synonyms
     return (option.name, *option.synonyms)
@@ -101,7 +101,7 @@ def _from_layers(option: Option[Any], layers: Layers) -> Any:
 
 
 def _in_unit_of(option: Option[Any], name: str, text: str) -> Any:
-    """A synonym may count hours or minutes where the option counts milliseconds."""
+    """Converts the unit: a synonym may be in hours or minutes, the option in milliseconds."""
     factor = {"hours": 3_600_000, "minutes": 60_000}.get(name.rpartition(".")[2], 1)
     if factor == 1 or option.name == name:
         return option.parse(text)

@@ -1,8 +1,8 @@
 """Every option of a topic.
 
 Names, defaults and bounds are Kafka's, so that Kafka's tools and clients can set them.
-`unsupported` holds the options of Kafka's that are not implemented: they are described,
-and accept their default alone.
+`unsupported` has Kafka's options that are not implemented: they are described, and accept only
+their default.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ WEEK_MS = 7 * DAY_MS
 
 
 class TopicConfig(Config):
-    """What is in force for one topic, parsed."""
+    """The effective options of one topic, parsed."""
 
     cleanup_policy = Option[tuple[str, ...]](
         name="cleanup.policy",
@@ -56,7 +56,7 @@ class TopicConfig(Config):
         default=DAY_MS,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="How long compaction keeps a tombstone, so that readers get to see the delete.",
+        doc="How long compaction keeps a tombstone, so that consumers can read it.",
         synonyms=("log.cleaner.delete.retention.ms",),
     )
     file_delete_delay_ms = Option[int](
@@ -65,7 +65,7 @@ class TopicConfig(Config):
         default=60_000,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="How long a deleted segment stays on disk, for reads under way to finish.",
+        doc="How long a deleted segment stays on disk, so that current reads can finish.",
         synonyms=("log.segment.delete.delay.ms",),
     )
     flush_messages = Option[int](
@@ -137,7 +137,8 @@ class TopicConfig(Config):
         default="CreateTime",
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="Whose clock stamps a record: the producer's, or the broker's when it is appended.",
+        doc="Which timestamp a record gets: the producer's (CreateTime), or the broker's "
+        "when it is appended (LogAppendTime).",
         synonyms=("log.message.timestamp.type",),
     )
     min_cleanable_dirty_ratio = Option[float](
@@ -146,7 +147,8 @@ class TopicConfig(Config):
         default=0.5,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="A log is compacted when this share of it has been written since the last time.",
+        doc="A log is compacted when this fraction of it has been written since the last "
+        "compaction.",
         synonyms=("log.cleaner.min.cleanable.ratio",),
     )
     min_compaction_lag_ms = Option[int](
@@ -155,7 +157,7 @@ class TopicConfig(Config):
         default=0,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="A record is safe from compaction for this time.",
+        doc="A record is not compacted before this time has passed.",
         synonyms=("log.cleaner.min.compaction.lag.ms",),
     )
     leader_replication_throttled_replicas = Option[tuple[str, ...]](
@@ -208,7 +210,7 @@ class TopicConfig(Config):
         default=1_073_741_824,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="A segment that would grow larger than this is closed and a new one begun.",
+        doc="A segment that would become larger than this is closed, and a new one is created.",
         synonyms=("log.segment.bytes",),
     )
     segment_index_bytes = Option[int](
@@ -226,8 +228,8 @@ class TopicConfig(Config):
         default=0,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="Up to this much, at random, is taken off segment.ms, so that segments do not "
-        "all close at once.",
+        doc="A random time up to this is subtracted from segment.ms, so that segments do not "
+        "all roll at the same time.",
         synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
     )
     segment_ms = Option[int](

@@ -1,8 +1,8 @@
-"""Kafka's broker options that are not declared here, and what to say of each.
+"""Kafka's broker options that are not declared here, and whether each is ignored or refused.
 
-An option that only tunes parts Kafka has and we have not (thread pools, purgatories, the
-quorum) is accepted with a warning, so that a server.properties file can be used as it is.
-One whose absence would surprise (security, tiered storage, policies) is refused.
+An option that only tunes parts that Barnabas does not have (thread pools, purgatories, the quorum)
+is accepted with a warning, so that a server.properties file can be used unchanged. An option that
+users rely on (security, tiered storage, policies) is refused.
 """
 
 IGNORED = (

@@ -1,8 +1,8 @@
-"""A broker as a process of its own, forked from one that has imported all that a broker needs.
+"""A broker in a process of its own, forked from a process that has imported all its modules.
 
-In: what it is to run. Out: a process, with pipes to its standard input and from its output.
-Always: it has no file of its parent's but standard error, a session of its own, the signals as a
-new process has them; it ends without tidying up what is its parent's.
+In: the function to run. Out: a process, with pipes to its standard input and from its output.
+Always: it inherits only standard error from its parent; it has its own session, and default signal
+handlers; it ends without cleaning up its parent's objects.
 Why not a new interpreter: docs/adr/0028.
 """
 
@@ -21,12 +21,14 @@ _OWN_FILES = 3
 
 
 class Forked:
-    """As `subprocess.Popen`, as far as a supervisor needs it. For a process without threads."""
+    """The part of `subprocess.Popen` that a supervisor needs. Only for a process
+    without threads.
+    """
 
     def __init__(self, name: str, run: Callable[[], int]) -> None:
-        """`run` gives the exit code; `name` is what `ps -o comm` and `top` show."""
+        """`run` returns the exit code; `name` is shown by `ps -o comm` and `top`."""
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()  # what is left in it would be said twice
+            stream.flush()  # its content would be written twice
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -72,7 +74,7 @@ class Forked:
 def _be(
     name: str, run: Callable[[], int], stdin: int, stdout: int, signals: Iterable[int]
 ) -> NoReturn:
-    """The child. The frames of the parent are below: nothing they hold is ever let go of."""
+    """The child process. The parent's stack frames stay below: their objects are never released."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)

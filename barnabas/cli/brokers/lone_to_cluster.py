@@ -1,8 +1,10 @@
-"""A broker that stood alone becomes one of several: its data moves into a directory of its own.
+"""Turns a lone broker into one of several:
 
-In: a directory that is locked. Out: DIR/broker-N with all that was in DIR but the keeper's file.
-Always: what is moved stays on its disk, by renaming; cut off at any moment, the next start goes on,
-and a lone broker refuses the directory meanwhile. The way back is closed (docs/adr/0022).
+moves its data into a directory of its own.
+In: a locked directory. Out: DIR/broker-N with all files of DIR except the keeper's file.
+Always: files are moved by renaming, on the same disk. If it is interrupted, the next start
+continues, and a lone broker refuses the directory until then. A cluster cannot become a lone broker
+again (docs/adr/0022).
 """
 
 import os
@@ -18,7 +20,7 @@ STAGE = "becoming-a-broker-of-several"
 
 
 def is_of_one(directory: str) -> bool:
-    """It has the data of a broker that stood alone, or is half way from there."""
+    """Whether the directory has the data of a lone broker, or an unfinished move of it."""
     return any(
         os.path.exists(os.path.join(path, META_PROPERTIES))
         for path in (directory, os.path.join(directory, STAGE))
@@ -26,7 +28,7 @@ def is_of_one(directory: str) -> bool:
 
 
 def grow(directory: str, first_id: int, count: int) -> None:
-    """The directory is of one broker; afterwards it is of several."""
+    """Turns the directory of one broker into that of several."""
     stage, disk = os.path.join(directory, STAGE), SystemDisk()
     found = read_meta(disk, directory) or read_meta(disk, stage)
     assert found is not None, "not of one broker"
@@ -38,7 +40,7 @@ def grow(directory: str, first_id: int, count: int) -> None:
         )
     home = os.path.join(directory, f"broker-{index + 1}")
     os.makedirs(stage, exist_ok=True)
-    # What says whose data it is goes last: until then the directory is that of one broker.
+    # meta.properties moves last: until then the directory belongs to one broker.
     names = sorted(os.listdir(directory), key=lambda name: name == META_PROPERTIES)
     for name in names:
         if name not in (STAGE, LOCK_FILE) and not name.startswith(KEEPER_FILE):
@@ -55,12 +57,13 @@ def grow(directory: str, first_id: int, count: int) -> None:
 def refuse_half_grown(directory: str) -> None:
     if os.path.isdir(os.path.join(directory, STAGE)):
         raise click.UsageError(
-            f"{directory} was becoming that of several brokers when it was cut off: use --brokers"
+            f"the move of {directory} to several brokers was interrupted: use --brokers to finish"
+            " it"
         )
 
 
 def refuse_several(directory: str) -> None:
-    """A lone broker would find their topics in the keeper, and none of the records."""
+    """Refuses a lone broker: it would find the cluster's topics in the keeper, but no records."""
     refuse_half_grown(directory)
     numbers = broker_numbers(directory)
     if numbers:

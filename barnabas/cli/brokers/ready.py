@@ -1,6 +1,6 @@
-"""What a broker and the process that started it say to each other.
+"""The messages between a broker and the process that started it.
 
-Kept apart from supervisor.py: a lone broker needs these words, and no supervisor.
+Not in supervisor.py: a lone broker needs these messages, but no supervisor.
 """
 
 import sys
@@ -11,7 +11,9 @@ SUPERVISED = "BARNABAS_SUPERVISED"  # in the environment of a broker that watche
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Dropped where nobody reads: a supervisor that waits for its reader would not stop either."""
+    """Writes a line, and drops it if the reader is gone: a supervisor that waits for its reader
+    would not stop.
+    """
     stream = sys.stderr if err else sys.stdout
     try:
         descriptor = stream.fileno()

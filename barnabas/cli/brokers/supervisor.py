@@ -1,10 +1,10 @@
-"""Runs several brokers as processes of their own, starts again the one that dies, stops them all.
+"""Runs several brokers as processes, restarts a broker that dies, and stops them all.
 
 In: how each broker is started, signals, deaths. Out: lines for people, an exit code.
-Always: a broker that was ready once is started again, after a pause that doubles while it keeps
-dying; one that cannot start at first ends the whole. Brokers stop one after the other, so that each
-hands over what it leads. If this process dies, its brokers find their standard input closed, and
-stop.
+Always: a broker that was ready once is restarted, after a pause that doubles while it keeps dying;
+a broker that cannot start the first time stops the whole cluster. Brokers stop one after the other,
+so that each hands over what it leads. If this process dies, its brokers find their standard input
+closed, and stop.
 Not here: what a broker does (broker/main.py).
 """
 
@@ -24,13 +24,14 @@ PAUSE_S_MIN = 0.1
 PAUSE_S_MAX = 10.0
 LIVED_S_MIN = 30.0  # then the next death is the first again
 STOP_S_MAX = 30.0
-ASKED_TWICE_S = 1.0  # sooner it is one wish that came by two ways, as of a process group
+ASKED_TWICE_S = 1.0  # an earlier signal is the same request, sent twice, as to a process group
 _LINE_LENGTH_MAX = 65_536
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 Start = Callable[[int], Forked]
-"""A broker on this port; 0: on the one that it is to have, or any. It has a session of its own:
-Ctrl-C is for the supervisor, which stops them in order."""
+"""Starts a broker on this port; 0: on its configured port, or any. It has its own session: Ctrl-C
+goes to the supervisor, which stops the brokers in order.
+"""
 
 
 class Pauses:
@@ -64,10 +65,10 @@ class Child:
 
 
 class Supervisor:
-    """`run` is all there is to it."""
+    """Runs the brokers; call `run`."""
 
     def __init__(self, starts: Iterable[tuple[int, Start]], ready: Callable[[str], None]) -> None:
-        """By the number of each broker. `ready` is told the addresses of all, once they answer."""
+        """`ready` is called with the addresses of all brokers, once they answer."""
         self._children = [Child(number, start) for number, start in starts]
         self._told_ready = ready
         self._selector = selectors.DefaultSelector()
@@ -153,13 +154,13 @@ class Supervisor:
         for child in self._children:
             if child.process is None or child.process.poll() is None:
                 continue
-            while child.process.stdout is not None:  # its last words
+            while child.process.stdout is not None:  # its last output
                 with suppress(BlockingIOError):
                     self._read(child)
                     continue
                 break
             process, child.process = child.process, None
-            if process.stdout is not None:  # a child of its own has it still
+            if process.stdout is not None:  # a child process still has it open
                 self._selector.unregister(process.stdout)
                 process.stdout.close()
             process.stdin.close()
@@ -200,7 +201,9 @@ class Supervisor:
         self._asked_at = now
 
     def _stop(self) -> None:
-        """One after the other; the last is the first, which most likely controls the cluster."""
+        """Stops one broker after the other; the first broker last, as it is most likely the
+        controller.
+        """
         if self._stopping is None:
             for child in self._children:
                 child.start_at = None
@@ -210,7 +213,7 @@ class Supervisor:
     def _stop_next(self) -> None:
         assert self._stopping is not None
         if any(c.process is not None and c not in self._stopping for c in self._children):
-            return  # one is at it
+            return  # one is stopping
         while self._stopping:
             child = self._stopping.pop()
             if child.process is not None:
@@ -225,7 +228,7 @@ class Supervisor:
                 child.process.kill()
 
     def _let_go(self) -> None:
-        """Something failed here, such as a reader of these lines that is gone."""
+        """The supervisor itself failed, for example because the reader of its output is gone."""
         left = [child.process for child in self._children if child.process is not None]
         for process in left:
             process.stdin.close()

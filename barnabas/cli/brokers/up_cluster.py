@@ -1,8 +1,9 @@
-"""`barnabas up --brokers N`: which brokers there are, where each keeps its data and listens.
+"""`barnabas up --brokers N`:
 
-Always: broker i has DIR/broker-i and, with a port given, the port of the first plus i - 1; its id
-and its directory stay together. A directory is of one broker or of several, never of both: that of
-one becomes that of several (lone_to_cluster.py), and the way back is refused.
+the brokers, their data directories and their listeners.
+Always: broker i has DIR/broker-i and, with a given port, the first port plus i - 1; its id belongs
+to its directory. A directory belongs to one broker or to several, never to both: one broker can
+become several (lone_to_cluster.py), but not the other way.
 """
 
 import os
@@ -53,7 +54,7 @@ def run(
     settings = dict(static)
     if "zookeeper.connect" not in settings:
         settings["keeper.file"] = os.path.join(directories[0], KEEPER_FILE)
-        # All of them are wanted, though not all are there when the first client is.
+        # The expected number of brokers, although not all are up when the first client connects.
         settings.setdefault("offsets.topic.replication.factor", str(min(3, count)))
     with ExitStack() as held:
         for path in directories:
@@ -77,7 +78,7 @@ def run(
 
 
 def _import_broker() -> None:
-    """All that one needs, once: those that are forked find it there."""
+    """Imports all modules of a broker once: forked processes inherit them."""
     import encodings.idna  # noqa: F401 the first look for an address does it
 
     from barnabas.broker import main  # noqa: F401
@@ -132,7 +133,7 @@ def _start(
 
 
 def _say_failed(reason: str) -> None:
-    """To the supervisor, which may be gone."""
+    """Sends a line to the supervisor, which may be gone."""
     try:
         click.echo(FAILED_LINE + " ".join(reason.split()))
     except OSError:

@@ -1,4 +1,4 @@
-"""Consumer groups as arguments: found, and completed by the shell."""
+"""Consumer groups as arguments, with completion in the shell."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,7 @@ COMPLETION_MS = 1_000  # a shell waits for it
 
 
 def complete_group(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Groups that are there, for the shell; none if that takes too long."""
+    """The existing groups, for completion; none if the request takes too long."""
     from barnabas.cli.options import client_config
     from barnabas.client.blocking.admin import Admin
 

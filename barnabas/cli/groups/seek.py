@@ -1,10 +1,10 @@
 """`barnabas group seek` and `undo`: move the offsets of a group that has no members.
 
-Always: what was there before is kept before anything moves, as the committed offsets of a group
-named GROUP.before-seek: in the cluster itself, so that it outlives this machine, and works with
-any broker. `undo` swaps the two: undone twice is done again. What is kept for the seek before is
-given up only once the group has moved: until then the new one lies beside it, and a seek that was
-cut off in between is settled by the next.
+Always: the old offsets are saved before anything changes, as the committed offsets of a group named
+GROUP.before-seek: in the cluster itself, so they outlive this machine, and any broker supports it.
+`undo` swaps the two: a second undo repeats the seek. The offsets saved by the previous seek are
+replaced only once the group has moved: until then the new ones are stored beside them, and the next
+seek finishes one that was interrupted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ COLUMNS = ("topic", "partition", "from", "to", "change", "note")
 
 
 class Step(NamedTuple):
-    """One partition: where the group stands, and where it is to go; None is nowhere."""
+    """One partition: the group's committed offset, and the new one; None is no offset."""
 
     at: TopicPartition
     before: "Committed | None"
@@ -130,7 +130,7 @@ def undo(ctx: click.Context, group: str, yes: bool, dry_run: bool, output: str) 
 def _committed(
     admin: "Admin", group: str, *, may_be_new: bool
 ) -> "dict[TopicPartition, Committed]":
-    """Refuses a group whose members would overwrite what is moved, as brokers do too."""
+    """Refuses a group with members, which would overwrite the offsets; brokers refuse it too."""
     try:
         described = admin.describe_group(group)
     except InvalidRequest as problem:
@@ -232,7 +232,7 @@ def _carry_out(admin: "Admin", group: str, steps: list[Step], yes: bool, what: s
         click.echo("nothing to change", err=True)
         return
     confirm(f"{what} in {many} partition{'' if many == 1 else 's'}", yes)
-    # While a person thinks, members may come, commit and go.
+    # During the confirmation, members may join, commit and leave.
     committed = _committed(admin, group, may_be_new=True)
     moving = [
         step for step in (s._replace(before=committed.get(s.at)) for s in steps) if step.moves
@@ -248,7 +248,7 @@ def _carry_out(admin: "Admin", group: str, steps: list[Step], yes: bool, what: s
         if nowhere := [step.at for step in moving if step.after is None]:
             admin.delete_group_offsets(group, nowhere)
     except InvalidRequest:
-        with suppress(KafkaError):  # the next one settles it, then
+        with suppress(KafkaError):  # the next seek finishes it
             _settle(admin, group)
         raise
     _settle(admin, group)
@@ -256,7 +256,9 @@ def _carry_out(admin: "Admin", group: str, steps: list[Step], yes: bool, what: s
 
 
 def _settle(admin: "Admin", group: str) -> None:
-    """A seek that was begun: what it kept becomes what `undo` goes back to, if the group moved."""
+    """Finishes an interrupted seek: its saved offsets become those of `undo`, if the group has
+    moved.
+    """
     if kept := _cut_off(admin, group):
         delete_if_there(admin, group + UNDO_SUFFIX)
         admin.alter_group_offsets(group + UNDO_SUFFIX, kept)
@@ -264,7 +266,7 @@ def _settle(admin: "Admin", group: str) -> None:
 
 
 def _cut_off(admin: "Admin", group: str) -> "dict[TopicPartition, Committed]":
-    """What a seek kept that has moved the group, and may not have come to its end."""
+    """The offsets saved by a seek that has moved the group and may have been interrupted."""
     begun = admin.group_offsets(group + BEGUN_SUFFIX)
     if not begun:
         return {}

@@ -28,7 +28,7 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str, group: str) -> Target:
-    """`group`: whose lines count in a file about several groups."""
+    """`group`: the group whose lines are used in a file with several groups."""
     if text in ("earliest", "latest"):
         return Target(name=text)
     if text.isascii() and text.isdigit():

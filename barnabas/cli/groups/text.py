@@ -12,11 +12,11 @@ from barnabas.wire.messages.group_story import ToldChapter
 
 REBALANCES_SHOWN = 5
 MOVES_SHOWN = 4
-PACE_MS_MIN = 10_000  # clients commit in bursts: a shorter look may just have missed one
+PACE_MS_MIN = 10_000  # clients commit in bursts: a shorter interval may have missed one
 PARTITION_COLUMNS = ("topic", "partition", "committed", "end", "lag", "lag_ms", "catch_up_ms")
 NO_STORY = (
-    "This broker keeps no story of its groups: who was late, who came and went, and what held a"
-    " rebalance up is not known here."
+    "This broker keeps no history of its groups: late members, joins and leaves, and the causes of"
+    " rebalances are not known."
 )
 
 
@@ -39,7 +39,7 @@ def headline(report: GroupReport) -> str:
 
 
 def description(report: GroupReport) -> str:
-    """All of it, for a person."""
+    """The whole report, for people."""
     facts = [
         ("group", report.group),
         ("state", _state(report)),
@@ -64,7 +64,7 @@ def description(report: GroupReport) -> str:
 
 
 def _before_the_story(report: GroupReport) -> str:
-    """Where rebalances are missing that the broker has forgotten with its last life."""
+    """A line where the history starts, because the broker was restarted."""
     if report.told_since_ms is None or len(report.chapters) >= REBALANCES_SHOWN:
         return ""
     first = report.chapters[0].generation if report.chapters else (report.generation or 0) + 1
@@ -87,9 +87,9 @@ def rebalance(chapter: ToldChapter, report: GroupReport) -> str:
 
 def _rebalance(chapter: ToldChapter, report: GroupReport) -> str:
     causes = [cause.text for cause in chapter.causes]
-    why = listed(causes, 3) if causes else "for no cause that is known"
+    why = listed(causes, 3) if causes else "for an unknown cause"
     if chapter.under_way:
-        return f"under way: {why}"
+        return f"in progress: {why}"
     phases = f"join {duration(max(0, chapter.join_ms))}"
     if chapter.sync_ms >= 0:
         phases += f", sync {duration(chapter.sync_ms)}"
@@ -115,7 +115,7 @@ def _moved(chapter: ToldChapter, report: GroupReport) -> str:
 
 
 def findings_text(report: GroupReport, findings: list[GroupFinding]) -> str:
-    """What `explain` says."""
+    """The output of `explain`."""
     if not findings:
         text = f"nothing is wrong with {headline(report)}\n"
     else:
@@ -287,7 +287,7 @@ def _lag(report: GroupReport) -> str:
 
 
 def _no_commit_yet(report: GroupReport) -> str:
-    """Of the lag, what counts from the start of the log."""
+    """The part of the lag in partitions without a committed offset."""
     lag = sum(partition.lag for partition in report.no_commit_yet)
     if not lag:
         return ""

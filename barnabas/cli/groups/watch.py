@@ -1,6 +1,6 @@
 """`barnabas group watch`: a group as it changes, until interrupted.
 
-On a terminal the description is drawn again and again; elsewhere each change is one line.
+On a terminal the description is redrawn; otherwise each change is one line.
 """
 
 import shutil
@@ -84,7 +84,7 @@ def _draw(report: "GroupReport") -> None:
 
 
 def _tell(report: "GroupReport", shown: dict[str, Any], output: str) -> dict[str, Any]:
-    """A line if anything is new, and what is old from now on."""
+    """A line if anything is new, and the state to compare with next time."""
     from barnabas.cli.groups.text import chapter_document, headline, rebalance
 
     new = [

@@ -1,8 +1,9 @@
-"""The whole story of `barnabas demo`: one topic, three readers on Spark, and counts that agree.
+"""The Spark part of `barnabas demo`:
 
-Two brokers that are two clusters; a stream of orders into the first, some of them poison; revenue
-in windows, a lake and a mirror, each its own consumer group. Orders flow while all of it runs; when
-they have been read, everything is counted again from what is stored.
+one topic, three pipelines, and counts that agree. Two brokers, each its own cluster; a stream of
+orders into the first, some of them poison; revenue in windows, a lake and a mirror, each its own
+consumer group. Orders are written while the pipelines run; when all have been read, everything is
+counted again from the stored data.
 """
 
 import json
@@ -99,7 +100,7 @@ def _written(documents: dict[str, dict[str, object]], where: str) -> dict[str, S
 
 @dataclass
 class Sent:
-    """What was acknowledged."""
+    """The acknowledged orders."""
 
     good: int = 0
     bad: int = 0
@@ -215,7 +216,7 @@ def _pipelines(specs: dict[str, Spec], stream: Orders, servers: str) -> str | No
         took_s = time.monotonic() - begun
         click.echo(f"✔ Spark      {spark.version}, in {took_s:.1f} s, no jar added")
         for each in running:
-            # One after the other: each starts processes of Python, and waits ten seconds for them.
+            # One after the other: each starts Python processes, and waits ten seconds for them.
             each.start(spark)
             drawing.draw([f"  starting {each.spec.name} ..."])
             each.wait_for_batch()

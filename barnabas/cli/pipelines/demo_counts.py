@@ -19,14 +19,14 @@ _LATEST = -1
 
 
 class Counted(NamedTuple):
-    """All of it from what is stored, but for `sent`."""
+    """The counts of the stored data, except `sent`."""
 
     sent: "Sent"
     orders: int
     windows: int  # good orders in the windows of revenue
     cents: int
     lake: int
-    lake_offsets: int  # different places in the topic that its rows come from
+    lake_offsets: int  # different offsets in the topic that its rows come from
     mirror: int
     same: bool  # the mirror, record by record
     dead: int
@@ -84,7 +84,7 @@ def _digest(messages: list[Message[bytes | None, bytes | None]]) -> int:
 
 
 def _lake(path: str) -> tuple[int, int]:
-    """Rows, and places in the topic they come from, as anyone who reads Parquet sees them."""
+    """The rows, and the different offsets they come from, as a reader of Parquet sees them."""
     import pyarrow.dataset
 
     rows = pyarrow.dataset.dataset(path, partitioning="hive").to_table(["_partition", "_offset"])
@@ -115,7 +115,7 @@ def _number(value: int | None) -> str:
 
 
 def agreed(counted: Counted, behind: dict[str, int]) -> list[str]:
-    """What does not agree, a line for each; nothing if all does."""
+    """The counts that do not agree, one line each."""
     sent = counted.sent
     wanted = {
         f"records in topic {demo.TOPIC}": (counted.orders, sent.good + sent.bad),

@@ -1,6 +1,7 @@
-"""The progress of a run on a terminal: one line per query, drawn over as batches end.
+"""The progress of a run on a terminal:
 
-Elsewhere only notes and the summary are written: a log is no place for a line per batch.
+one line per query, redrawn after each batch. Without a terminal only notes and the summary are
+written, not a line per batch.
 """
 
 import time
