@@ -1,8 +1,8 @@
-"""Benchmarks of Barnabas beside its peers, suite by suite:
+"""Benchmarks of Barnabas beside its peers, suite by suite: `python -m bench --help`.
 
-`python -m bench --help`. Both sides run at the same time on the same disk and are driven in turn,
-round by round; the order of the two changes with each round. The figures go to standard output and,
-suite by suite, to docs/BENCHMARKS.md, progress to standard error.
+Both sides run at the same time on the same disk and are driven in turn, round by round; the order
+of the two changes with each round. The figures go to standard output and, suite by suite, to
+docs/BENCHMARKS.md, progress to standard error.
 """
 
 import argparse

@@ -1,6 +1,5 @@
-"""The suite "broker":
+"""The suite "broker": records in and out, start and memory, beside Apache Kafka.
 
-records in and out, start and memory, beside Apache Kafka.
 In: a running side and a scale. Out: one `Sample` per measurement.
 Always: a new topic per call, and no measurement shorter than the resolution of the CPU clock.
 """

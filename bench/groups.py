@@ -1,6 +1,5 @@
-"""The suite "groups":
+"""The suite "groups": joining, heartbeats, commits and loading.
 
-joining, heartbeats, commits and loading.
 In: settings. Out: tables beside Apache Kafka. Real members are librdkafka's; thousands of members
 are frames on the wire (herd.py).
 """

@@ -195,9 +195,7 @@ def _compact(broker: Broker, files: Path, end: int, total: int) -> dict[str, flo
 def _beside(
     admin: AdminClient, broker: Broker, side: Side, name: str, end: int, *, alone_first: bool
 ) -> tuple[float, float, float]:
-    """The seconds of compaction; the records per second produced meanwhile, and for the same time
-    without compaction.
-    """
+    """Seconds of compaction; records per second produced meanwhile, and without compaction."""
     quiet = _produced_alone(admin, broker, side) if alone_first else 0.0
     done = threading.Event()
     rates: list[float] = []

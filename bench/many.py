@@ -1,6 +1,6 @@
-"""Ten thousand partitions in three brokers:
+"""Ten thousand partitions in three brokers: creation, restarts and failover, with clients that
+retry.
 
-creation, restarts and failover, with clients that retry.
 In: the number of partitions. Out: a table for Barnabas alone: the time of each step, the memory of
 the brokers, and that no client got an error.
 Always: librdkafka's producer and consumer and our own run all the time; a step ends when every

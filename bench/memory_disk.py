@@ -1,7 +1,7 @@
-"""The RAM-backed directory of the benchmarks:
+"""The RAM-backed directory of the benchmarks: /dev/shm with large pages, if the system allows it.
 
-/dev/shm with large pages, if the system allows it. A file system on disk stores data in pages as
-large as the writes. By default /dev/shm allocates 4 KB at a time, which is half of a broker's work
+A file system on disk stores data in pages as large as the writes. By default /dev/shm allocates 4
+KB at a time, which is half of a broker's work
 there: the kernel would be measured, not the brokers (docs/adr/0035).
 """
 

@@ -322,9 +322,7 @@ def _rows(found: Found, tasks: Sequence[Task]) -> list[Row]:
 
 
 def _rows_beside_floor(found: Found, tasks: Sequence[Task]) -> list[Row]:
-    """The ratio to the minimum of Spark's Python interface, and the ratio of that minimum to
-    Spark's own connector.
-    """
+    """The ratio to the minimum for Python, and of that minimum to Spark's own connector."""
     rows = []
     for task in tasks:
         figure = next(iter(task.goals))

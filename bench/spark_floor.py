@@ -1,8 +1,8 @@
-"""Part of the suite "spark":
+"""Part of the suite "spark": the minimum time of any source and sink in Python.
 
-the minimum time of any source and sink in Python. A source that returns one prepared batch again
-and again, and a sink that drops its rows, both without a broker. Only Spark's own path to Python
-and back is left: no Python source or sink can be faster.
+A source that returns one prepared batch again and again, and a sink that drops its rows, both
+without a broker. Only Spark's own path to Python and back is left: no Python source or sink can be
+faster.
 """
 
 import time

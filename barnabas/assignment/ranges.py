@@ -1,6 +1,5 @@
-"""Assigns each topic in ranges:
+"""Assigns each topic in ranges: neighbouring partitions to one member, topic by topic.
 
-neighbouring partitions to one member, topic by topic.
 In: members and topics. Out: the partitions of each member.
 Always: per topic, the counts of members differ by at most one, and the larger ones come first.
 Topics with equal partition counts and subscribers are divided in the same way, so that partition n

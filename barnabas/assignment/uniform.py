@@ -1,6 +1,5 @@
-"""The coordinator's `uniform`:
+"""The coordinator's `uniform`: even counts, and as few moves as possible.
 
-even counts, and as few moves as possible.
 In: members with their current target (`owned`), and topics with their ids. Out: the new target.
 Always: every partition goes to one subscriber; the counts of members with the same subscription
 differ by at most one. Results are those of Kafka's coordinator on equal input, directly after it

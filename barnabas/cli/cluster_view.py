@@ -1,6 +1,5 @@
-"""A cluster in rows:
+"""A cluster in rows: its brokers, and the partitions that are offline or not in sync.
 
-its brokers, and the partitions that are offline or not in sync.
 In: the metadata of the cluster. Out: rows and lines; no requests.
 """
 

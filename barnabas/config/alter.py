@@ -1,6 +1,5 @@
-"""Decides whether settings are accepted:
+"""Decides whether settings are accepted: at start, when a topic is created, and by request.
 
-at start, when a topic is created, and by request.
 In: names and text from the user. Out: the settings to store, or INVALID_CONFIG.
 Always: the returned settings resolve without an error.
 """

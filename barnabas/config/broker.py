@@ -1,8 +1,7 @@
-"""Every option of a broker:
+"""Every option of a broker: its id, its listeners, its limits.
 
-its id, its listeners, its limits. Names and defaults are Kafka's, except `metrics.listen` and
-`keeper.file`. Options come from four files by subject: this one, `broker_cluster.py`,
-`broker_log.py` and `broker_roles.py`.
+Names and defaults are Kafka's, except `metrics.listen` and `keeper.file`. Options come from four
+files by subject: this one, `broker_cluster.py`, `broker_log.py` and `broker_roles.py`.
 Not here: Kafka's options without a meaning here (unsupported.py).
 """
 

@@ -1,7 +1,7 @@
-"""Broker options about its cluster:
+"""Broker options about its cluster: the keeper and its session.
 
-the keeper and its session. A broker with neither `keeper.file` nor `zookeeper.connect` is a lone
-broker. Names and defaults are those of ZooKeeper-era Kafka, except `keeper.file`.
+A broker with neither `keeper.file` nor `zookeeper.connect` is a lone broker. Names and defaults are
+those of ZooKeeper-era Kafka, except `keeper.file`.
 """
 
 from barnabas.config.kinds import Milliseconds, Text

@@ -1,6 +1,5 @@
-"""The values for DescribeConfigs:
+"""The values for DescribeConfigs: every option with its value, its source and its synonyms.
 
-every option with its value, its source and its synonyms.
 Always: the first synonym is the effective setting; the last is the default.
 """
 

@@ -10,7 +10,7 @@ from barnabas.wire.codec import VERSION_MAX, ProtocolMessage
 
 NEVER = VERSION_MAX + 1
 PRIVATE_FROM = 20_000
-"""APIs from here on are our own: Kafka has none of them, and no other client is told of them."""
+"""APIs from here on are our own: Kafka does not have them, and other clients do not see them."""
 
 
 class Api:

@@ -1,7 +1,7 @@
-"""The header of a record batch (magic 2): all that a broker ever reads of one.
+"""The header of a record batch (magic 2): the only part of a batch that a broker reads.
 
 In: views of bytes from the wire or a file. Out: headers, or Corrupt; batches with their headers.
-Always: a header that `read_header` returns lies whole inside the view.
+Always: the batch of a header that `read_header` returns is completely inside the view.
 Not here: the records inside (records.py), what a topic allows (log/).
 """
 
@@ -73,7 +73,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(view: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; Corrupt unless the whole batch lies in the view."""
+    """The header at `position`; Corrupt unless the view contains the whole batch."""
     if position + HEADER_SIZE > len(view):
         if position + _PREFIX_SIZE <= len(view):
             _check_magic(_PREFIX.unpack_from(view, position)[3])
@@ -90,7 +90,9 @@ def read_header(view: Buffer, position: int = 0) -> BatchHeader:
 
 
 def time_about(header: BatchHeader, offset: int) -> int | None:
-    """About when the record at `offset` was written, without unpacking it; None if unknown."""
+    """The approximate time of the record at `offset`, without decompressing the batch; None if
+    unknown.
+    """
     if header.attributes & LOG_APPEND_TIME:
         return header.max_timestamp
     if header.base_timestamp < 0:
@@ -108,7 +110,7 @@ def check_crc(view: Buffer, header: BatchHeader, position: int = 0) -> None:
 
 
 def write_header(batch: bytearray, header: BatchHeader) -> None:
-    """Fill in the first 61 bytes of a whole batch; its length and checksum are worked out here."""
+    """Write the first 61 bytes of a whole batch; computes its length and checksum."""
     seal(batch, header[5:], header.base_offset, header.leader_epoch)
 
 

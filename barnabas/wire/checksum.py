@@ -3,8 +3,8 @@
 In: bytes. Out: their checksum.
 Not here: which bytes of a batch it covers (batch.py).
 
-The `crc32c` package, on import, looks its own version up, which reads through everything that is
-installed: 30 ms of a broker's start. Its extension module is all that is needed.
+On import, the `crc32c` package looks up its own version in all installed packages: 30 ms of a
+broker's start. Only its extension module is needed.
 """
 
 from importlib.machinery import PathFinder
@@ -28,7 +28,7 @@ def _load() -> Checksum:
             if module is not None:
                 spec.loader.exec_module(module)
                 return cast(Checksum, module.crc32c)
-    # Put together in another way than it is today: then at the price of that look-up.
+    # Another version of the package may have another layout: import it as a whole then.
     from crc32c import crc32c
 
     return cast(Checksum, crc32c)

@@ -1,12 +1,12 @@
 """One definition per message for all of its versions.
 
-A message is a class whose annotations are its fields in wire order. The code that reads or
-writes one version of it is made on first use (decoder.py, encoder.py) and holds no decisions
-but those the bytes call for.
+A message is a class whose annotations are its fields in wire order. The code that reads or writes
+one version of it is generated on first use (decoder.py, encoder.py), and branches only on the bytes
+themselves.
 
 In: class definitions. Out: frozen, slotted classes with `decode` and `encode`.
-Always: decoding raises nothing but Malformed, or InvalidRequest for a version not spoken;
-a value that a version cannot carry is an error unless its field says that it may be dropped.
+Always: decoding raises only Malformed, or InvalidRequest for an unsupported version; a value that a
+version cannot carry is an error unless its field is ignorable.
 Not here: request and response headers (frames.py), which API is which (apis.py).
 """
 
@@ -35,10 +35,11 @@ SlicedRecords = Annotated[Buffer | FileSlice, "records"]
 
 VERSION_MAX = 0x7FFF
 ELEMENTS_MAX = 250_000
-"""Array elements and tags in one request, nested ones included; a frame of 100 MB could
-name 50 million empty strings."""
+"""The most array elements and tags in one request, including nested ones; a frame of 100 MB could
+contain 50 million empty strings.
+"""
 RESPONSE_ELEMENTS_MAX = 4_000_000
-"""The same in a response: a large cluster's metadata names its brokers again and again."""
+"""The same for a response: the metadata of a large cluster names its brokers many times."""
 
 
 class _Required:
@@ -50,7 +51,7 @@ REQUIRED: Any = _Required()
 
 
 class Field:
-    """What a field says beyond its type."""
+    """The properties of a field in addition to its type."""
 
     __slots__ = ("default", "first", "ignorable", "last", "nullable_from", "tag")
 
@@ -138,7 +139,7 @@ class _StructMeta(_Meta):
 
 
 class Struct(_Struct, metaclass=_StructMeta):
-    """A part of messages: the element of an array, or a field made of fields."""
+    """A part of a message: the element of an array, or a field with fields of its own."""
 
     creation_order: ClassVar[tuple[str, ...]]
     wire_fields: ClassVar[dict[str, tuple[Any, Field]]]
@@ -170,7 +171,7 @@ class ProtocolMessage(Struct):
 
     @classmethod
     def decode(cls, view: Buffer, version: int, position: int = 0) -> Self:
-        """The message at `position`. Bytes after its end are not looked at, as in Kafka."""
+        """The message at `position`. Bytes after its end are ignored, as in Kafka."""
         decoder = cls.decoders.get(version) or make_decoder(cls, version)
         message: Self = decoder(view, position)
         return message
@@ -196,7 +197,7 @@ def message(
 ) -> Callable[[M], M]:
     """Which API, which versions ("0-4"), flexible from where ("4+" or "none").
 
-    `large`: a request that tells of a whole cluster, as responses do.
+    `large`: a request that describes a whole cluster, with the limits of a response.
     """
     first, _, last = versions.partition("-")
 
@@ -225,7 +226,7 @@ def check_version(cls: type[ProtocolMessage], version: int) -> None:
 
 
 def make_decoder(cls: type[ProtocolMessage], version: int) -> Decoder:
-    """Make and keep the code that reads one version."""
+    """Generate and store the code that reads one version."""
     from barnabas.wire.decoder import compile_decoder
 
     check_version(cls, version)
@@ -234,7 +235,7 @@ def make_decoder(cls: type[ProtocolMessage], version: int) -> Decoder:
 
 
 def make_encoder(cls: type[ProtocolMessage], version: int) -> Encoder:
-    """Make and keep the code that writes one version."""
+    """Generate and store the code that writes one version."""
     from barnabas.wire.encoder import compile_encoder
 
     check_version(cls, version)

@@ -1,12 +1,12 @@
-"""The five ways a batch's records may be compressed, each with its output bounded.
+"""The five codecs of record batches, each with bounded output.
 
 In: bytes and a codec. Out: bytes, or Corrupt.
-Always: decompressing writes into one buffer of at most `size_max` bytes, so that a small input
-that claims or unfolds to more is refused before it takes more.
-Not here: which codec a topic wants (config/), the records inside (records.py).
+Always: decompressing writes into one buffer of at most `size_max` bytes, so a small input that
+claims to be larger, or decompresses to more, is refused before it uses more memory.
+Not here: a topic's codec (config/), the records inside (records.py).
 
-How large the buffer must be is read from the frames before anything is unpacked. The system hands
-out its pages as they are written to, so a bound that is too generous costs next to nothing.
+The size of the buffer is read from the frames before anything is decompressed. The system allocates
+pages when they are written, so a bound that is too large costs almost nothing.
 """
 
 from enum import IntEnum
@@ -18,7 +18,7 @@ from barnabas.model.ports import Buffer
 
 
 class Codec(IntEnum):
-    """As the low three bits of a batch's attributes number it."""
+    """The codec, by the low three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -77,7 +77,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
 
     try:
         if codec is Codec.GZIP:
-            # Up to twice as quick as cramjam's; reading, the two are level.
+            # Up to twice as fast as cramjam; for reading, both are equally fast.
             return zlib.compress(data, GZIP_LEVEL if level is None else level, _GZIP_WINDOW)
         if codec is Codec.SNAPPY:
             return _compress_snappy(cramjam, data)
@@ -98,7 +98,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
 
 
 def decompress(codec: Codec, data: Buffer, size_max: int) -> Buffer:
-    """What `data` unfolds to; Corrupt if it is malformed or larger than `size_max`."""
+    """Decompresses `data`; Corrupt if it is malformed or larger than `size_max`."""
     if codec is Codec.NONE:
         return _checked(codec, data, size_max)
     import cramjam
@@ -182,7 +182,7 @@ def _decompress_snappy(cramjam: Any, data: Buffer, size_max: int) -> Buffer:
 def _snappy_chunks(
     snappy: Any, view: memoryview, size_max: int
 ) -> tuple[list[memoryview], list[int]]:
-    """Each chunk and the size that it states, which is all that it can unfold to."""
+    """Each chunk with its stated size, which is the most that it can decompress to."""
     chunks: list[memoryview] = []
     sizes: list[int] = []
     total = 0
@@ -215,7 +215,7 @@ def _snappy_chunks(
 
 
 def _lz4_size(data: Buffer, size_max: int) -> int:
-    """No frame in `data` unfolds to more than this, counted until it is over `size_max`."""
+    """The most that the frames in `data` can decompress to, counted until it is over `size_max`."""
     total = 0
     at = 0
     end = len(data)
@@ -244,7 +244,7 @@ def _lz4_size(data: Buffer, size_max: int) -> int:
 
 
 def _zstd_size(data: Buffer, size_max: int) -> int:
-    """No frame in `data` unfolds to more than this, counted until it is over `size_max`."""
+    """The most that the frames in `data` can decompress to, counted until it is over `size_max`."""
     total = 0
     at = 0
     end = len(data)

@@ -1,4 +1,4 @@
-"""Makes the function that reads one version of a message.
+"""Generates the function that reads one version of a message.
 
 Neighbouring fields of fixed width, and the length byte or bytes after them, are read by one
 `unpack_from`. Nested structs and arrays are written inline. Reads past the end show as
@@ -94,7 +94,7 @@ class _Writer:
         self.run.append((format_, target))
 
     def flush(self) -> None:
-        """Read what has gathered. A byte that may open a longer varint is always the last."""
+        """Read the collected fields. A byte that may begin a longer varint is always the last."""
         if not self.run:
             return
         source = self.source
@@ -148,7 +148,7 @@ class _Writer:
         return target
 
     def nested(self, kind: FieldKind, target: str, *, null: int = -1) -> str:
-        """`null`: what stands for nothing, another byte in tagged fields than elsewhere."""
+        """`null`: the byte for null; tagged fields use another byte."""
         assert kind.struct is not None
         source = self.source
         if not kind.nullable:
@@ -228,7 +228,7 @@ class _Writer:
             source.depth -= 1
 
     def spend(self, n: str, least: int) -> None:
-        """Refuse a count that the rest of the input cannot hold, or that is too many in all."""
+        """Refuse a count that does not fit in the rest of the input, or exceeds the total limit."""
         self.source.line(f"budget -= {n}")
         self.source.line(f"if {n} < 0 or budget < 0 or {n} * {least} > end - p:")
         self.source.line(f"    raise ValueError(bad_count({n}, {least}, end - p))")
@@ -236,7 +236,7 @@ class _Writer:
     # Tagged fields
 
     def tags(self, fields: list[PlannedField]) -> dict[str, str]:
-        """Read the tagged fields; unknown ones are stepped over, nothing is made of them."""
+        """Read the tagged fields; unknown ones are skipped without allocation."""
         source = self.source
         source.path.append("tagged fields")
         count = source.variable("t")

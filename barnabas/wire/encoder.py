@@ -1,6 +1,6 @@
-"""Makes the function that writes one version of a message.
+"""Generates the function that writes one version of a message.
 
-The pieces go to `w`, the `append` of a list: neighbouring fields of fixed width, and the
+The pieces are passed to `w`, the `append` of a list: neighbouring fields of fixed width, and the
 length after them, are packed together; strings and records stand by themselves.
 
 Always: a piece that is not `bytes` is a record payload, uncopied.
@@ -81,7 +81,7 @@ class _Writer:
             self.run = []
 
     def flush_with_varint(self, n: str) -> None:
-        """What has gathered, then `n` as a varint: one piece in either case."""
+        """The collected fields, then `n` as a varint, in one piece."""
         if not self.run:
             short, long = f"ONE[{n}]", f"uvarint({n})"
         else:
@@ -153,7 +153,7 @@ class _Writer:
             source.line(f"if {data}: {self.w}({data})")
 
     def nested(self, kind: FieldKind, value: str, *, null: bytes = b"\xff") -> None:
-        """`null`: what stands for nothing, another byte in tagged fields than elsewhere."""
+        """`null`: the byte for null; tagged fields use another byte."""
         assert kind.struct is not None
         source = self.source
         holder = source.variable("s")
@@ -172,7 +172,7 @@ class _Writer:
         source.depth -= 1
 
     def length(self, kind: FieldKind, value: str, take: str, count: str, none: str) -> str:
-        """Set a variable to what stands for the length on the wire, null included."""
+        """Set a variable to the length on the wire, including null."""
         source = self.source
         n = source.variable("n")
         plus = " + 1" if self.flexible else ""

@@ -1,10 +1,10 @@
-"""Requests and responses with their headers: what goes between two sizes on a connection.
+"""Requests and responses with their headers: the frames of a connection.
 
 In: whole frames (without the 4 bytes of their size), or messages. Out: headers and messages,
 or frames in parts (with their size).
 Always: an ApiVersions response has the oldest header, so that every client can read it;
 the size counts record payloads that stay in their files.
-Not here: cutting a stream into frames (the connection does), who answers what.
+Not here: splitting a stream into frames (the connection does that), handlers.
 """
 
 from struct import Struct
@@ -31,10 +31,10 @@ _NO_TAGS = b"\0"
 
 
 class RequestHeader(MsgspecStruct, frozen=True, gc=False):
-    """What stands in front of a request. The body starts at `body_position` of the frame.
+    """The header of a request.
 
-    For an API or version that is not known, only the first three are: the client id is None
-    and the body starts right after them.
+    The body starts at `body_position` of the frame. For an unknown API or version, only the first
+    three fields are known: the client id is None and the body starts directly after them.
     """
 
     api_key: int
@@ -161,7 +161,7 @@ def _merge_parts(pieces: list[Any]) -> list[Buffer | FileSlice]:
 
 
 def drop_sent(unsent: list[memoryview], sent: int) -> None:
-    """Take the bytes that a stream has taken off the front of the parts still to be sent."""
+    """Remove the bytes that a stream has accepted from the front of the unsent parts."""
     done = 0
     while done < len(unsent) and sent >= len(unsent[done]):
         sent -= len(unsent[done])

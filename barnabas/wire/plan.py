@@ -1,4 +1,4 @@
-"""What one version of a struct looks like on the wire, and the source text made from that.
+"""The wire format of one version of a struct, and the source text generated from it.
 
 In: a class from codec.py and a version. Out: `Plan`s, and `SourceLines` that compiles.
 Not here: the statements themselves (decoder.py, encoder.py).
@@ -85,7 +85,7 @@ def _planned(name: str, kind: FieldKind, field: Field, present: bool) -> Planned
 
 
 def least_size(kind: FieldKind, version: int, flexible: bool) -> int:
-    """Bytes that a value of this kind takes at the least."""
+    """The least number of bytes of a value of this kind."""
     if kind.shape == "fixed":
         return WIDTH[kind.format]
     if kind.shape == "struct":
@@ -101,7 +101,7 @@ def least_size(kind: FieldKind, version: int, flexible: bool) -> int:
 
 
 class SourceLines:
-    """Lines of a function, each knowing which field it is about."""
+    """Lines of a generated function, each with the field it is about."""
 
     def __init__(self, name: str, version: int) -> None:
         self.title = f"{name} version {version}"

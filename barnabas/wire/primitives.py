@@ -1,4 +1,4 @@
-"""The smallest pieces of the protocol: varints, tags, uuids, and what a bad byte raises.
+"""The smallest parts of the protocol: varints, tags, UUIDs, and the error for malformed bytes.
 
 In: bytes and a position. Out: a value and the next position, or Malformed.
 Always: no read goes past the end of its buffer; a varint takes five bytes at most.
@@ -19,7 +19,7 @@ UVARINT_BYTES_MAX = 5
 
 
 class Malformed(InvalidRequest):
-    """The bytes are no message of the type and version that they claim to be."""
+    """The bytes are not a valid message of their type and version."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(Code.INVALID_REQUEST, detail)

@@ -1,4 +1,4 @@
-"""Packs records into batches (magic 2) and reads them back.
+"""Writes records into batches (magic 2), and reads them.
 
 In: records, or the bytes of batches. Out: batches, records, or Corrupt that says what and where.
 Always: a batch that is read holds as many records as its header says, in the order of offsets.
@@ -148,7 +148,7 @@ def _with_records_compressed(batch: bytearray, codec: Codec, level: int | None =
 
 
 def batch_of(encoded: Sequence[tuple[bytes, bytes | None]], timestamp: int) -> bytearray:
-    """One batch of keys and values that are all of one time."""
+    """One batch of keys and values, all with the same timestamp."""
     writer = RecordWriter(HEADER_SIZE, _INT32_MAX)
     for key, value in encoded:
         writer.append(key, value, (), timestamp)
@@ -243,7 +243,7 @@ def body_of(view: Buffer, header: BatchHeader, *, size_max: int = RECORDS_SIZE_M
 
 
 def recompressed(view: Buffer, codec: Codec, *, size_max: int = RECORDS_SIZE_MAX) -> bytearray:
-    """The same batch in another codec; Corrupt unless it is what its header says."""
+    """The same batch in another codec; Corrupt if it does not match its header."""
     header = read_header(view)
     check_crc(view, header)
     body = records_of(view, header, size_max=size_max)
@@ -257,7 +257,9 @@ def recompressed(view: Buffer, codec: Codec, *, size_max: int = RECORDS_SIZE_MAX
 
 
 def iter_batches(view: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every whole batch. A fetch response may end in a part of one, which is left out."""
+    """Every complete batch. A fetch response may end with an incomplete batch, which is
+    left out.
+    """
     whole = memoryview(view)
     position = 0
     while position + LENGTH_OVERHEAD <= len(whole):

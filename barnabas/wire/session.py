@@ -1,8 +1,8 @@
-"""The asking side of one connection: frames out, responses in, without the connection.
+"""The client side of one connection: requests out, responses in, without the socket.
 
 In: requests to send, bytes received. Out: bytes to send, responses.
 Always: responses are matched to requests in order; a response larger than `response_size_max`
-is never taken, and memory grows with what has arrived, not with what was announced.
+is never accepted, and memory grows with the bytes received, not with the announced size.
 Not here: sockets and time, which versions the other side speaks (client/session.py; brokers of
 one cluster know).
 """
@@ -35,9 +35,9 @@ def _memory(size: int) -> memoryview:
 
 
 class Exchange:
-    """Fill `room()`, then say how much with `received(count)`, which gives whole responses.
+    """Fill `room()`, then call `received(count)`, which returns complete responses.
 
-    `memory` makes room for large ones, which are views of it.
+    `memory` allocates room for large responses, which are views of it.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Exchange:
 
     @property
     def pending(self) -> int:
-        """Requests that wait for their answer."""
+        """Requests without a response yet."""
         return len(self._pending)
 
     def frame(
         self, message: ProtocolMessage, version: int, answered: bool = True
     ) -> list[Buffer | FileSlice]:
-        """The bytes of a request; `answered=False` for the one kind that gets no answer."""
+        """The bytes of a request; `answered=False` for a request without a response (acks=0)."""
         correlation_id = self._next_correlation_id
         parts = request_parts(message.api_key, version, correlation_id, self._client_id, message)
         self._next_correlation_id = (correlation_id + 1) & _CORRELATION_MAX
@@ -73,11 +73,11 @@ class Exchange:
         return parts
 
     def room(self) -> memoryview:
-        """Where the next bytes belong; never empty."""
+        """The buffer for the next bytes; never empty."""
         return memoryview(self._buffer if self._body is None else self._body)[self._filled :]
 
     def received(self, count: int) -> list[ProtocolMessage]:
-        """The responses that are whole with these bytes."""
+        """The responses that are complete with these bytes."""
         self._filled += count
         if self._body is not None:
             return self._more_of_body(self._body)

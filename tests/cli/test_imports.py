@@ -55,7 +55,7 @@ CLAIMS = [
     ),
     Claim(
         "barnabas/wire/checksum.py",
-        "Its extension module is all that is needed",
+        "Only its extension module is needed",
         UP,
         ("crc32c", "email", "importlib.metadata"),
     ),
@@ -79,7 +79,7 @@ CLAIMS = [
     ),
     Claim(
         "barnabas/config/kafka_options.py",
-        "no start waits for it",
+        "not at start",
         UP,
         ("barnabas.config.kafka_options", "barnabas.config.kafka_table"),
     ),
@@ -94,7 +94,7 @@ CLAIMS = [
     Claim("barnabas/__init__.py", "imported when it is first used", PACKAGE, ("barnabas.client",)),
     Claim(
         "barnabas/pipeline/__init__.py",
-        "Nothing here is imported before Spark or a user asks for it",
+        "Nothing in this package is imported before Spark or a user needs it",
         UP,
         ("barnabas.pipeline", "pyspark"),
     ),

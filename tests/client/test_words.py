@@ -115,8 +115,8 @@ def test_a_reader_of_a_partition_that_is_not_there_says_so(
     ("code", "cause"),
     [
         (Code.UNKNOWN_MEMBER_ID, "no heartbeat in session.timeout.ms.*max.poll.interval.ms"),
-        (Code.ILLEGAL_GENERATION, "rebalanced without this member.*ask for messages"),
-        (Code.FENCED_MEMBER_EPOCH, "rebalanced without this member.*ask for messages"),
+        (Code.ILLEGAL_GENERATION, "rebalanced without this member.*poll for messages"),
+        (Code.FENCED_MEMBER_EPOCH, "rebalanced without this member.*poll for messages"),
         (Code.FENCED_INSTANCE_ID, "same group.instance.id: give every member its own"),
     ],
 )

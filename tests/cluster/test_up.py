@@ -151,7 +151,7 @@ def test_a_throttle_is_lifted_when_nothing_moves_any_more(cluster: ClusterProces
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("cluster", "reassign", "told"), "where to?"),
+        (("cluster", "reassign", "told"), "the target brokers are missing"),
         (("cluster", "reassign", "told", "--to", "9"), "broker 9 is not there"),
         (("cluster", "reassign", "told:0=1,1"), "named twice"),
         (("cluster", "reassign", "told:x"), "expected TOPIC"),

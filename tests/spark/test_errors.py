@@ -76,8 +76,8 @@ def java(directory: Path, version: str) -> str:
         ),
         (
             {"source": "format: avro, schema: order.avsc"}, 1,
-            "barnabas: valueSchema: expected an Avro schema in JSON, or a file that contains one, got"
-            " 'order.avsc'",
+            "barnabas: valueSchema: expected an Avro schema in JSON, or a file that contains one,"
+            " got 'order.avsc'",
         ),
         (
             {"source": "format: protobuf, schema: none.desc, message: a.B"}, 1,

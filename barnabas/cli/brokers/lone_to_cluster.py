@@ -1,6 +1,5 @@
-"""Turns a lone broker into one of several:
+"""Turns a lone broker into one of several: moves its data into a directory of its own.
 
-moves its data into a directory of its own.
 In: a locked directory. Out: DIR/broker-N with all files of DIR except the keeper's file.
 Always: files are moved by renaming, on the same disk. If it is interrupted, the next start
 continues, and a lone broker refuses the directory until then. A cluster cannot become a lone broker

@@ -1,6 +1,5 @@
-"""`barnabas up --brokers N`:
+"""`barnabas up --brokers N`: the brokers, their data directories and their listeners.
 
-the brokers, their data directories and their listeners.
 Always: broker i has DIR/broker-i and, with a given port, the first port plus i - 1; its id belongs
 to its directory. A directory belongs to one broker or to several, never to both: one broker can
 become several (lone_to_cluster.py), but not the other way.

@@ -1,9 +1,8 @@
-"""The Spark part of `barnabas demo`:
+"""The Spark part of `barnabas demo`: one topic, three pipelines, and counts that agree.
 
-one topic, three pipelines, and counts that agree. Two brokers, each its own cluster; a stream of
-orders into the first, some of them poison; revenue in windows, a lake and a mirror, each its own
-consumer group. Orders are written while the pipelines run; when all have been read, everything is
-counted again from the stored data.
+Two brokers, each its own cluster; a stream of orders into the first, some of them poison; revenue
+in windows, a lake and a mirror, each its own consumer group. Orders are written while the pipelines
+run; when all have been read, everything is counted again from the stored data.
 """
 
 import json

@@ -1,7 +1,6 @@
-"""The progress of a run on a terminal:
+"""The progress of a run on a terminal: one line per query, redrawn after each batch.
 
-one line per query, redrawn after each batch. Without a terminal only notes and the summary are
-written, not a line per batch.
+Without a terminal only notes and the summary are written, not a line per batch.
 """
 
 import time

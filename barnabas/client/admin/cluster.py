@@ -152,9 +152,9 @@ class ClusterAdmin:
     async def events(
         self, *, after: int = -1, count: int = 1000
     ) -> list[cluster_story.ToldEvent] | None:
-        """The history of the active controller, with causes:
+        """The history of the active controller, with causes: the last events after a number.
 
-        the last events after a number. None if the controller is not Barnabas.
+        None if the controller is not Barnabas.
         """
 
         async def attempt() -> list[cluster_story.ToldEvent] | None:

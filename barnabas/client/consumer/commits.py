@@ -1,6 +1,6 @@
-"""Commits a group's offsets:
+"""Commits a group's offsets: on request, automatically at intervals, and before a close or
+revocation.
 
-on request, automatically at intervals, and before a close or revocation.
 In: offsets, or the used positions of a reader. Out: OffsetCommit requests, in order.
 Always: the result of an asynchronous commit is read by the next poll, or by the close; automatic
 commits cover only used messages.

@@ -1,7 +1,6 @@
-"""`Message[K, V]`:
+"""`Message[K, V]`: a record as a consumer returns it, with its topic, partition and offset.
 
-a record as a consumer returns it, with its topic, partition and offset. `K` and `V` are the results
-of the deserializers; without deserializers, `bytes | None`.
+`K` and `V` are the results of the deserializers; without deserializers, `bytes | None`.
 Not here: creating them (message_loops.py, compiled if a compiler is available).
 """
 

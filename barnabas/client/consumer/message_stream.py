@@ -1,7 +1,6 @@
-"""What both consumers share:
+"""What both consumers share: return messages, and commit them.
 
-return messages, and commit them. Written once over `Net`. Consumer and PartitionConsumer decide
-which partitions are read.
+Written once over `Net`. Consumer and PartitionConsumer decide which partitions are read.
 Always: a message is used when the next one is requested, or at a close without an exception;
 automatic commits cover only used messages. Callbacks are called between messages. For a group
 member each message of an iteration is a poll: commits and rebalances happen within a batch, and the
@@ -174,9 +173,9 @@ class MessageStream(Seeking, Generic[K, V]):
         return self._next < len(self._batch)
 
     async def _look_at_group(self) -> None:
-        """Within a batch:
+        """Within a batch: what precedes every poll, without waiting.
 
-        what precedes every poll, without waiting. The event loop runs once, or the sockets are
+        The event loop runs once, or the sockets are
         read: so heartbeats continue while the reader never waits.
         """
         self._taken = 0  # the next message is requested: those before it have been used
@@ -195,9 +194,7 @@ class MessageStream(Seeking, Generic[K, V]):
         self._reader.wake_up.ring()
 
     def _remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are not read any more; their messages in the current batch
-        are dropped.
-        """
+        """Stop reading these partitions, and drop their messages of the current batch."""
         gone = set(partitions)
         self._reader.remove(gone)
         rest = self._batch[self._next :]
@@ -274,9 +271,7 @@ class MessageStream(Seeking, Generic[K, V]):
         return places
 
     def _put_back(self) -> None:
-        """Give the messages that the iteration has not returned back to the reader: positions will
-        change.
-        """
+        """Give messages that were not returned back to the reader, before positions change."""
         rest = self._batch[self._next :]
         self._batch, self._next = [], 0
         self.give_back(cast("list[Message[K, V]]", rest))
@@ -291,8 +286,7 @@ class MessageStream(Seeking, Generic[K, V]):
     # --- commits ---
 
     async def commit(self, what: Message[Any, Any] | GivenOffsets | None = None) -> None:
-        """Commit this message, these offsets (of the next message to read), or all returned
-        messages.
+        """Commit a message, offsets (of the next message to read), or all returned messages.
 
         Fenced: the partition now belongs to another member. Rebalancing: poll first, so that the
         rebalance makes progress.
@@ -304,9 +298,7 @@ class MessageStream(Seeking, Generic[K, V]):
         await self._commits.soon(self._committable(what))
 
     async def committed(self, *partitions: At) -> dict[TopicPartition, Committed]:
-        """The committed offsets of these partitions, or of all assigned ones, where
-        there are any.
-        """
+        """The committed offsets of these partitions, or of all assigned, where there are any."""
         return await self._commits.found(self._those(partitions))
 
     def _committable(
@@ -380,9 +372,7 @@ class MessageStream(Seeking, Generic[K, V]):
                 self._cluster.close()
 
     def _abandon(self) -> None:
-        """Close without a commit and without leaving: another process may continue as this member;
-        otherwise its session times out.
-        """
+        """Close without a commit or LeaveGroup: another process may continue as this member."""
         self._closed = True
         self._group_look_at = 0.0
         if self._may_commit() and self._shares:

@@ -1,7 +1,6 @@
-"""Reads partitions:
+"""Reads partitions: finds offsets, fetches ahead, returns messages.
 
-finds offsets, fetches ahead, returns messages. Written once over `Net`. Consumer and
-PartitionConsumer use it.
+Written once over `Net`. Consumer and PartitionConsumer use it.
 Always: after messages are taken they are returned without waiting, so a caller that is cancelled
 loses none; temporary errors are retried after a metadata refresh.
 Not here: groups (client/consumer/membership/member.py), what is fetched when (fetching.py).
@@ -186,10 +185,9 @@ class PartitionReader:
         return max(1, until - now)
 
     async def _prepare(self, now: int, deadline: int | None) -> None:
-        """Prepares all that is needed before messages can arrive:
+        """Prepares all that is needed before messages can arrive: metadata, offsets, fetches.
 
-        metadata, offsets, fetches. The next call continues to wait for what has not arrived by the
-        deadline.
+        The next call continues to wait for what has not arrived by the deadline.
         """
         if now < self._retry_at:
             return

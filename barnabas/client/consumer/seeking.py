@@ -1,7 +1,6 @@
-"""The positions of a consumer:
+"""The positions of a consumer: read and change them, pause and resume partitions.
 
-read and change them, pause and resume partitions. Written once over `Net`. In: partitions, with
-offsets or times. Out: a reader at these positions.
+Written once over `Net`. In: partitions, with offsets or times. Out: a reader at these positions.
 Always: messages that were fetched and not returned are put back before a position changes.
 Not here: fetching (reader.py), what the group has committed (commits.py).
 """

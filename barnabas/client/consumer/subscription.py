@@ -1,6 +1,5 @@
-"""The subscription of a consumer:
+"""The subscription of a consumer: topics by name, or all topics that match a pattern.
 
-topics by name, or all topics that match a pattern.
 In: the user's topics; the topics that exist. Out: the subscribed topics now.
 Always: a pattern must match the whole name of a topic, as at a coordinator.
 """

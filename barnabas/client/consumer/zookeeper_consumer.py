@@ -1,7 +1,7 @@
-"""Reads topics as Kafka's first consumers did:
+"""Reads topics as Kafka's first consumers did: the group is in the keeper, without a coordinator.
 
-the group is in the keeper, without a coordinator. It blocks, because its keeper does. It works with
-a ZooKeeper, with the keeper file of local brokers, or with any keeper.
+It blocks, because its keeper does. It works with a ZooKeeper, with the keeper file of local
+brokers, or with any keeper.
 Always: rebalances happen between two polls; before a rebalance, all partitions are released, and
 used messages are committed in the keeper. Its herd effect and split brain, and why to use
 `Consumer` instead: docs/ZOOKEEPER_CONSUMER.md. Not here: what it decides

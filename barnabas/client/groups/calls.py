@@ -1,7 +1,8 @@
-"""Administration of groups:
+"""Administration of groups: list, describe, offsets, history; set and delete offsets, delete
+groups.
 
-list, describe, offsets, history; set and delete offsets, delete groups. Flows over `Net`, mixed
-into Admin. Works with any Kafka broker; only Barnabas brokers have a history.
+Flows over `Net`, mixed into Admin. Works with any Kafka broker; only Barnabas brokers have a
+history.
 Always: requests about a group go to its coordinator; errors raise and name the group.
 """
 
@@ -93,9 +94,7 @@ class GroupCalls:
     async def describe_groups(
         self, groups: Iterable[str], *, coordinators: Mapping[str, int] | None = None
     ) -> dict[str, Description]:
-        """Describes the groups that exist. `coordinators`: the known coordinators, from a list of
-        groups.
-        """
+        """Describes the groups that exist. `coordinators`: those that are known already."""
         wanted, hints = list(groups), dict(coordinators or {})
 
         async def attempt() -> dict[str, Description]:
@@ -129,8 +128,8 @@ class GroupCalls:
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> None:
-        """Set the committed offsets of a group without members. All partitions, or an error that
-        names the first one that failed.
+        """Set the offsets of a group without members: all, or an error that names the first
+        failure.
         """
         request = offset_commit.OffsetCommitRequest(
             group_id=group,
@@ -241,11 +240,9 @@ class GroupCalls:
         return await self._cluster.retrying(attempt)
 
     async def times_at(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The approximate time at which the record at each offset was written; left out if there is
-        none.
+        """The approximate times of the records at these offsets, where there are any.
 
-        One small fetch for each.
-        """
+        One fetch each."""
 
         async def attempt() -> dict[TopicPartition, int]:
             found: dict[TopicPartition, int] = {}

@@ -1,7 +1,7 @@
-"""Rules about the members of a group:
+"""Rules about the members of a group: late, flapping, idle, duplicate instance ids, different
+subscriptions.
 
-late, flapping, idle, duplicate instance ids, different subscriptions. Most rules read the history:
-kinds of causes by name, as in coordinators/groups/history.
+Most rules read the history: kinds of causes by name, as in coordinators/groups/history.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,5 @@
-"""The headers of a record in a retry or dead-letter topic:
+"""The headers of a record in a retry or dead-letter topic: its origin, its group, and the cause.
 
-its origin, its group, and the cause.
 In: headers, not trusted. Out: a Trail; and from a Trail, headers.
 Always: the record's own headers are kept; values that are read are bounded and checked; a record
 without our headers starts a new trail.

@@ -1,6 +1,5 @@
-"""One consumer and a thread pool:
+"""One consumer and a thread pool: records of a batch run in parallel, then the batch is committed.
 
-records of a batch run in parallel, then the batch is committed.
 Always: no offset of a batch after its first failed record is committed; while the pool works, the
 consumer keeps polling with its partitions paused, so a slow batch does not end its membership.
 """

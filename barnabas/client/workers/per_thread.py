@@ -1,6 +1,6 @@
-"""One consumer per thread:
+"""One consumer per thread: the simplest model.
 
-the simplest model. Each partition is in order, and has at most one thread.
+Each partition is in order, and has at most one thread.
 Always: a thread commits the records that it has handled, after each batch and before a rebalance.
 """
 

@@ -1,7 +1,7 @@
-"""Writes letters:
+"""Writes letters: single records with a given producer id and sequence number.
 
-single records with a given producer id and sequence number. Written over `Net`, like all flows. The
-producer cannot do this: it numbers its batches itself, and starts with a new id in each process.
+Written over `Net`, like all flows. The producer cannot do this: it numbers its batches itself, and
+starts with a new id in each process.
 """
 
 from barnabas.client.cluster import ClusterClient

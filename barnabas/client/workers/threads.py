@@ -1,6 +1,5 @@
-"""What the three simpler threading models share:
+"""What the three simpler threading models share: a run that can be stopped, and its first error.
 
-a run that can be stopped, and its first error.
 Always: SIGTERM and SIGINT, on the main thread, stop a run after the current records; the second
 signal ends the process. A record that fails stops the run, and is not committed.
 Not here: the models themselves (per_thread.py, per_batch.py, per_range.py).

@@ -1,7 +1,6 @@
-"""Decides when the handler of a record is called:
+"""Decides when the handler of a record is called: at most `concurrency` calls at a time, none
+before its delay has passed, none for longer than its timeout.
 
-at most `concurrency` calls at a time, none before its delay has passed, none for longer than its
-timeout.
 In: records that may run, ends of handlers, time. Out: `Start` and `Cancel`; partitions to process.
 Not here: which record is next in its lane (share.py), what follows its call (window.py).
 """

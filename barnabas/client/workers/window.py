@@ -55,9 +55,7 @@ class Window:
     # Partitions: assigned, revoked, lost
 
     def given(self, at: TopicPartition, committed: int, metadata: str, now: int) -> list[Effect]:
-        """The partition was assigned to us; `committed` and `metadata` as the group has them (-1
-        and "").
-        """
+        """A partition was assigned; `committed` and `metadata`: the group's, or -1 and ""."""
         if at in self._shares:
             self._drop(self._shares[at])
         self._term += 1
@@ -67,8 +65,7 @@ class Window:
     def revoke(
         self, partitions: Iterable[TopicPartition], now: int, drain_ms: int | None = None
     ) -> list[Effect]:
-        """The partitions go to another worker. Running handlers may finish, records may be moved;
-        then `Release`.
+        """Partitions were revoked. Handlers and moves of records may finish; then `Release`.
 
         `drain_ms`: how long that may take; by default as long as the policy says.
         """
@@ -98,9 +95,7 @@ class Window:
     # Records
 
     def fetched(self, at: TopicPartition, records: Iterable[Incoming], now: int) -> list[Effect]:
-        """Add records of one partition in the order of their offsets; `wanted_from` says how many
-        of them were taken.
-        """
+        """Add records of one partition, in order; `wanted_from` says how many were taken."""
         share = self._shares.get(at)
         if share is None or share.draining:
             return []
@@ -366,9 +361,7 @@ class Window:
             self._commit_at = now + self._policy.commit_interval_ms
 
     def _drain(self, share: WindowPartition, now: int) -> None:
-        """Release the partition when everything that can be finished is finished, or when the drain
-        time is over.
-        """
+        """Release the partition when its records are finished, or after the drain time."""
         assert share.drain_until is not None
         late = now >= share.drain_until
         if late and share.running:

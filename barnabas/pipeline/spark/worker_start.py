@@ -37,11 +37,10 @@ def quick_options() -> dict[str, str]:
 
 @contextmanager
 def unzipped(home: str, python: str) -> Iterator[None]:
-    """Start Spark inside this context:
+    """Start Spark inside this context: its workers then load the pyspark of this process.
 
-    its workers then load the pyspark of this process. Spark finds the zip through SPARK_HOME, so it
-    is shown a copy of `home` without the zip. Workers of another Python keep the zip: they may have
-    no other pyspark.
+    Spark finds the zip through SPARK_HOME, so it is shown a copy of `home` without the zip. Workers
+    of another Python keep the zip: they may have no other pyspark.
     """
     ours = python == sys.executable and "SPARK_HOME" not in os.environ
     if not ours or not (Path(home) / _ZIPPED).exists():
@@ -79,10 +78,9 @@ def _links(home: Path) -> Path | None:
 
 
 def settle() -> None:
-    """Called by each task:
+    """Called by each task: objects that exist after the first task live as long as the worker.
 
-    objects that exist after the first task live as long as the worker. Spark has collected the
-    garbage of the first task before the second starts.
+    Spark has collected the garbage of the first task before the second starts.
     """
     number = next(_tasks)
     if number <= _SECOND and _in_worker():

@@ -15,7 +15,9 @@ class ReassignableTopic(Struct):
 
 @message(api_key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest(ProtocolMessage):
-    """Where replicas shall be; null ends a move. v1: may the number of replicas change?"""
+    """The target replicas; null cancels a reassignment. v1: whether the number of replicas may
+    change.
+    """
 
     timeout_ms: Int32 = 60000
     allow_replication_factor_change: bool = since(1, default=True)
@@ -35,7 +37,7 @@ class ReassignableTopicResponse(Struct):
 
 @message(api_key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(ProtocolMessage):
-    """Whether each move has begun."""
+    """Whether each reassignment has begun."""
 
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: bool = since(1, default=True, ignorable=True)

@@ -1,11 +1,11 @@
-"""Which versions are spoken."""
+"""The supported versions of each API."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, tagged
 
 
 @message(api_key=18, versions="0-4", flexible="3+")
 class ApiVersionsRequest(ProtocolMessage):
-    """Which versions does the broker speak.
+    """Requests the versions that the broker supports.
 
     v3: flexible, says what software the client is. v4: as v3.
     """

@@ -1,18 +1,24 @@
-"""What happens in a cluster, and why: an API of Barnabas' own, for its client (docs/adr/0010)."""
+"""The state of a broker and the history of the controller: an API of Barnabas for its own client
+(docs/adr/0010).
+"""
 
 from barnabas.wire.codec import Int32, Int64, ProtocolMessage, Struct, message, since, tagged
 
 
 @message(api_key=20_002, versions="0-1", flexible="0+")
 class ClusterStoryRequest(ProtocolMessage):
-    """Any broker tells of itself, and the controller of what it did after event `after`."""
+    """Each broker reports its own state; the controller also reports its events after number
+    `after`.
+    """
 
     after: Int64 = -1
     events_max: Int32 = 0
 
 
 class ToldEvent(Struct):
-    """`what` is one of a few words, `cause` a sentence; `partition` is -1 if it is of none."""
+    """`what` is the kind of event, `cause` a sentence; `partition` is -1 if the event is not about
+    one.
+    """
 
     number: Int64
     at_ms: Int64
@@ -36,7 +42,7 @@ class ToldLogDir(Struct):
 
 
 class OfflinePartition(Struct):
-    """`reason`: why nobody leads it, and what to do, in words."""
+    """`reason`: why the partition has no leader, and the remedy, as text."""
 
     topic: str
     partition: Int32
@@ -47,9 +53,9 @@ class OfflinePartition(Struct):
 class ClusterStoryResponse(ProtocolMessage):
     """`machine` tells whether a process id means anything where it is read.
 
-    `broker_epoch` is -1 of a broker that stands alone. `controller_id` is -1 while nobody is.
+    `broker_epoch` is -1 for a lone broker. `controller_id` is -1 while there is no controller.
     `events` are the controller's, oldest first; none of another broker. `offline` too.
-    v1: how well the broker is; -1 where it is not known.
+    v1: the health of the broker; -1 where it is not known.
     """
 
     broker_id: Int32

@@ -12,7 +12,7 @@ class TopicPartitions(Struct):
 
 @message(api_key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(ProtocolMessage):
-    """A member of the new protocol: what it wants and what it owns.
+    """A heartbeat of a member: its subscription and the partitions it owns.
 
     v1: subscription by regular expression.
     """
@@ -35,7 +35,7 @@ class Assignment(Struct):
 
 @message(api_key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(ProtocolMessage):
-    """The member's epoch, and what it should own."""
+    """The member's epoch, and its assignment."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,6 +1,6 @@
-"""What consumers tell each other through the classic group protocol.
+"""The consumer protocol inside the classic group protocol.
 
-Each stands behind an int16 that gives its version.
+Each message follows an int16 with its version.
 """
 
 from barnabas.wire.codec import Int32, ProtocolMessage, Struct, message, since
@@ -13,7 +13,9 @@ class TopicPartition(Struct):
 
 @message(versions="0-3", flexible="none")
 class ConsumerProtocolSubscription(ProtocolMessage):
-    """What a consumer wants, inside JoinGroup. v1: what it owns. v2: generation. v3: rack."""
+    """A consumer's subscription, inside JoinGroup. v1: owned partitions. v2:
+    generation. v3: rack.
+    """
 
     topics: list[str]
     user_data: bytes | None = None
@@ -24,7 +26,7 @@ class ConsumerProtocolSubscription(ProtocolMessage):
 
 @message(versions="0-3", flexible="none")
 class ConsumerProtocolAssignment(ProtocolMessage):
-    """What a consumer gets, inside SyncGroup."""
+    """A consumer's assignment, inside SyncGroup."""
 
     assigned_partitions: list[TopicPartition]
     user_data: bytes | None = None

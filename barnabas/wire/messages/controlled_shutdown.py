@@ -5,7 +5,7 @@ from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, me
 
 @message(api_key=7, versions="3", flexible="3+")
 class ControlledShutdownRequest(ProtocolMessage):
-    """Asks the controller to give this broker's partitions to others before it stops."""
+    """Asks the controller to move the leadership of this broker's partitions before it stops."""
 
     broker_id: Int32
     broker_epoch: Int64 = -1
@@ -18,7 +18,7 @@ class RemainingPartition(Struct):
 
 @message(api_key=7, versions="3", flexible="3+")
 class ControlledShutdownResponse(ProtocolMessage):
-    """The partitions that it still leads, because nobody else can."""
+    """The partitions that it still leads, because no other replica can."""
 
     error_code: Int16
     remaining_partitions: list[RemainingPartition]

@@ -27,7 +27,7 @@ class AclCreationResult(Struct):
 
 @message(api_key=30, versions="1-3", flexible="2+")
 class CreateAclsResponse(ProtocolMessage):
-    """Whether each was added, in the order asked."""
+    """Whether each was added, in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     results: list[AclCreationResult]

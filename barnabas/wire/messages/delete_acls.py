@@ -1,4 +1,4 @@
-"""Taking rules away."""
+"""Deleting rules."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 
@@ -15,7 +15,7 @@ class DeleteAclsFilter(Struct):
 
 @message(api_key=31, versions="1-3", flexible="2+")
 class DeleteAclsRequest(ProtocolMessage):
-    """What shall go. v2: flexible. v3: users as resources."""
+    """The rules to delete. v2: flexible. v3: users as resources."""
 
     filters: list[DeleteAclsFilter]
 
@@ -40,7 +40,7 @@ class DeleteAclsFilterResult(Struct):
 
 @message(api_key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse(ProtocolMessage):
-    """What went, by filter."""
+    """The deleted rules, by filter."""
 
     throttle_time_ms: Int32 = 0
     filter_results: list[DeleteAclsFilterResult]

@@ -1,4 +1,4 @@
-"""Cutting partitions at the front."""
+"""Deleting the oldest records."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
@@ -15,7 +15,7 @@ class DeleteRecordsTopic(Struct):
 
 @message(api_key=21, versions="0-2", flexible="2+")
 class DeleteRecordsRequest(ProtocolMessage):
-    """Offsets below which partitions are to be cut (-1: all). v2: flexible."""
+    """Offsets before which records are deleted (-1: all). v2: flexible."""
 
     topics: list[DeleteRecordsTopic]
     timeout_ms: Int32

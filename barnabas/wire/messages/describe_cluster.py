@@ -5,7 +5,7 @@ from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, mes
 
 @message(api_key=60, versions="0-2", flexible="0+")
 class DescribeClusterRequest(ProtocolMessage):
-    """Who is in the cluster. v1: brokers or controllers. v2: fenced brokers too."""
+    """Requests the brokers of the cluster. v1: brokers or controllers. v2: fenced brokers too."""
 
     include_cluster_authorized_operations: bool
     endpoint_type: Int8 = since(1, default=1)

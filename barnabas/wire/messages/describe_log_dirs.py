@@ -1,4 +1,4 @@
-"""What lies in the log directories."""
+"""Replicas in the log directories."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
@@ -10,7 +10,7 @@ class DescribableLogDirTopic(Struct):
 
 @message(api_key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsRequest(ProtocolMessage):
-    """What lies in the log directories. v2: flexible."""
+    """Requests the replicas in the log directories. v2: flexible."""
 
     topics: list[DescribableLogDirTopic] | None
 
@@ -41,7 +41,7 @@ class DescribeLogDirsResponse(ProtocolMessage):
     """Sizes of partitions per log directory.
 
     v2: flexible. v3: an error for all. v4: bytes of the disk.
-    v5: is the directory being emptied.
+    v5: whether the directory is cordoned.
     """
 
     throttle_time_ms: Int32 = 0

@@ -1,6 +1,7 @@
-"""From the controller to a broker: what has it of these replicas? An API of Barnabas' own.
+"""From the controller to a broker:
 
-The partitions have no leader; the answers decide which replica leads (controller/proof.py).
+the state of its replicas of these partitions. An API of Barnabas. The partitions have no leader;
+the responses decide which replica leads (controller/proof.py).
 """
 
 from uuid import UUID
@@ -16,7 +17,7 @@ class AskedTopic(Struct):
 
 @message(api_key=20_005, versions="0", flexible="0+")
 class DescribeReplicasRequest(ProtocolMessage):
-    """Of partitions that nobody leads, before anything else is said of them."""
+    """Partitions without a leader, before any other request about them."""
 
     controller_id: Int32
     controller_epoch: Int32
@@ -42,7 +43,7 @@ class DescribedTopic(Struct):
 
 @message(api_key=20_005, versions="0", flexible="0+")
 class DescribeReplicasResponse(ProtocolMessage):
-    """What there is, or why it is not said."""
+    """The state of each replica, or the reason why it is not reported."""
 
     error_code: Int16
     topics: list[DescribedTopic]

@@ -1,7 +1,8 @@
-"""Why a group is as it is: an API of Barnabas' own, told to no client but its own.
+"""The rebalance history of groups:
 
-Times are in milliseconds: `..._ms` of an event since 1970 by the broker's clock, of a duration
-plainly so. -1 where a thing is not over, or not known. Why it exists: docs/adr/0010.
+an API of Barnabas, only for its own client. Times are in milliseconds: `..._ms` of an event is the
+time since 1970 by the broker's clock, otherwise a duration. -1 if it has not ended, or is not
+known. Why it exists: docs/adr/0010.
 """
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, tagged
@@ -9,13 +10,13 @@ from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, me
 
 @message(api_key=20_000, versions="0", flexible="0+")
 class GroupStoryRequest(ProtocolMessage):
-    """The stories of groups, from the coordinator of each."""
+    """The histories of groups, from the coordinator of each."""
 
     group_ids: list[str]
 
 
 class ToldMember(Struct):
-    """`silent_ms`: since it was last heard. `awaited`: the rebalance under way waits for it."""
+    """`silent_ms`: time since its last request. `awaited`: the current rebalance waits for it."""
 
     member_id: str
     instance_id: str | None = None
@@ -29,8 +30,9 @@ class ToldMember(Struct):
 
 
 class ToldPartition(Struct):
-    """What is committed, since when the first unread record has waited, and how far members and
-    producers came in the last `pace_ms`."""
+    """The committed offset, the time of the first unread record, and the records read and written
+    in the last `pace_ms`.
+    """
 
     topic: str
     partition: Int32
@@ -60,7 +62,7 @@ class ToldCause(Struct):
 
 
 class ToldMove(Struct):
-    """A partition with another owner than before; None is nobody."""
+    """A partition with a new owner; None is no owner."""
 
     topic: str
     partition: Int32
@@ -69,7 +71,9 @@ class ToldMove(Struct):
 
 
 class ToldChapter(Struct):
-    """One generation: why it began, whom it waited for, what moved (None: that is not known)."""
+    """One generation: its causes, the members it waited for, the moved partitions (None: not
+    known).
+    """
 
     began_ms: Int64
     generation: Int32
@@ -89,7 +93,7 @@ class ToldChapter(Struct):
 
 
 class ToldNote(Struct):
-    """What happened without a new generation, `times` in a row, the last at `at_ms`."""
+    """An event without a new generation, `times` in a row, the last at `at_ms`."""
 
     at_ms: Int64
     times: Int32
@@ -111,6 +115,6 @@ class ToldGroup(Struct):
 
 @message(api_key=20_000, versions="0", flexible="0+")
 class GroupStoryResponse(ProtocolMessage):
-    """Chapters from the oldest to the newest; the last may be under way."""
+    """The history from the oldest to the newest rebalance; the last may be in progress."""
 
     groups: list[ToldGroup]

@@ -56,7 +56,7 @@ class LeaderAndIsrTopicError(Struct):
 
 @message(api_key=4, versions="7", flexible="4+")
 class LeaderAndIsrResponse(ProtocolMessage):
-    """What became of each partition, unless the request as a whole was refused."""
+    """The result for each partition, unless the whole request was refused."""
 
     error_code: Int16
     topics: list[LeaderAndIsrTopicError]

@@ -26,7 +26,7 @@ class MemberResponse(Struct):
 
 @message(api_key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(ProtocolMessage):
-    """Who has left. v1: throttle time. v3: one answer per member. v4: flexible."""
+    """The result of leaving. v1: throttle time. v3: one result per member. v4: flexible."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)
     error_code: Int16

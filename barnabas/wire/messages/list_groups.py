@@ -5,7 +5,7 @@ from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, 
 
 @message(api_key=16, versions="0-5", flexible="3+")
 class ListGroupsRequest(ProtocolMessage):
-    """Which groups are there. v3: flexible. v4: by state. v5: by type."""
+    """Requests the groups of a coordinator. v3: flexible. v4: by state. v5: by type."""
 
     states_filter: list[str] = since(4, default=[])
     types_filter: list[str] = since(5, default=[])

@@ -2,7 +2,7 @@
 
 from barnabas.wire.codec import Int8, Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
-# Places that can be asked for instead of a time.
+# Special values in place of a time.
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3

@@ -1,4 +1,4 @@
-"""Which replicas are on the move."""
+"""Reassignments in progress."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 
@@ -10,7 +10,7 @@ class ListPartitionReassignmentsTopics(Struct):
 
 @message(api_key=46, versions="0-0", flexible="0+")
 class ListPartitionReassignmentsRequest(ProtocolMessage):
-    """Partitions to look at; null for all."""
+    """The requested partitions; null for all."""
 
     timeout_ms: Int32 = 60000
     topics: list[ListPartitionReassignmentsTopics] | None = None
@@ -30,7 +30,7 @@ class OngoingTopicReassignment(Struct):
 
 @message(api_key=46, versions="0-0", flexible="0+")
 class ListPartitionReassignmentsResponse(ProtocolMessage):
-    """Those that are being moved."""
+    """The partitions with a reassignment in progress."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

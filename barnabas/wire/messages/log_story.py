@@ -1,4 +1,4 @@
-"""How a log is doing: an API of Barnabas' own, told to no client but its own (docs/adr/0010)."""
+"""The state of logs: an API of Barnabas, only for its own client (docs/adr/0010)."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
@@ -12,9 +12,10 @@ class LogStoryRequest(ProtocolMessage):
 
 
 class ToldReplica(Struct):
-    """How far a replica has come, as its leader knows; -1: it has not been heard of yet.
+    """The end offset of a replica, as its leader knows it; -1:
 
-    `behind_ms`: how long ago it last had all that there was; -1: never since this leader leads.
+    it has not fetched yet. `behind_ms`: how long ago it had last caught up; -1: never since this
+    leader was elected.
     """
 
     broker: Int32
@@ -25,7 +26,7 @@ class ToldReplica(Struct):
 class ToldLog(Struct):
     """`dirty_bytes` have not been compacted yet; -1 if the topic is not compacted.
 
-    `cleaning`: for people: why it is or is not compacted now.
+    `cleaning`: text for people: why it is or is not compacted now.
     `replicas`: of a broker in a cluster, the leader first.
     """
 
@@ -42,6 +43,6 @@ class ToldLog(Struct):
 
 @message(api_key=20_001, versions="0", flexible="0+")
 class LogStoryResponse(ProtocolMessage):
-    """One for each partition asked for."""
+    """One for each requested partition."""
 
     logs: list[ToldLog]

@@ -21,7 +21,7 @@ class MetadataRequestTopic(Struct):
 
 @message(api_key=3, versions="0-13", flexible="9+")
 class MetadataRequest(ProtocolMessage):
-    """Who leads what.
+    """Requests topics, partitions and leaders.
 
     v1: null asks for all topics, none for none. v4: may topics be created.
     v8: allowed operations. v9: flexible. v10: topic ids. v11: no cluster operations.

@@ -21,7 +21,7 @@ class OffsetCommitRequestTopic(Struct):
 
 @message(api_key=8, versions="2-10", flexible="8+")
 class OffsetCommitRequest(ProtocolMessage):
-    """How far a group has read.
+    """Offsets to commit for a group.
 
     v5: no retention time. v6: leader epochs. v7: static membership. v8: flexible.
     v9: new group protocol. v10: topics by id.
@@ -48,7 +48,7 @@ class OffsetCommitResponseTopic(Struct):
 
 @message(api_key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse(ProtocolMessage):
-    """Which offsets were taken. v3: throttle time. v8: flexible. v10: topics by id."""
+    """Which offsets were committed. v3: throttle time. v8: flexible. v10: topics by id."""
 
     throttle_time_ms: Int32 = since(3, default=0, ignorable=True)
     topics: list[OffsetCommitResponseTopic]

@@ -1,4 +1,4 @@
-"""Forgetting committed offsets."""
+"""Deleting committed offsets."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 
@@ -14,7 +14,7 @@ class OffsetDeleteRequestTopic(Struct):
 
 @message(api_key=47, versions="0", flexible="none")
 class OffsetDeleteRequest(ProtocolMessage):
-    """Committed offsets to forget."""
+    """Committed offsets to delete."""
 
     group_id: str
     topics: list[OffsetDeleteRequestTopic]
@@ -32,7 +32,7 @@ class OffsetDeleteResponseTopic(Struct):
 
 @message(api_key=47, versions="0", flexible="none")
 class OffsetDeleteResponse(ProtocolMessage):
-    """Which offsets were forgotten."""
+    """Which offsets were deleted."""
 
     error_code: Int16
     throttle_time_ms: Int32 = 0

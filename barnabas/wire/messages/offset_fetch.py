@@ -26,7 +26,7 @@ class OffsetFetchRequestGroup(Struct):
 
 @message(api_key=9, versions="1-10", flexible="6+")
 class OffsetFetchRequest(ProtocolMessage):
-    """How far groups have read.
+    """Requests the committed offsets of groups.
 
     v2: null asks for all topics. v6: flexible. v7: stable offsets only. v8: several groups.
     v9: new group protocol. v10: topics by id.

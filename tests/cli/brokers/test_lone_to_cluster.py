@@ -49,7 +49,7 @@ def test_what_was_cut_off_goes_on(lone: Path, moved: int, monkeypatch: pytest.Mo
         grow(str(lone), 1, 3)
     monkeypatch.undo()
     assert is_of_one(str(lone))
-    with pytest.raises(click.UsageError, match="cut off"):
+    with pytest.raises(click.UsageError, match="was interrupted"):
         refuse_half_grown(str(lone))
     grow(str(lone), 1, 3)
     _is_grown(lone)

@@ -233,7 +233,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "different-subscriptions",
         replace(HEALTHY, members=(member("c1", 0, 2), member("c2", 1, 3, topics=("t", "u")))),
-        "only some want u",
+        "only some subscribe to u",
     ),
     (
         "different-assignors",

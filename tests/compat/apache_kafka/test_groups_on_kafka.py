@@ -15,4 +15,4 @@ def shell(kafka: KafkaBroker) -> Shell:
 
 def test_without_a_story_the_commands_say_so(shell: Shell, group: str) -> None:
     for verb in ("describe", "explain"):
-        assert "keeps no story" in shell.out("group", verb, group)
+        assert "keeps no history" in shell.out("group", verb, group)

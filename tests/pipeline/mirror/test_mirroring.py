@@ -214,7 +214,9 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_before(
         admin.delete_topic(topic)
         admin.create_topic(topic, partitions=2)
         produce(broker, topic, range(100, 130))
-        with pytest.raises(DataLoss, match="was deleted and created again in the source: delete it"):
+        with pytest.raises(
+            DataLoss, match="was deleted and created again in the source: delete it"
+        ):
             copied(broker, other, topic)
         target.delete_topic(topic)
         assert copied(broker, other, topic).records == 30

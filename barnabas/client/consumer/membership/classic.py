@@ -1,6 +1,5 @@
-"""One member of a classic group:
+"""One member of a classic group: join, sync, heartbeat, revoke, leave.
 
-join, sync, heartbeat, revoke, leave.
 In: responses of the coordinator, partition counts of topics, time. Out: the steps of membership.py.
 Always: a partition is assigned to the reader only in the generation that assigned it; before a join
 an eager member has revoked all partitions, a cooperative one keeps reading those that it keeps;

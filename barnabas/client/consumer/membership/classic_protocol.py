@@ -1,6 +1,5 @@
-"""The consumer protocol:
+"""The consumer protocol: subscriptions inside JoinGroup, assignments inside SyncGroup.
 
-subscriptions inside JoinGroup, assignments inside SyncGroup.
 In: subscriptions and assignments, or bytes of other members, perhaps invalid. Out: bytes, or
 subscriptions and assignments.
 Always: a subscription that cannot be read is treated as empty; it never fails the group. An

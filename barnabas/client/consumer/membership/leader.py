@@ -1,6 +1,5 @@
-"""The leader of a classic group:
+"""The leader of a classic group: assigns partitions, and notices changes of members and topics.
 
-assigns partitions, and notices changes of members and topics.
 In: the response to a join, partition counts of topics. Out: the assignments of all members; what
 has changed.
 Always: partitions are assigned once per generation; members are compared with those of the previous

@@ -1,6 +1,5 @@
-"""Executes what a membership decides:
+"""Executes what a membership decides: sends requests, calls the reader, sends heartbeats.
 
-sends requests, calls the reader, sends heartbeats.
 In: a state machine (classic.py, consumer.py) and the callbacks for partitions. Out: requests,
 callbacks.
 Always: the machine is used under one lock, because a blocking reader has a heartbeat thread; a

@@ -1,10 +1,9 @@
-"""What both group protocols share:
+"""What both group protocols share: the steps of a membership, and the causes of rebalances.
 
-the steps of a membership, and the causes of rebalances. A membership is a state machine with two
-callers. Poll executes what may affect the reader: `next_step` returns what to do now, `done`
-reports that it was done. The heartbeat task keeps the membership alive: `beat` returns what to send
-now, `next_beat` when to call again. `answered` and `failed` report the result of a request of
-either.
+A membership is a state machine with two callers. Poll executes what may affect the reader:
+`next_step` returns what to do now, `done` reports that it was done. The heartbeat task keeps the
+membership alive: `beat` returns what to send now, `next_beat` when to call again. `answered` and
+`failed` report the result of a request of either.
 Always: the callbacks of a rebalance run between two polls, never beside the reader's own code.
 Not here: the two protocols (classic.py, consumer.py), sending (member.py).
 """

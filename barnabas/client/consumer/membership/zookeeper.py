@@ -1,6 +1,6 @@
-"""One member of a group without a coordinator:
+"""One member of a group without a coordinator: it reads the keeper, computes its partitions and
+claims them by itself.
 
-it reads the keeper, computes its partitions and claims them by itself.
 In: a keeper, its events, time. Out: the owned partitions, the time of the next rebalance, and why a
 claim failed.
 Always: it releases all partitions before it claims; it claims all of its partitions or none; an
