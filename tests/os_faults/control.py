@@ -109,7 +109,8 @@ IMPOSSIBLE = {
 ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # Nothing depends on these calls, so nothing is said when they fail: a mapping's own descriptor is
 # closed, a directory is made that is there, the process id is written for people to read, and where
-# the Unix socket beside a listener cannot be used, TCP is.
+# the Unix socket beside a listener cannot be used, TCP is. The other side may end a connection on
+# which nobody waits for an answer.
 _UNIMPORTANT = {
     ("close", "offset index", "log/index.py:MappedEntries.release"),
     ("close", "time index", "log/index.py:MappedEntries.release"),
@@ -119,6 +120,7 @@ _UNIMPORTANT = {
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),
     ("connect", "socket", "broker/peers.py:Peers.open"),
+    ("recv", "socket", "broker/main.py:run"),
 }
 
 
