@@ -111,7 +111,7 @@ ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # closed, a directory is made that is there, the process id is written for people to read, and where
 # the Unix socket beside a listener cannot be used, TCP is. The other side may end a connection on
 # which nobody waits for an answer.
-_UNIMPORTANT = {
+UNIMPORTANT = {
     ("close", "offset index", "log/index.py:MappedEntries.release"),
     ("close", "time index", "log/index.py:MappedEntries.release"),
     ("mkdir", "directory", "broker/main.py:run"),
@@ -131,7 +131,7 @@ def unimportant(site: Site) -> bool:
         site.call in ("close", "unlink") or site.frame == "keeper/sqlite_file.py:SqliteFile.close"
     )
     sqlite |= site.kind == "directory" and site.frame.startswith("keeper/sqlite_file.py")
-    return sqlite or (site.call, site.kind, site.frame) in _UNIMPORTANT
+    return sqlite or site[1:] in UNIMPORTANT
 
 
 def actions_for(site: Site) -> list[Action]:
