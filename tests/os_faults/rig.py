@@ -310,7 +310,8 @@ class Rig:
         self._round += 1
         step: Callable[[RawClient], object]
         for step in (
-            self._make_and_drop,
+            self._make,
+            self._drop,
             self._write_more,
             self._read,
             self._cut,
@@ -319,11 +320,12 @@ class Rig:
             with suppress(OSError, AssertionError, IndexError), self.client() as client:
                 step(client)
 
-    def _make_and_drop(self, client: RawClient) -> None:
-        name = f"gone-{self._round}"
-        with suppress(TimeoutError):
-            self._create(client, name)
-        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
+    def _make(self, client: RawClient) -> None:
+        self._create(client, f"gone-{self._round}")
+
+    def _drop(self, client: RawClient) -> None:
+        """On another connection: the answer to the creation may still be on its way."""
+        request = DeleteTopicsRequest(topic_names=[f"gone-{self._round}"], timeout_ms=1_000)
         client.call(request, 5, DeleteTopicsResponse)
 
     def _write_more(self, client: RawClient) -> None:
