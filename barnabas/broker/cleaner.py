@@ -9,28 +9,37 @@ Not here: which log and why (log/cleanable.py), which records (log/compaction.py
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from barnabas.broker.context import BrokerContext
+from barnabas.broker.moves import Moves
+from barnabas.broker.storage import Storage
 from barnabas.broker.volume import Volume
 from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
-from barnabas.log.jobs import Cleaned
+from barnabas.log.compaction_job import CleanedSegment
 from barnabas.log.log import Log
-from barnabas.log.swapping import Swap
+from barnabas.log.segment_swap import SegmentSwap
 from barnabas.model.errors import KafkaError
 from barnabas.model.system_errors import NO_ROOM, OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.cleaner_process import CleanerProcess
     from barnabas.broker.cleaner_protocol import Done, Stopped
 
 FAILURE_BACKOFF_MS = 60_000  # a full disk, a worker that was killed
 
 
+class CleanerContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    logs: Storage
+    moves: Moves
+
+
 class Cleaner:
     """Looks every log.cleaner.backoff.ms, and works while any log is due."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: CleanerContext) -> None:
         self._broker = broker
         self._task: asyncio.Task[None] | None = None
         self._process: CleanerProcess | None = None
@@ -117,7 +126,7 @@ class Cleaner:
         job = job_for(found, wall_ms, config.log_cleaner_dedupe_buffer_size)
         if self._process is None:
             self._process = CleanerProcess()
-        swapped: list[Cleaned] = []
+        swapped: list[CleanedSegment] = []
         whole = True
         order = Order(job, config.log_cleaner_io_max_bytes_per_second)
         async for report in self._process.carry_out(order):
@@ -139,7 +148,7 @@ class Cleaner:
         self,
         found: Cleanable,
         report: "Done | Stopped",
-        swapped: list[Cleaned],
+        swapped: list[CleanedSegment],
         whole: bool,
         bases_asked: list[int],
         began_ms: int,
@@ -200,7 +209,7 @@ class Cleaner:
             again="after a restart" if for_good else "later",
         )
 
-    async def _swap(self, log: Log, cleaned: Cleaned) -> bool:
+    async def _swap(self, log: Log, cleaned: CleanedSegment) -> bool:
         """False if the segments it was made from are not there any more."""
         logs = self._broker.logs
         if logs.logs.get(log.partition) is not log or self._is_moving(log):
@@ -209,7 +218,7 @@ class Cleaner:
         async with volume.renaming:
             if logs.logs.get(log.partition) is not log:
                 return False
-            swap = Swap(log, cleaned, volume.logs.doom)
+            swap = SegmentSwap(log, cleaned, volume.logs.delete_later)
             try:
                 for directory in swap.steps():
                     await self._sync_directory(volume, directory)

@@ -21,7 +21,7 @@ from barnabas.config.topic import TopicConfig
 from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import Appended, Log
-from barnabas.log.reading import Slice
+from barnabas.log.reader import BatchSlice
 from barnabas.model.errors import Code, Failed, KafkaError, Retriable
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.model.system_errors import OUT_OF_RESOURCES
@@ -267,7 +267,7 @@ class Partition:
 
     # Reading
 
-    def read(self, offset: int, bytes_max: int, min_one: bool) -> Slice:
+    def read(self, offset: int, bytes_max: int, min_one: bool) -> BatchSlice:
         """Whole batches below the high watermark."""
         log = self.log
         try:

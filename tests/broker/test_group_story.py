@@ -10,7 +10,7 @@ import pytest
 from barnabas.broker.group_metrics import catch_up_seconds
 from barnabas.broker.group_pace import Pace, Rate
 from barnabas.broker.metrics import page
-from barnabas.coordinators.groups.offsets import Offsets
+from barnabas.coordinators.groups.offsets.store import CommittedOffsets
 from barnabas.coordinators.groups.records import OffsetCommitValue, OffsetRecord
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code
@@ -186,7 +186,7 @@ async def test_metrics_of_many_groups_stay_within_their_bound(
 
 
 async def test_pace_goes_back_to_the_oldest_sample(running: Running) -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
 
     def committed(offset: int) -> None:
         value = OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.later import Later
-from barnabas.coordinators.groups.commit_refusals import CODES, why_refused
+from barnabas.coordinators.groups.offsets.refusals import CODES, why_refused
 from barnabas.coordinators.groups.replies import commit_refused
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.codec import Message
@@ -65,8 +65,8 @@ def _log_refusal(broker: "Broker", request: OffsetCommitRequest, reply: Reply, c
     if code not in CODES:
         return
     group = coordination(broker).shard_of(request.group_id).group(request.group_id)
-    story = None if group is None else group.story
-    error = KafkaError(Code.of(code), why_refused(Code.of(code), story, request.member_id))
+    history = None if group is None else group.history
+    error = KafkaError(Code.of(code), why_refused(Code.of(code), history, request.member_id))
     broker.refused(
         "commit refused", call, error, group=request.group_id[:300], member=request.member_id[:300]
     )
