@@ -110,7 +110,7 @@ ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # Nothing depends on these calls, so nothing is said when they fail: a mapping's own descriptor is
 # closed, a directory is made that is there, the process id is written for people to read, and where
 # the Unix socket beside a listener cannot be used, TCP is. The other side may end a connection on
-# which nobody waits for an answer.
+# which nobody waits for an answer. Where a session has no lock, its end is noticed by its timeout.
 UNIMPORTANT = {
     ("close", "offset index", "log/index.py:MappedEntries.release"),
     ("close", "time index", "log/index.py:MappedEntries.release"),
@@ -121,6 +121,7 @@ UNIMPORTANT = {
     ("close", ".lock", "broker/main.py:run"),
     ("connect", "socket", "broker/peers.py:Peers.open"),
     ("recv", "socket", "broker/main.py:run"),
+    ("create", "keeper.db", "keeper/session_locks.py:SessionLocks._opened"),
 }
 
 
