@@ -60,10 +60,10 @@ LARGE = b"x" * 20_000
 ALONE = {
     "log.segment.bytes": "20000",
     "log.index.interval.bytes": "512",
-    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.backoff.ms": "1000",
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.segment.delete.delay.ms": "500",
-    "log.retention.check.interval.ms": "500",
+    "log.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": "500",
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -71,7 +71,7 @@ ALONE = {
 TOGETHER = {
     "zookeeper.session.timeout.ms": "3000",
     "replica.lag.time.max.ms": "1000",
-    "replica.fetch.wait.max.ms": "100",
+    "replica.fetch.wait.max.ms": "400",
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
