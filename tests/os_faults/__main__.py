@@ -219,12 +219,13 @@ def whole(
     home = home / str(count)
     every = rounds_of(recorded(home / "recording", count))
     found = len({sites for sites, _ in every})
-    print(f"{found} call sites on {count} broker(s)", flush=True)
     rounds = [(s, a) for s, a in every if given.only in f"{s[0]} {a.name}"]
     rounds = Random(given.seed).sample(rounds, int(len(rounds) * given.share))
-    played_before = [o for o in kept(given.keep) if o.brokers == count and not o.failed]
-    done = {(o.site[1:], o.action) for o in played_before}
-    left = in_order([(s, a) for s, a in rounds if (s[0][1:], a) not in done])
+    wanted = {(s[0][1:], a) for s, a in rounds}
+    clean = [o for o in kept(given.keep) if o.brokers == count and not o.failed]
+    before = {(o.site[1:], o.action): o for o in clean if (o.site[1:], o.action) in wanted}
+    left = in_order([(s, a) for s, a in rounds if (s[0][1:], a) not in before])
+    print(f"{found} call sites on {count} broker(s), {len(left)} rounds to play", flush=True)
     progress.expect(len(left))
     shared = _Shared(left, given.seconds)
     with ThreadPoolExecutor(rigs) as side_by_side:
@@ -232,7 +233,7 @@ def whole(
             lambda n: run(played(home / str(n), count, shared, given.failed), progress.add),
             range(rigs),
         )
-        return found, len(rounds), [*played_before, *(o for outcomes in each for o in outcomes)]
+        return found, len(rounds), [*before.values(), *(o for outcomes in each for o in outcomes)]
 
 
 def in_order(rounds: list[Round]) -> list[Round]:
