@@ -112,10 +112,10 @@ ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # the Unix socket beside a listener cannot be used, TCP is. The other side may end a connection on
 # which nobody waits for an answer. Where a session has no lock, its end is noticed by its timeout.
 UNIMPORTANT = {
-    ("close", "offset index", "log/index.py:MappedEntries.release"),
-    ("close", "time index", "log/index.py:MappedEntries.release"),
+    ("close", "offset index", "log/segments/index.py:MappedEntries.release"),
+    ("close", "time index", "log/segments/index.py:MappedEntries.release"),
     ("mkdir", "directory", "broker/main.py:run"),
-    ("mkdir", "directory", "log/directory_open.py:_make_durable_directory"),
+    ("mkdir", "directory", "log/directory/opening.py:_make_durable_directory"),
     ("ftruncate", ".lock", "broker/main.py:run"),
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),
