@@ -121,7 +121,7 @@ class Progress:
         self._keep, self._verbose = keep, verbose
         self._began = time.monotonic()
         self._turn = threading.Lock()
-        self._failed = self._done = self._all = 0
+        self._failed = self.done = self._all = 0
 
     def expect(self, rounds: int) -> None:
         with self._turn:
@@ -130,7 +130,7 @@ class Progress:
     def add(self, outcome: Outcome, taken_s: float) -> None:
         what = f"{outcome.action.name} at {outcome.site} [{outcome.site.phase}]"
         with self._turn:
-            self._done += 1
+            self.done += 1
             self._failed += bool(outcome.failed)
             if self._keep is not None:
                 with self._keep.open("a") as file:
@@ -149,11 +149,11 @@ class Progress:
     def _draw(self) -> None:
         if not sys.stderr.isatty():
             return
-        width = 40 * self._done // self._all
+        width = 40 * self.done // self._all
         taken_s = time.monotonic() - self._began
-        left_min = taken_s / self._done * (self._all - self._done) / 60
+        left_min = taken_s / self.done * (self._all - self.done) / 60
         bar = "#" * width + "." * (40 - width)
-        said = f"[{bar}] {self._done}/{self._all} rounds, {self._failed} failed"
+        said = f"[{bar}] {self.done}/{self._all} rounds, {self._failed} failed"
         print(f"\r{said}, {left_min:.0f} min left  ", end="", file=sys.stderr, flush=True)
 
 
@@ -203,7 +203,7 @@ def main() -> int:
         f" of which the processors worked {_worked_s():.0f} s"
     )
     if given.write:
-        table.write(sites, wanted, outcomes)
+        table.write(sites, wanted, outcomes, len(outcomes) - progress.done)
     return 1 if failed else 0
 
 
