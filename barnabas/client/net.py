@@ -93,6 +93,10 @@ class Connection(Protocol):
         """The version in which a request of this API would go out."""
         ...
 
+    def feature(self, name: str) -> int:
+        """The level of a feature that the cluster has finalized; 0: not finalized."""
+        ...
+
     def send(
         self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
     ) -> Answer[M]:
