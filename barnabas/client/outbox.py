@@ -7,12 +7,12 @@ the producer is idempotent; a batch that was sent keeps its bytes and sequence n
 known not to be written; every batch is finished by `delivery_timeout_ms` after its first record,
 but for the request that may be under way.
 Not here: records (accumulator.py), their bytes (sealing.py), sequence numbers (sequences.py),
-leaders (picture.py), sockets (aio/, blocking/).
+leaders (picture.py), transactions (transactions.py), sockets (aio/, blocking/).
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client import sequences
 from barnabas.client.accumulator import Accumulator
@@ -23,8 +23,12 @@ from barnabas.client.rules import Rules
 from barnabas.client.sealing import halves, sealed
 from barnabas.client.sequences import Identity
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition
 from barnabas.wire.batch import HEADER_SIZE
 from barnabas.wire.messages.produce import PartitionProduceResponse
+
+if TYPE_CHECKING:
+    from barnabas.client.transactions import Transactions
 
 _REQUEST_OVERHEAD = 512
 _STALE = frozenset(
@@ -61,6 +65,7 @@ _NUMBER_REFUSED = frozenset(
     }
 )
 _LOOKUPS_MIN = 2
+_SOON_MS = 20  # until a transaction that is still being completed is looked at again
 
 
 class Outgoing(NamedTuple):
@@ -73,9 +78,18 @@ class Outgoing(NamedTuple):
 class Outbox:
     """`poll` for requests; say what was answered."""
 
-    def __init__(self, accumulator: Accumulator, rules: Rules, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        rules: Rules,
+        chance: Callable[[], float],
+        transactions: "Transactions | None" = None,
+    ) -> None:
         self.accumulator = accumulator
         self.rules = rules
+        self.transactions = transactions
+        if transactions is not None:
+            accumulator.failing = transactions.batch_failed
         self._chance = chance
         self._identity: Identity | None = None
         self._in_flight: dict[int, int] = {}
@@ -87,6 +101,10 @@ class Outbox:
 
     def poll(self, now: int, ready: Callable[[int], bool]) -> list[Outgoing]:
         """Requests to send now. `ready`: can this broker be sent to?"""
+        if self.transactions is not None and not self.transactions.sending:
+            if self.accumulator.used and self.transactions.error is not None:
+                self.drop(self.transactions.error)
+            return []
         if not self.accumulator.active:
             return []
         pressed = self.flushing > 0 or self.accumulator.used >= self.accumulator.buffer_size_max
@@ -136,9 +154,20 @@ class Outbox:
             return False
         if not self.rules.idempotent:
             return True
+        if self.transactions is not None:
+            return self._may_send_in(self.transactions, queue, batch)
         if self._identity is None or self._identity.spent:
             return False
         if not sequences.renumber(queue, self._identity):
+            return False
+        return sequences.follows(queue, batch)
+
+    def _may_send_in(self, transactions: "Transactions", queue: Queue, batch: Batch) -> bool:
+        if not transactions.may_leave(TopicPartition(queue.topic, queue.partition)):
+            return False
+        if not sequences.adopt(queue, transactions.producer_id, transactions.epoch):
+            again = f"{_name(queue)}: the topic was deleted and created again"
+            transactions.must_abort(Retriable(Code.UNKNOWN_TOPIC_ID, again))
             return False
         return sequences.follows(queue, batch)
 
@@ -148,8 +177,11 @@ class Outbox:
             queue.open = None
         if self.rules.idempotent and batch.sequence < 0:
             sequences.number(queue, batch)
+        if self.transactions is not None:
+            self.transactions.leaves()
         if batch.data is None:
-            batch.data = sealed(batch, self.rules.codec)
+            transactional = self.transactions is not None
+            batch.data = sealed(batch, self.rules.codec, transactional=transactional)
         batch.attempts += 1
         batch.node = queue.leader
         queue.flying.append(batch)
@@ -240,7 +272,11 @@ class Outbox:
         why = partition_error(code, answer.error_message, about=_name(queue))
         if code in _MAYBE_WRITTEN:
             batch.unsure = True
-        if code in _NUMBER_REFUSED and self.rules.idempotent:
+        if code in _NUMBER_REFUSED and self.transactions is not None:
+            if code == Code.DUPLICATE_SEQUENCE_NUMBER:
+                self._written(batch, -1, -1)  # in this epoch, by an attempt that was not answered
+                return
+        elif code in _NUMBER_REFUSED and self.rules.idempotent:
             if self._number_refused(batch, code):
                 self._written(batch, -1, -1)  # so long ago that the broker knows it no more
                 return
@@ -275,10 +311,12 @@ class Outbox:
         batch.last_problem = why
         if why.code in _STALE:
             self.picture.stale = True
-        if batch.attempts > self.rules.retries_max:
+        ended = self.transactions is not None and not self.transactions.sending
+        if batch.attempts > self.rules.retries_max or ended:
             self._give_up(batch, why)
             return
-        bound = min(self.rules.backoff_ms << min(queue.retries, 20), self.rules.backoff_ms_max)
+        first = _SOON_MS if why.code is Code.CONCURRENT_TRANSACTIONS else self.rules.backoff_ms
+        bound = min(first << min(queue.retries, 20), self.rules.backoff_ms_max)
         queue.retries += 1
         queue.retry_at = now + int(bound * (0.5 + self._chance() / 2))
         sequences.requeue(queue, batch)
@@ -297,11 +335,17 @@ class Outbox:
 
     def abandon(self, problem: KafkaError) -> None:
         """Give up all that waits or is under way: the producer ends."""
+        for queue in self.accumulator.queues():
+            queue.waiting.extendleft(reversed(queue.flying))
+            queue.flying.clear()
+        self.drop(problem)
+
+    def drop(self, problem: KafkaError) -> None:
+        """Give up all that waits."""
         for topic in list(self.accumulator.unknown):
             self.accumulator.topic_failed(topic, problem)
         for queue in self.accumulator.queues():
-            batches = [*queue.flying, *queue.waiting]
-            queue.flying.clear()
+            batches = list(queue.waiting)
             queue.waiting.clear()
             queue.open = None
             for batch in batches:
@@ -342,7 +386,8 @@ class Outbox:
 
     def wants_identity(self) -> bool:
         known = self._identity is not None and not self._identity.spent
-        return self.rules.idempotent and not known and bool(self.accumulator.active)
+        wanted = self.rules.idempotent and self.transactions is None
+        return wanted and not known and bool(self.accumulator.active)
 
     def identify(self, producer_id: int, epoch: int) -> None:
         self._identity = Identity(producer_id, epoch)

@@ -7,12 +7,12 @@ Not here: when a batch leaves (outbox.py).
 
 from barnabas.client import sequences
 from barnabas.client.batches import Batch
-from barnabas.wire.batch import HEADER_SIZE, BatchHeader, write_header
+from barnabas.wire.batch import HEADER_SIZE, TRANSACTIONAL, BatchHeader, write_header
 from barnabas.wire.compression import Codec, compress
 from barnabas.wire.records import decode_batch
 
 
-def sealed(batch: Batch, codec: Codec) -> bytearray:
+def sealed(batch: Batch, codec: Codec, *, transactional: bool = False) -> bytearray:
     """Nothing more is added to it."""
     data = batch.close()
     if codec is not Codec.NONE:
@@ -28,7 +28,7 @@ def sealed(batch: Batch, codec: Codec) -> bytearray:
             leader_epoch=-1,
             magic=0,
             crc=0,
-            attributes=int(codec),
+            attributes=int(codec) | (TRANSACTIONAL if transactional else 0),
             last_offset_delta=batch.count - 1,
             base_timestamp=batch.base_timestamp,
             max_timestamp=batch.max_timestamp,
