@@ -20,18 +20,28 @@ if TYPE_CHECKING:
     from barnabas.client.messages import Unreadable
     from barnabas.client.partition_consumer import PartitionConsumer
     from barnabas.client.places import Committed, Rebalancing
+    from barnabas.client.transaction_requests import GroupMetadata
     from barnabas.client.workers.calls import HandlerFailed
     from barnabas.client.workers.parallel import parallel
     from barnabas.client.workers.per_batch import per_batch
     from barnabas.client.workers.per_range import per_range
     from barnabas.client.workers.per_thread import per_thread
     from barnabas.client.workers.policy import Reject, Retry
-    from barnabas.model.errors import Corrupt, Failed, Fenced, InvalidRequest, KafkaError, Retriable
+    from barnabas.model.errors import (
+        Abortable,
+        Corrupt,
+        Failed,
+        Fenced,
+        InvalidRequest,
+        KafkaError,
+        Retriable,
+    )
     from barnabas.model.ids import TopicPartition
 
 __version__ = VERSION
 
 __all__ = [
+    "Abortable",
     "Admin",
     "Assignor",
     "BufferFull",
@@ -42,6 +52,7 @@ __all__ = [
     "Delivery",
     "Failed",
     "Fenced",
+    "GroupMetadata",
     "HandlerFailed",
     "InvalidRequest",
     "KafkaError",
@@ -62,6 +73,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "Abortable": "barnabas.model.errors",
     "Admin": "barnabas.client.admin",
     "Assignor": "barnabas.client.assignors",
     "BufferFull": "barnabas.client.accumulator",
@@ -72,6 +84,7 @@ _WHERE = {
     "Delivery": "barnabas.client.batches",
     "Failed": "barnabas.model.errors",
     "Fenced": "barnabas.model.errors",
+    "GroupMetadata": "barnabas.client.transaction_requests",
     "HandlerFailed": "barnabas.client.workers.calls",
     "InvalidRequest": "barnabas.model.errors",
     "KafkaError": "barnabas.model.errors",

@@ -22,9 +22,11 @@ from barnabas.client.membership import Standing
 from barnabas.client.message import K, Message, RawMessage, V
 from barnabas.client.net import Answer
 from barnabas.client.places import Committed, fetch_committed, reset_of
-from barnabas.client.progress import Place
+from barnabas.client.progress import UNKNOWN, Place
 from barnabas.client.reader import Reader, closed
 from barnabas.client.seeking import At, Numbers, Seeking
+from barnabas.client.transaction_requests import GroupMetadata
+from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Corrupt, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
@@ -348,6 +350,32 @@ class Messages(Seeking, Generic[K, V]):
     async def committed(self, *partitions: At) -> dict[TopicPartition, Committed]:
         """What the group has committed for these, or for all assigned; where it has."""
         return await self._commits.found(self._those(partitions))
+
+    def seek_to_committed(self, *partitions: At) -> None:
+        """Go back to what the group has committed for these, or for all assigned.
+
+        That is what a reader does after it aborted a transaction. Where nothing is committed,
+        `auto.offset.reset` says where to begin.
+        """
+        self._put_back()
+        for at in self._those(partitions):
+            self._reader.seek(at, Place(UNKNOWN))
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this reader is to its group, for `producer.send_offsets_to_transaction`."""
+        if not self._group_id:
+            raise invalid("offsets are committed for a group: set group.id")
+        if self._auto_commit:
+            raise invalid(
+                "offsets that a transaction commits must not be committed by the consumer as well:"
+                " set enable.auto.commit=false"
+            )
+        standing = self._commits_as()
+        if standing is None:
+            return GroupMetadata(self._group_id)
+        return GroupMetadata(
+            self._group_id, standing.generation, standing.member_id, standing.instance_id
+        )
 
     def _committable(
         self, what: Message[Any, Any] | Offsets | None

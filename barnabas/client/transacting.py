@@ -172,12 +172,14 @@ class Transacting:
         await self._abort_beside(problem)
 
     async def _abort_beside(self, problem: BaseException) -> None:
-        """What went wrong first is what the user should see."""
+        """What went wrong first is what the user should see; but not "abort" when that fails."""
         if self._machine.state not in _OPEN:
             return  # the block ended it by itself, or nothing can end it
         try:
             await self.abort()
         except KafkaError as why:
+            if isinstance(problem, Abortable):
+                raise why from problem
             problem.add_note(f"the transaction was not aborted: {why.detail}")
 
     async def last(self, timeout_s: float | None) -> KafkaError | None:

@@ -104,6 +104,11 @@ def abortable(cause: KafkaError) -> Abortable:
     if isinstance(cause, Abortable):
         return cause
     detail = cause.detail
+    if cause.code is Code.INVALID_PRODUCER_EPOCH:
+        detail = (
+            "the coordinator has ended the transaction: it was open for longer than"
+            " transaction.timeout.ms, or another producer has started with this transactional.id"
+        )
     if cause.code in _GROUP_MOVED_ON:
         detail += "; the group has given the partitions to another member, which reads them again"
     return Abortable(cause.code, f"{detail}. Call abort_transaction(), then begin again")
