@@ -105,13 +105,19 @@ def abortable(cause: KafkaError) -> Abortable:
         return cause
     detail = cause.detail
     if cause.code is Code.INVALID_PRODUCER_EPOCH:
-        detail = (
-            "the coordinator has ended the transaction: it was open for longer than"
-            " transaction.timeout.ms, or another producer has started with this transactional.id"
-        )
+        detail = timed_out().detail
     if cause.code in _GROUP_MOVED_ON:
         detail += "; the group has given the partitions to another member, which reads them again"
     return Abortable(cause.code, f"{detail}. Call abort_transaction(), then begin again")
+
+
+def timed_out() -> KafkaError:
+    """The coordinator has ended a transaction that the producer had open."""
+    return Failed(
+        Code.INVALID_TXN_STATE,
+        "the coordinator has ended the transaction: it was open for longer than"
+        " transaction.timeout.ms, or another producer has started with this transactional.id",
+    )
 
 
 def fatal(transactional_id: str, number: int, detail: str | None = None) -> KafkaError:

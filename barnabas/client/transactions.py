@@ -50,6 +50,7 @@ from barnabas.client.transaction_errors import (
     abortable,
     fatal,
     meaning_of,
+    timed_out,
 )
 from barnabas.client.transaction_requests import (
     GroupMetadata,
@@ -384,6 +385,10 @@ class Transactions:
         )
 
     def ended(self, response: EndTxnResponse) -> Again | None:
+        refused = response.error_code == Code.INVALID_TXN_STATE
+        if refused and self.protocol == 2 and self.state is State.COMMITTING:
+            # A commit that had happened would be confirmed again; an abort is answered, too.
+            raise fresh(self.must_abort(timed_out()))
         if again := self._judged(END_TXN, response.error_code):
             return again
         self._joined = False  # what follows may have to be repeated without it
