@@ -266,7 +266,7 @@ class History:
             backoff_ms=10,
             backoff_ms_max=50,
             transactional_id="id",
-            block_ms_max=200,
+            block_ms_max=self.random.choice((15, 200)),
         )
         self.outbox = Outbox(self.accumulator, rules, self.random.random, self.machine)
         cluster: Any = self.brokers
