@@ -13,11 +13,11 @@ from contextlib import contextmanager
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.groups import NamedCommands
+from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.render import Row, chosen_output, output_option, render, table
 from barnabas.log import survey
 from barnabas.log.checkpoints import CLEAN_SHUTDOWN
-from barnabas.log.survey import Problem, Seen
+from barnabas.log.survey import FileProblem, InspectedBatch
 from barnabas.model.ids import TopicPartition
 from barnabas.system.disk import LOCK_FILE, DirectoryLock, SystemDisk
 from barnabas.wire.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
@@ -73,7 +73,7 @@ def dump(directory: str, records: bool, output: str) -> int:
     return exits.OK
 
 
-def _row(path: str, seen: Seen) -> Row:
+def _row(path: str, seen: InspectedBatch) -> Row:
     row: Row = {"path": path, "position": seen.position, "size": seen.size, "notes": seen.problem}
     header = seen.header
     if header is not None:
@@ -176,7 +176,7 @@ def repair(directory: str, yes: bool, output: str) -> int:
     return exits.OK
 
 
-def _problems(partition: str) -> Iterator[Problem]:
+def _problems(partition: str) -> Iterator[FileProblem]:
     disk = SystemDisk()
     clean = os.path.exists(os.path.join(os.path.dirname(partition), CLEAN_SHUTDOWN))
     bases = survey.segments(disk, partition)

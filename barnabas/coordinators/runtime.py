@@ -1,6 +1,6 @@
 """Runs coordinator shards, each over one partition of a topic that holds its state.
 
-In: verbs to run on a shard, batches read back from its log, watermarks, time.
+In: operations to run on a shard, batches read back from its log, watermarks, time.
 Out: answers whose records are committed, and the next deadline.
 Always: what is in the log changes a shard only through `replay`, on the leader as after a
 restart; an answer leaves when all that it may have seen is committed; a shard that is
@@ -18,7 +18,7 @@ from msgspec import Struct
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.model.ports import Buffer
 from barnabas.wire.batch import CONTROL, BatchHeader, read_header
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.records import batch_of, decode_batch
 
 R = TypeVar("R")
@@ -33,15 +33,15 @@ class Now(Struct, frozen=True, gc=False):
     wall_ms: int
 
 
-class Answer(NamedTuple):
+class ShardReply(NamedTuple):
     """The reply to a request, perhaps one that came long ago."""
 
     token: object
-    response: Message
+    response: ProtocolMessage
 
 
 class Outcome(Struct, Generic[R], frozen=True):
-    """What a verb wants written, and who is told once it is.
+    """What an operation wants written, and who is told once it is.
 
     `subject`: whom the records are about, should the log refuse them.
     `at_once`: the answers say nothing that a lost write could belie.
@@ -50,14 +50,14 @@ class Outcome(Struct, Generic[R], frozen=True):
     """
 
     records: tuple[R, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ShardReply, ...] = ()
     subject: str = ""
     at_once: bool = False
     divisible: bool = False
 
 
 class Shard(Protocol[R]):
-    """State kept in one partition, and the verbs on it."""
+    """State kept in one partition, and the operations on it."""
 
     def encode(self, records: Sequence[R]) -> list[Encoded]: ...
 
@@ -71,12 +71,12 @@ class Shard(Protocol[R]):
         """All of the log has been replayed: sessions start to count."""
         ...
 
-    def unloaded(self, parked: tuple[Answer, ...]) -> tuple[Answer, ...]:
+    def unloaded(self, parked: tuple[ShardReply, ...]) -> tuple[ShardReply, ...]:
         """Another broker goes on, or none: whoever waits is told to look for it. `parked`: what
         would have been answered, had the records behind it been committed."""
         ...
 
-    def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[Answer, ...]:
+    def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[ShardReply, ...]:
         """The log took none of the records: go back to what has been replayed."""
         ...
 
@@ -119,7 +119,7 @@ class _Seat(Generic[S]):
         self.journal = journal
         self.stage = Stage.LOADING
         self.written_to = 0  # everything below it has been replayed
-        self.parked: deque[tuple[int, tuple[Answer, ...]]] = deque()
+        self.parked: deque[tuple[int, tuple[ShardReply, ...]]] = deque()
         self.lookers: deque[tuple[int, Callable[[bool], None]]] = deque()
 
 
@@ -159,7 +159,7 @@ class Runtime(Generic[S]):
         seat.shard.loaded(now)
         seat.stage = Stage.ACTIVE
 
-    def unload(self, partition: int) -> list[Answer]:
+    def unload(self, partition: int) -> list[ShardReply]:
         """Leadership has gone: everyone who waits is told, and nothing is kept."""
         seat = self._seats.pop(partition, None)
         if seat is None:
@@ -204,12 +204,14 @@ class Runtime(Generic[S]):
 
     # Work
 
-    def run(self, partition: int, verb: Callable[[S], Outcome[R]], now: Now) -> list[Answer]:
-        """Run a verb; the answers that may leave now, not only the caller's."""
-        return self.carry_out(partition, verb(self.shard(partition)), now)
+    def run(
+        self, partition: int, operation: Callable[[S], Outcome[R]], now: Now
+    ) -> list[ShardReply]:
+        """Run an operation; the answers that may leave now, not only the caller's."""
+        return self.carry_out(partition, operation(self.shard(partition)), now)
 
-    def carry_out(self, partition: int, outcome: Outcome[R], now: Now) -> list[Answer]:
-        """Write and replay what a verb on the partition's shard has just come to."""
+    def carry_out(self, partition: int, outcome: Outcome[R], now: Now) -> list[ShardReply]:
+        """Write and replay what an operation on the partition's shard has just come to."""
         return self._carry_out(self._seats[partition], outcome, now)
 
     def write(self, partition: int, records: tuple[R, ...], now: Now) -> bool:
@@ -220,10 +222,12 @@ class Runtime(Generic[S]):
             return False
         return True
 
-    def expire(self, now: Now, failed: Callable[[Exception], None] | None = None) -> list[Answer]:
+    def expire(
+        self, now: Now, failed: Callable[[Exception], None] | None = None
+    ) -> list[ShardReply]:
         """Everything that has come due. `failed` is told of the fault of one shard, which must
         not cost the answers of the others."""
-        answers: list[Answer] = []
+        answers: list[ShardReply] = []
         for seat in tuple(self._seats.values()):
             if seat.stage is not Stage.ACTIVE:
                 continue
@@ -251,10 +255,10 @@ class Runtime(Generic[S]):
             default=None,
         )
 
-    def watermark_moved(self, partition: int) -> list[Answer]:
+    def watermark_moved(self, partition: int) -> list[ShardReply]:
         """More of the log is committed: the answers that waited for it."""
         seat = self._seats.get(partition)
-        answers: list[Answer] = []
+        answers: list[ShardReply] = []
         if seat is not None:
             committed = seat.journal.high_watermark
             while seat.parked and seat.parked[0][0] <= committed:
@@ -271,7 +275,7 @@ class Runtime(Generic[S]):
             raise Retriable(Code.COORDINATOR_LOAD_IN_PROGRESS, f"shard {partition} is loading")
         return seat
 
-    def _carry_out(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> list[Answer]:
+    def _carry_out(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> list[ShardReply]:
         shard = seat.shard
         try:
             self._write(seat, outcome, now)

@@ -7,36 +7,27 @@ Nothing here is imported before Spark or a user asks for it: pyspark is half a g
 
 from typing import TYPE_CHECKING
 
+from barnabas.model.lazy import lazy_names
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from barnabas.pipeline.listener import GroupListener
-    from barnabas.pipeline.starting import session
+    from barnabas.pipeline.run.session import session
+    from barnabas.pipeline.spark.listener import GroupListener
 
 __all__ = ["GroupListener", "register", "session"]
 
 _WHERE = {
-    "GroupListener": "barnabas.pipeline.listener",
-    "session": "barnabas.pipeline.starting",
+    "GroupListener": "barnabas.pipeline.spark.listener",
+    "session": "barnabas.pipeline.run.session",
 }
 
 
 def register(spark: "SparkSession") -> None:
     """Where the package was not installed for Spark's Python to find."""
-    from barnabas.pipeline.datasource import BarnabasSource
+    from barnabas.pipeline.spark.datasource import BarnabasSource
 
     spark.dataSource.register(BarnabasSource)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'barnabas.pipeline' has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_WHERE]
+__getattr__, __dir__ = lazy_names(globals(), _WHERE)

@@ -11,12 +11,12 @@ from contextlib import nullcontext
 from random import Random
 from typing import Any
 
-from barnabas.client.accumulator import Accumulator
 from barnabas.client.blocking.net import run
-from barnabas.client.outbox import Outbox, Outgoing
-from barnabas.client.rules import Rules
-from barnabas.client.transacting import Transacting
-from barnabas.client.transactions import State, Transactions
+from barnabas.client.producer.accumulator import Accumulator
+from barnabas.client.producer.outbox import Outbox, Outgoing
+from barnabas.client.producer.settings import ProducerSettings
+from barnabas.client.producer.transacting import Transacting
+from barnabas.client.producer.transactions import State, Transactions
 from barnabas.model.errors import Abortable, Code, KafkaError, Retriable
 from barnabas.wire.batch import read_header
 from barnabas.wire.messages.add_partitions_to_txn import (
@@ -261,7 +261,7 @@ class History:
             wake=lambda: None,
         )
         self.machine = Transactions("id", 60_000)
-        rules = Rules(
+        rules = ProducerSettings(
             in_flight_max=self.random.choice((1, 5)),
             backoff_ms=10,
             backoff_ms_max=50,

@@ -5,11 +5,11 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from barnabas.assignment.group import Topic
-from barnabas.coordinators.groups.limits import Limits
-from barnabas.coordinators.groups.member import Caller
+from barnabas.assignment.group import AssignableTopic
+from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
-from barnabas.coordinators.runtime import Answer, Now, Runtime
+from barnabas.coordinators.runtime import Now, Runtime, ShardReply
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -71,21 +71,21 @@ class Cluster:
     """Topics that come, go and grow."""
 
     def __init__(self, topics: dict[str, int] | None = None) -> None:
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, AssignableTopic] = {}
         self._ids = count(1)
         for name, partitions in (topics or {}).items():
             self.create(name, partitions)
 
     def create(self, name: str, partitions: int) -> None:
-        self._topics[name] = Topic(partitions, UUID(int=next(self._ids)))
+        self._topics[name] = AssignableTopic(partitions, UUID(int=next(self._ids)))
 
     def grow(self, name: str, partitions: int) -> None:
-        self._topics[name] = Topic(partitions, self._topics[name].topic_id)
+        self._topics[name] = AssignableTopic(partitions, self._topics[name].topic_id)
 
     def delete(self, name: str) -> None:
         del self._topics[name]
 
-    def find(self, name: str) -> Topic | None:
+    def find(self, name: str) -> AssignableTopic | None:
         return self._topics.get(name)
 
     def name_of(self, topic_id: UUID) -> str | None:
@@ -118,7 +118,7 @@ class Call:
 class World:
     """Verbs in a few letters. A member speaks the newest version unless told otherwise."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: GroupLimits = field(default_factory=GroupLimits)
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     ms: int = 0
     topics: Cluster = field(default_factory=Cluster)
@@ -145,7 +145,7 @@ class World:
             self.runtime.load(PARTITION, batch)
         self.runtime.finish_loading(PARTITION, self.now)
 
-    def deliver(self, answers: list[Answer]) -> None:
+    def deliver(self, answers: list[ShardReply]) -> None:
         for token, response in answers:
             assert isinstance(token, Call)
             assert token.waits, "answered twice"
@@ -251,7 +251,7 @@ class World:
         version: int = 1,
         client: str = "c",
     ) -> Call:
-        """A heartbeat of the new protocol, as it stands on the wire."""
+        """A heartbeat of the consumer protocol, as on the wire."""
         caller = self._caller(version, client)
         request = ConsumerGroupHeartbeatRequest(
             group_id=group,
@@ -418,7 +418,7 @@ def assignment(partitions: dict[str, list[int]]) -> bytes:
 
 
 def given(call: Call, topics: Cluster) -> dict[str, list[int]] | None:
-    """What a member of the new protocol was told to own, by name; None when nothing was said."""
+    """The assignment of a consumer member by topic name; None when it is unchanged."""
     assert call.response is not None
     if call.response.assignment is None:
         return None

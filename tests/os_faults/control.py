@@ -49,6 +49,11 @@ class Action(NamedTuple):
     hits_max: int = ALWAYS
 
     @property
+    def lasts(self) -> bool:
+        """Or is it over with the first call that meets it?"""
+        return self.hits_max > 1
+
+    @property
     def silent(self) -> bool:
         """Nothing went wrong in the end: there is no error to name."""
         return self.number in (-1, -2, -3, errno.EINTR)
@@ -99,19 +104,21 @@ IMPOSSIBLE = {
     for call in ("read", "write", "close")
     for kind in ("socket", "pipe", "epoll")
     for name in ("EIO", "ENOSPC")
-}
+} | {("write", "pipe", "short")}  # up to a page is written to a pipe as a whole
 # libuv aborts the process here, without a word; broker/main.py looks for descriptors before.
 ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # Nothing depends on these calls, so nothing is said when they fail: a mapping's own descriptor is
-# closed, a directory is made that is there, the process id is written for people to read.
+# closed, a directory is made that is there, the process id is written for people to read, and where
+# the Unix socket beside a listener cannot be used, TCP is.
 _UNIMPORTANT = {
     ("close", "offset index", "log/index.py:MappedEntries.release"),
     ("close", "time index", "log/index.py:MappedEntries.release"),
     ("mkdir", "directory", "broker/main.py:run"),
-    ("mkdir", "directory", "log/directory.py:_make_durable_directory"),
+    ("mkdir", "directory", "log/directory_open.py:_make_durable_directory"),
     ("ftruncate", ".lock", "broker/main.py:run"),
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),
+    ("connect", "socket", "broker/cluster/peers.py:Peers.open"),
 }
 
 
@@ -184,17 +191,13 @@ class Control:
         self._page[_PHASE : _PHASE + 4] = number.to_bytes(4, sys.byteorder)
 
     def sites(self) -> list[Site]:
-        """Each once, in that of its phases which is the quickest to bring about."""
-        found: dict[tuple[str, str, str], Site] = {}
+        """In each phase in which it was seen; of one site, the quickest to bring about first."""
+        found = set()
         for line in self._sites.read_text().splitlines():
             number, call, kind, frame = line.split("\t")
-            if call not in ACTIONS or not (frame or kind in ("socket", "pipe")):
-                continue
-            site = Site(PHASES[int(number)], call, kind, frame)
-            known = found.setdefault((call, kind, frame), site)
-            if QUICKEST.index(site.phase) < QUICKEST.index(known.phase):
-                found[call, kind, frame] = site
-        return sorted(found.values(), key=lambda s: (QUICKEST.index(s.phase), s[1:]))
+            if call in ACTIONS and (frame or kind in ("socket", "pipe")):
+                found.add(Site(PHASES[int(number)], call, kind, frame))
+        return sorted(found, key=lambda site: (QUICKEST.index(site.phase), site[1:]))
 
 
 @functools.cache

@@ -1,20 +1,22 @@
-"""Brokers as processes under the library, and a load that notes what was acknowledged.
+"""Brokers as processes under the library.
 
 In: how many brokers. Out: whether they are well again, and whether every acknowledged record is
 where it was acknowledged. The first broker is the one that faults befall.
 """
 
+import atexit
+import functools
+import shutil
 import signal
 import subprocess
-import threading
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import KafkaError, Message, Producer
-
 from barnabas.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -36,47 +38,49 @@ from barnabas.wire.messages.list_offsets import (
 )
 from barnabas.wire.messages.metadata import MetadataResponse
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
-from barnabas.wire.records import Record, decode_batch, encode_batch, iter_batches
+from barnabas.wire.records import Record, encode_batch
 from tests.group_requests import commit_request
 from tests.os_faults.control import Control
+from tests.os_faults.load import FILL, PARTITIONS, SYNCED, TOPIC, Load
+from tests.os_faults.reading import Reading
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess
-from tests.raw import FETCH_BY_NAME, RawClient, batch_of, fetch_request, records_in
+from tests.raw import FETCH_BY_NAME, RawClient, batch_of, fetch_request
 from tests.waiting import until
 
-TOPIC, SYNCED, COMPACTED, CUT = "t", "synced", "compacted", "cut"
-PARTITIONS = 3
-FILL = b"." * 2_000
+COMPACTED, CUT = "compacted", "cut"
 WELL_S_MAX = 60.0
+ASKED_EVERY_S = 0.03
 RECOVERS_S_MAX = 10.0  # by itself, else it is restarted
 CALL_S_MAX = 5.0
 STOP_S_MAX = 30.0
 REPEATED_S = 65.0
-FAILOVER_S_MAX = 15.0  # the session timeout is 1.5 s; this machine may be busy
+FAILOVER_S_MAX = 15.0  # the session timeout is 3 s; this machine may be busy
 LARGE = b"x" * 20_000
 ALONE = {
     "log.segment.bytes": "20000",
     "log.index.interval.bytes": "512",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.min.cleanable.ratio": "0.01",
-    "log.segment.delete.delay.ms": "100",
+    "log.segment.delete.delay.ms": "500",
     "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "500",
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 TOGETHER = {
-    "zookeeper.session.timeout.ms": "1500",
+    "zookeeper.session.timeout.ms": "3000",
     "replica.lag.time.max.ms": "1000",
     "replica.fetch.wait.max.ms": "100",
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
+    "leader.imbalance.check.interval.seconds": "1",  # the victim leads again soon
+    "leader.imbalance.per.broker.percentage": "0",
 }
 
 
-class Violation(AssertionError):
-    """A promise was broken."""
+Say = Callable[[], object] | str
 
 
 class Victim(BrokerProcess):
@@ -92,75 +96,22 @@ class Victim(BrokerProcess):
         return super().stop()
 
 
-class Load:
-    """An idempotent producer at acks=all that goes on through everything."""
-
-    def __init__(self, servers: str) -> None:
-        self.acknowledged: dict[tuple[str, int], dict[int, bytes]] = {}
-        self.failed = 0
-        self._sent = 0
-        self._ending = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "delivery.timeout.ms": 120_000,
-                "socket.timeout.ms": 5_000,
-                "reconnect.backoff.max.ms": 200,
-                "retry.backoff.ms": 50,
-                "linger.ms": 5,
-                "batch.size": 8_000,  # less than a segment, however many wait
-                "log_level": 0,
-                "topic.metadata.refresh.interval.ms": 1_000,
-                "error_cb": lambda _: None,
-            }
-        )
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._ending.is_set():
-            for topic in (TOPIC, SYNCED):
-                for partition in range(PARTITIONS):
-                    value = b"%d " % self._sent + FILL
-                    self._sent += 1
-                    with suppress(BufferError):
-                        self._producer.produce(
-                            topic, value, partition=partition, on_delivery=self._told
-                        )
-            self._producer.poll(0.1)
-            while len(self._producer) > 300 and not self._ending.is_set():
-                self._producer.poll(0.05)
-
-    def _told(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.failed += 1
-            return
-        place = message.topic() or "", message.partition() or 0
-        self.acknowledged.setdefault(place, {})[message.offset() or 0] = message.value() or b""
-
-    def counts(self) -> dict[tuple[str, int], int]:
-        return {place: len(found) for place, found in list(self.acknowledged.items())}
-
-    def end(self) -> None:
-        self._ending.set()
-        self._thread.join()
-        self._producer.purge()
-        self._producer.flush(5)
-
-
 class Rig:
     """One broker, or three; `victim` runs under a Control."""
 
     def __init__(self, home: Path, count: int) -> None:
         home.mkdir(parents=True)
+        self.home = home
         self.count = count
         ports = [free_ports_from(1) for _ in range(count)]
         self.members: list[BrokerProcess] = []
         self.control = Control(home, home / "data-1")
+        # Brokers start often: what Python has compiled once is kept, away from the sources.
+        compiled = {"PYTHONPYCACHEPREFIX": compiled_code(), "PYTHONDONTWRITEBYTECODE": ""}
         for number, port in enumerate(ports, 1):
             options = dict(ALONE)
-            env = {"PYTHONFAULTHANDLER": "1", **(self.control.env if number == 1 else {})}
+            env = {"PYTHONFAULTHANDLER": "1", **compiled}
+            env |= self.control.env if number == 1 else {}
             if count > 1:
                 keeper = {"keeper.file": str(home / "data-1/keeper.db"), "node.id": str(number)}
                 options |= TOGETHER | keeper
@@ -172,9 +123,9 @@ class Rig:
         (home / "data-1").mkdir()
         self.victim = self.members[0]
         self.servers = ",".join(f"127.0.0.1:{port}" for port in ports)
-        self._checked: dict[tuple[str, int], int] = {}
+        self._reading = Reading()
         self._round = self._probes = 0
-        self.compacted = COMPACTED
+        self.compacted, self.compaction_paused = COMPACTED, False
         self._log_positions: list[tuple[float, int]] = []
         self.load: Load | None = None
 
@@ -184,17 +135,17 @@ class Rig:
         for member in self.members:
             if not member.is_running():
                 member.start()
-        until(self._created, "no topics", WELL_S_MAX)
+        _until(self._created, "no topics")
         self.load = Load(self.servers)
         self.wait_well()
 
     def _created(self) -> bool:
         small = [("segment.bytes", "20000")]
         with suppress(OSError), self.client() as client:
-            _create(client, TOPIC, PARTITIONS, small)
-            _create(client, SYNCED, PARTITIONS, [*small, ("flush.messages", "1")])
-            _create(client, CUT, 1, small)
-            _create(client, self.compacted, 1, [*small, ("cleanup.policy", "compact")])
+            self._create(client, TOPIC, PARTITIONS, small)
+            self._create(client, SYNCED, PARTITIONS, [*small, ("flush.messages", "1")])
+            self._create(client, CUT, 1, small)
+            self._create(client, self.compacted, 1, [*small, ("cleanup.policy", "compact")])
             names = {topic.name for topic in client.metadata().topics}
             return {TOPIC, SYNCED, CUT, self.compacted} <= names
         return False
@@ -215,13 +166,17 @@ class Rig:
     def client(self) -> RawClient:
         return RawClient("127.0.0.1", self.victim.port, timeout_s=CALL_S_MAX)
 
-    def take_new_compacted_topic(self) -> None:
-        """A log whose compaction has failed is left alone until a restart."""
+    def make_compaction_due(self) -> None:
+        """After one that failed, the broker waits a minute, and leaves that log alone for good."""
+        if self.compaction_paused:
+            self.victim.restart()
+            self.wait_well()
+            self.compaction_paused = False
         with suppress(OSError, IndexError), self.client() as client:
             request = DeleteTopicsRequest(topic_names=[self.compacted], timeout_ms=1_000)
             client.call(request, 5, DeleteTopicsResponse)
         self.compacted = f"{COMPACTED}-{self._round}"
-        until(self._created, "no compacted topic", WELL_S_MAX)
+        _until(self._created, "no compacted topic")
 
     # The state it is in
 
@@ -249,39 +204,61 @@ class Rig:
         )
         return whole and self._advanced(self._before)
 
-    def _advanced(self, before: dict[tuple[str, int], int]) -> bool:
+    def _advanced(self, before: dict[tuple[str, int], int], *topics: str) -> bool:
         assert self.load is not None
         now = self.load.counts()
-        places = [(t, p) for t in (TOPIC, SYNCED) for p in range(PARTITIONS)]
+        places = [(t, p) for t in topics or (TOPIC, SYNCED) for p in range(PARTITIONS)]
         return all(now.get(place, 0) > before.get(place, 0) for place in places)
 
     def wait_well(self) -> None:
         assert self.load is not None
         self._before = self.load.counts()
-        until(self.well, self._story, WELL_S_MAX)
-        until(self._makes_topics, "no topic can be made", WELL_S_MAX)
+        _until(self.well, self._story)
+        _until(self._makes_topics, "no topic can be made")
+        _until(self._leads, self._story)
 
     def wait_served(self) -> None:
-        """Every partition takes records, whatever has become of the victim."""
+        """Every partition takes records, whatever has become of the victim. While only the thread
+        of its directory is held, records that must be synced wait for that, and no others."""
         assert self.load is not None
-        before = self.load.counts()
-        until(lambda: self._advanced(before), self._story, FAILOVER_S_MAX)
+        self._before = before = self.load.counts()
+        _until(
+            lambda: self._advanced(before, TOPIC) and (self._advanced(before) or self._answers()),
+            self._story,
+            FAILOVER_S_MAX,
+        )
+
+    def _answers(self) -> bool:
+        with suppress(OSError), self.client() as client:
+            return bool(client.metadata().brokers)
+        return False
 
     def _makes_topics(self) -> bool:
         """The keeper can be written through the victim."""
         self._probes += 1
         with suppress(OSError, IndexError), self.client() as client:
-            made = _create(client, name := f"probe-{self._probes}") == 0
+            made = self._create(client, name := f"probe-{self._probes}") == 0
             request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
             return (
                 made and not client.call(request, 5, DeleteTopicsResponse).responses[0].error_code
             )
         return False
 
+    def _leads(self) -> bool:
+        """The victim leads what it should, so that it is asked for everything."""
+        with suppress(OSError):
+            return all(
+                partition.leader_id == partition.replica_nodes[0]
+                for topic in self.metadata().topics
+                for partition in topic.partitions
+                if topic.name in (TOPIC, SYNCED, CUT, self.compacted)
+            )
+        return False
+
     def wait_well_or_ended(self) -> None:
         assert self.load is not None
         self._before = self.load.counts()
-        until(lambda: self.well() or not self.victim.is_running(), self._story, RECOVERS_S_MAX)
+        _until(lambda: self.well() or not self.victim.is_running(), self._story, RECOVERS_S_MAX)
 
     def _story(self) -> str:
         try:
@@ -303,6 +280,31 @@ class Rig:
 
     # What is asked of the victim
 
+    def _create(
+        self,
+        client: RawClient,
+        name: str,
+        partitions: int = 1,
+        configs: Sequence[tuple[str, str]] = (),
+    ) -> int:
+        """With a replica on each broker, for the first partition first the victim; error code."""
+        ids = list(range(1, self.count + 1))
+        placed = [
+            CreatableReplicaAssignment(
+                partition_index=index, broker_ids=ids[index % 3 :] + ids[: index % 3]
+            )
+            for index in range(partitions)
+        ]
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions if self.count == 1 else -1,
+            replication_factor=-1,
+            assignments=[] if self.count == 1 else placed,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs],
+        )
+        answer = client.call(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+        return answer.topics[0].error_code
+
     def exercise(self) -> None:
         """Once through what brokers are asked for; answers may be errors, but must come."""
         self._round += 1
@@ -320,7 +322,7 @@ class Rig:
     def _make_and_drop(self, client: RawClient) -> None:
         name = f"gone-{self._round}"
         with suppress(TimeoutError):
-            _create(client, name)
+            self._create(client, name)
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
         client.call(request, 5, DeleteTopicsResponse)
 
@@ -351,54 +353,26 @@ class Rig:
 
     # What was acknowledged
 
-    def check(self) -> int:
-        """Read on from where the last check ended; how many acknowledged records were found."""
+    def check(self) -> None:
+        """Read on from where the last check ended: all that was acknowledged since is there."""
         assert self.load is not None
-        found = 0
-        leaders = {
-            (topic.name, partition.partition_index): partition.leader_id
+        ports = {
+            (topic.name or "", partition.partition_index): self.members[
+                partition.leader_id - 1 if self.count > 1 else 0
+            ].port
             for topic in self.metadata().topics
             for partition in topic.partitions
         }
-        for place, offsets in list(self.load.acknowledged.items()):
-            due = dict(offsets)
-            at = self._checked.get(place, 0)
-            last = max(due)
-            member = self.members[leaders[place] - 1 if self.count > 1 else 0]
-            with RawClient("127.0.0.1", member.port) as client:
-                while at <= last:
-                    data = client.fetch(place[0], at, partition=place[1], max_wait_ms=500)
-                    before = at
-                    for _, batch in iter_batches(records_in(data)):
-                        for record in decode_batch(batch):
-                            if record.offset < before:
-                                continue
-                            wanted = due.get(record.offset)
-                            if wanted is not None:
-                                found += 1
-                                if wanted != record.value:
-                                    raise Violation(f"{place} offset {record.offset}: another one")
-                            elif record.offset != at and at in due:
-                                raise Violation(
-                                    f"{place} offset {at} was acknowledged, is not there"
-                                )
-                            at = record.offset + 1
-                    if at == before:
-                        raise Violation(f"{place}: the log ends at {at}, {last} was acknowledged")
-            self._checked[place] = at
-        return found
+        self._reading.check(self.load, ports)
 
 
-def _create(
-    client: RawClient, name: str, partitions: int = 1, configs: Sequence[tuple[str, str]] = ()
-) -> int:
-    """With a replica on each of the brokers; the error code."""
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=-1,
-        assignments=[],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs],
-    )
-    answer = client.call(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
-    return answer.topics[0].error_code
+def _until(condition: Callable[[], object], say: Say, wait_s: float = WELL_S_MAX) -> None:
+    until(condition, say, wait_s, ASKED_EVERY_S)
+
+
+@functools.cache
+def compiled_code() -> str:
+    """Where the brokers of this run keep what Python has compiled."""
+    directory = tempfile.mkdtemp(prefix="os-faults-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.os_faults.__main__ import played
+from tests.os_faults.__main__ import played, rounds_of
 from tests.os_faults.control import (
     EINTR,
     EIO,
@@ -20,7 +20,6 @@ from tests.os_faults.control import (
     Action,
     Control,
     Site,
-    actions_for,
 )
 from tests.os_faults.rounds import UNMET, recorded
 from tests.waiting import until
@@ -48,9 +47,24 @@ except OSError as error:
 """
 
 
-def started(control: Control, data: Path) -> "subprocess.Popen[str]":
+# A signal's handler in C writes to a socket; then the program does so itself.
+IS_WOKEN = """
+import os, signal, socket
+reads, writes = socket.socketpair()
+for end in reads, writes:
+    end.setblocking(False)
+signal.set_wakeup_fd(writes.fileno())
+signal.signal(signal.SIGUSR1, lambda *_: None)
+os.kill(os.getpid(), signal.SIGUSR1)
+print(len(reads.recv(8)))
+os.write(writes.fileno(), b"12345678")
+print(len(reads.recv(8)))
+"""
+
+
+def started(control: Control, data: Path, program: str = WRITES) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", WRITES, str(data / "0.log")],
+        [sys.executable, "-c", program, str(data / "0.log")],
         env={**os.environ, **control.env},
         stdout=subprocess.PIPE,
         text=True,
@@ -96,14 +110,23 @@ def test_another_kind_of_file_is_left_alone(control: Control, tmp_path: Path) ->
     assert not control.hits
 
 
+def test_a_call_in_a_signal_handler_is_left_alone(control: Control, tmp_path: Path) -> None:
+    """The interpreter cannot be asked there where it is: that was a deadlock."""
+    control.arm(Site(RUNNING, "write", "socket", ""), SHORT)
+    with started(control, tmp_path / "data", IS_WOKEN) as process:
+        said, _ = process.communicate(timeout=60)
+    assert said.split() == ["1", "4"]
+    assert control.hits == 1
+
+
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_no_fault_at_a_call_site_loses_an_acknowledged_record(tmp_path: Path, brokers: int) -> None:
     """A few of all rounds, other ones with another SEED."""
-    sites = recorded(tmp_path / "recording", brokers)
-    print(f"{len(sites)} call sites on {brokers} broker(s)")
-    assert len(sites) > 150
-    every = [(site, action) for site in sites for action in actions_for(site)]
-    chosen = [each for each in every if (*each[0][1:], each[1].name) in CHOSEN[brokers]]
+    every = rounds_of(recorded(tmp_path / "recording", brokers))
+    count = len({sites for sites, _ in every})
+    print(f"{count} call sites on {brokers} broker(s)")
+    assert count > 150
+    chosen = [(s, a) for s, a in every if (*s[0][1:], a.name) in CHOSEN[brokers]]
     assert len(chosen) == len(CHOSEN[brokers])
     rounds = chosen + Random(os.environ.get("SEED", "1")).sample(every, SHARE[brokers])
     began = time.monotonic()

@@ -10,12 +10,12 @@ from hypothesis.strategies import SearchStrategy
 
 from barnabas.model.errors import Code
 from barnabas.wire.apis import APIS
-from barnabas.wire.codec import Message, Struct
+from barnabas.wire.codec import ProtocolMessage, Struct
 from barnabas.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from barnabas.wire.plan import Kind, PlannedField, plan_of
+from barnabas.wire.plan import FieldKind, PlannedField, plan_of
 from tests.share import IN_FULL, examples
 
 few = settings(
@@ -25,14 +25,14 @@ few = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )
 
-MESSAGES: list[type[Message]] = [
+MESSAGES: list[type[ProtocolMessage]] = [
     *(message for api in APIS.values() for message in (api.request, api.response)),
     ConsumerProtocolSubscription,
     ConsumerProtocolAssignment,
 ]
 
 
-def _versions(message: type[Message]) -> list[int]:
+def _versions(message: type[ProtocolMessage]) -> list[int]:
     """All, or the last in each of the two ways to write a message."""
     every = range(message.version_min, message.version_max + 1)
     ends = (message.flexible_from - 1, every[-1])
@@ -62,7 +62,7 @@ _CODES = st.sampled_from([int(code) for code in Code])
 _TIMES = st.one_of(st.just(-1), st.integers(0, 2**41))  # what other implementations take as times
 
 
-def _values(kind: Kind, version: int, flexible: bool) -> SearchStrategy[Any]:
+def _values(kind: FieldKind, version: int, flexible: bool) -> SearchStrategy[Any]:
     if kind.shape == "fixed":
         return _FIXED[kind.format]
     made: SearchStrategy[Any]
@@ -96,5 +96,5 @@ def instances(cls: type[Struct], version: int, flexible: bool) -> SearchStrategy
     return st.builds(cls, **{f.name: _field_values(f, version, flexible) for f in fields})
 
 
-def messages(cls: type[Message], version: int) -> SearchStrategy[Any]:
+def messages(cls: type[ProtocolMessage], version: int) -> SearchStrategy[Any]:
     return instances(cls, version, version >= cls.flexible_from)

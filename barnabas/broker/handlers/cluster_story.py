@@ -4,8 +4,8 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
 from barnabas.broker.health import health_of
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.version import VERSION
 from barnabas.system.machine import boot_id
 from barnabas.wire.messages.cluster_story import (
@@ -26,7 +26,7 @@ OFFLINE_MAX = 1_000
 def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> ClusterStoryResponse:
     cluster = broker.cluster
     controlling = None if cluster is None else cluster.controlling
-    health = health_of(broker)
+    health = health_of(broker.logs, broker.heartbeat, broker.log)
     return ClusterStoryResponse(
         broker_id=broker.id,
         broker_epoch=-1 if cluster is None else cluster.broker_epoch,

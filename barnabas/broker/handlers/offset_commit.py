@@ -5,12 +5,13 @@ Always: a topic or partition that does not exist fails alone; the others are com
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
-from barnabas.broker.later import Later
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
+from barnabas.coordinators.groups.offsets.refusals import CODES, why_refused
 from barnabas.coordinators.groups.replies import commit_refused
 from barnabas.model.errors import Code, KafkaError
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -50,9 +51,25 @@ def handle(broker: "Broker", request: OffsetCommitRequest, call: Call) -> Reply:
         )
     except KafkaError as error:
         reply = commit_refused(request.topics, error.code)
+    _log_refusal(broker, request, reply, call)
     if not unknown:
         return reply
     return _joined(reply, _unknown(broker, unknown, by_id=by_id))
+
+
+def _log_refusal(broker: "Broker", request: OffsetCommitRequest, reply: Reply, call: Call) -> None:
+    """Where it is the member that may not commit: then no partition's offset was taken."""
+    if not isinstance(reply, OffsetCommitResponse) or not reply.topics:
+        return
+    code = next((each.error_code for each in reply.topics[0].partitions), 0)
+    if code not in CODES:
+        return
+    group = coordination(broker).shard_of(request.group_id).group(request.group_id)
+    history = None if group is None else group.history
+    error = KafkaError(Code.of(code), why_refused(Code.of(code), history, request.member_id))
+    broker.refused(
+        "commit refused", call, error, group=request.group_id[:300], member=request.member_id[:300]
+    )
 
 
 def _unknown(
@@ -100,14 +117,14 @@ def _with_topics(
 
 
 def _joined(reply: Reply, more: OffsetCommitResponse) -> Reply:
-    if isinstance(reply, Later):
-        later: Later[Message] = Later()
-        reply.then(lambda response: later.set(_both(response, more)))
-        return later
+    if isinstance(reply, DeferredReply):
+        deferred: DeferredReply[ProtocolMessage] = DeferredReply()
+        reply.then(lambda response: deferred.set(_both(response, more)))
+        return deferred
     return _both(reply, more)
 
 
-def _both(response: Message, more: OffsetCommitResponse) -> OffsetCommitResponse:
+def _both(response: ProtocolMessage, more: OffsetCommitResponse) -> OffsetCommitResponse:
     assert isinstance(response, OffsetCommitResponse)
     topics: dict[str | int, OffsetCommitResponseTopic] = {}
     for topic in (*response.topics, *more.topics):

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.lone_replicas import unregister
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.lone_replicas import unregister
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.unregister_broker import (
@@ -20,7 +20,7 @@ async def handle(
 ) -> UnregisterBrokerResponse:
     gone = BrokerId(request.broker_id)
     if broker.cluster is None:
-        refused = unregister(broker, gone)
+        refused = unregister(broker.id, gone)
         return UnregisterBrokerResponse(error_code=refused.code, error_message=refused.detail)
     try:
         await broker.cluster.controlling.ask(lambda machine, now: machine.unregister(gone, now))

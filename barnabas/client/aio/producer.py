@@ -13,16 +13,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from typing import Any, Self
 
-from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.aio import open_cluster
-from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata
-from barnabas.client.cluster import Cluster
-from barnabas.client.intake import Intake, closed
-from barnabas.client.outbox import Outbox, Outgoing
-from barnabas.client.producing import (
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
+from barnabas.client.producer.batches import Callback, Delivery, ProducerBatch, RecordMetadata
+from barnabas.client.producer.intake import Intake, closed
+from barnabas.client.producer.outbox import Outbox, Outgoing
+from barnabas.client.producer.producing import (
     HURRY_S,
-    Interceptor,
-    Request,
+    ProduceCall,
+    ProducerInterceptor,
     Serializer,
     accumulator_of,
     answers_of,
@@ -30,8 +30,8 @@ from barnabas.client.producing import (
     given_up,
     identify,
     learn,
+    metadata_cache,
     now_ms,
-    picture,
     preparation,
     producer_identity,
     raise_beside,
@@ -42,18 +42,17 @@ from barnabas.client.producing import (
     under_way,
     whole,
 )
-from barnabas.client.rules import rules_of
-from barnabas.client.transacting import (
+from barnabas.client.producer.settings import rules_of
+from barnabas.client.producer.transacting import (
     Offsets,
     Transacting,
     Transaction,
     no_transactions,
     transactions_of,
 )
-from barnabas.client.transaction_requests import GroupMetadata
+from barnabas.client.producer.transaction_requests import GroupMetadata
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
-from barnabas.wire.messages.produce import ProduceResponse
 
 _TURN_SIZE = 256 * 1024  # bytes taken in before `drain` lets the loop turn
 
@@ -76,8 +75,8 @@ class Producer(Intake):
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         partitioner: Partitioner | None = None,
-        interceptors: Sequence[Interceptor] = (),
-        cluster: Cluster | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        cluster: ClusterClient | None = None,
         **options: Value,
     ) -> None:
         self._cluster = cluster or open_cluster(settings, options)
@@ -355,7 +354,7 @@ class Producer(Intake):
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _finished(self, batch: Batch | None) -> None:
+    async def _finished(self, batch: ProducerBatch | None) -> None:
         if batch is None or (batch := whole(batch)).done:
             return
         waiter = self._here().create_future()
@@ -381,10 +380,10 @@ class Producer(Intake):
         while requests := self._outbox.poll(now, self._ready):
             for outgoing in requests:
                 self._send(outgoing, now)
-        self._outbox.picture.expire(now)
+        self._outbox.metadata_cache.expire(now)
         # A task that has learned may still be in `_tasks`: it wakes the producer as it leaves.
-        if "metadata" not in self._tasks and self._outbox.picture.wanted(now):
-            self._outbox.picture.asking = True
+        if "metadata" not in self._tasks and self._outbox.metadata_cache.wanted(now):
+            self._outbox.metadata_cache.asking = True
             self._spawn("metadata", self._refresh())
         if self._outbox.wants_identity():
             self._spawn("identity", self._identify())
@@ -421,38 +420,30 @@ class Producer(Intake):
                     self._outbox.told(outgoing)
                 else:
                     assert isinstance(leaving, asyncio.Future)
-                    leaving.add_done_callback(lambda done: self._left(outgoing, done))
+                    leaving.add_done_callback(lambda done: self._done(outgoing, None, done))
                 return
             waiting = request.send(connection)
         except KafkaError as problem:
             self._outbox.unsent(outgoing, problem, now)
             return
         assert isinstance(waiting, asyncio.Future)
-        waiting.add_done_callback(lambda done: self._answered(outgoing, request, done))
+        waiting.add_done_callback(lambda done: self._done(outgoing, request, done))
 
-    def _answered(
-        self, outgoing: Outgoing, request: Request, done: "asyncio.Future[ProduceResponse]"
+    def _done(
+        self, outgoing: Outgoing, request: ProduceCall | None, done: "asyncio.Future[Any]"
     ) -> None:
+        """It is answered; without `request` it was sent, and nobody answers it."""
         if self._stopped:
             return
         now = now_ms()
         problem = done.exception()
-        if problem is None:
-            self._outbox.answered(outgoing, answers_of(done.result(), request.names), now)
-        else:
+        if problem is not None:
             assert isinstance(problem, KafkaError)
             self._outbox.unanswered(outgoing, problem, now)
-        self._pump()
-
-    def _left(self, outgoing: Outgoing, done: "asyncio.Future[None]") -> None:
-        if self._stopped:
-            return
-        problem = done.exception()
-        if problem is None:
+        elif request is None:
             self._outbox.told(outgoing)
         else:
-            assert isinstance(problem, KafkaError)
-            self._outbox.unanswered(outgoing, problem, now_ms())
+            self._outbox.answered(outgoing, answers_of(done.result(), request.names), now)
         self._pump()
 
     # --- flows beside ---
@@ -471,7 +462,7 @@ class Producer(Intake):
             self._wake()
 
     async def _refresh(self) -> None:
-        found = await tried(picture(self._cluster, self._accumulator.topics()))
+        found = await tried(metadata_cache(self._cluster, self._accumulator.topics()))
         learn(self._outbox, *found, now_ms(), reached=self._cluster.reached)
 
     async def _identify(self) -> None:

@@ -13,10 +13,9 @@ from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 
 import barnabas
-from barnabas.client.session import Session
+from barnabas.client.session import ProtocolSession
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
-    cut,
     lost,
     named,
     new_socket,
@@ -27,22 +26,23 @@ from barnabas.client.sockets import (
 )
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.frames import drop_sent
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=ProtocolMessage)
 
 
-class Answer(Generic[M]):
+class BlockingResponse(Generic[M]):
     """What a request will be answered with. To be waited for on the thread that wants it."""
 
     __slots__ = ("_deadline", "_kind", "connection", "response", "sent_at")
 
-    def __init__(self, connection: "Connection", kind: type[M], deadline: float) -> None:
+    def __init__(self, connection: "BlockingConnection", kind: type[M], deadline: float) -> None:
         self.connection = connection
         self._kind = kind
         self._deadline = deadline
         self.sent_at = time.monotonic()
-        self.response: Message | None = None
+        self.response: ProtocolMessage | None = None
 
     def done(self) -> bool:
         return (
@@ -64,11 +64,11 @@ class Answer(Generic[M]):
         yield  # never reached: a blocking driver does not suspend
 
 
-def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Connection":
+def connect(address: Address, *, client_id: str, timeout_ms: int) -> "BlockingConnection":
     """Open, and agree on versions."""
     deadline = time.monotonic() + timeout_ms / 1000
     try:
-        opened = Connection(_open(address, deadline), address, client_id)
+        opened = BlockingConnection(_open(address, deadline), address, client_id)
     except OSError as problem:
         raise unreached(address, problem) from None
     try:
@@ -107,15 +107,15 @@ def _remaining(deadline: float) -> float:
     return remaining
 
 
-class Connection:
+class BlockingConnection:
     """See client/net.py."""
 
     def __init__(self, opened: socket.socket, address: Address, client_id: str) -> None:
         self.address = address
         self.peer = peer_of(opened, address)
         self._socket = opened
-        self._session = Session(client_id, ("barnabas", barnabas.__version__))
-        self._pending: deque[Answer[Any]] = deque()
+        self._session = ProtocolSession(client_id, ("barnabas", barnabas.__version__))
+        self._pending: deque[BlockingResponse[Any]] = deque()
         self._problem: KafkaError | None = None
         self._silent_ms = 0  # when it was closed
         self._ahead = False
@@ -140,7 +140,7 @@ class Connection:
         deadline = time.monotonic() + timeout_ms / 1000
         parts: list[Any] | None = self._session.greeting()
         while parts is not None:
-            answer = self._expect(Message, deadline)
+            answer = self._expect(ProtocolMessage, deadline)
             self._write(parts, deadline)
             parts = self._session.greeted(answer.wait())
 
@@ -151,8 +151,13 @@ class Connection:
         return self._session.feature(name)
 
     def send(
-        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
-    ) -> Answer[M]:
+        self,
+        request: ProtocolMessage,
+        answer: type[M],
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
+    ) -> BlockingResponse[M]:
         deadline = time.monotonic() + timeout_ms / 1000
         with self._lock:
             self._check_open()
@@ -161,7 +166,9 @@ class Connection:
             self._write(parts, deadline)
         return waiting
 
-    def tell(self, request: Message, *, timeout_ms: int, version_max: int | None = None) -> None:
+    def tell(
+        self, request: ProtocolMessage, *, timeout_ms: int, version_max: int | None = None
+    ) -> None:
         deadline = time.monotonic() + timeout_ms / 1000
         with self._lock:
             self._check_open()
@@ -169,7 +176,12 @@ class Connection:
             self._write(parts, deadline)
 
     async def call(
-        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+        self,
+        request: ProtocolMessage,
+        answer: type[M],
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
     ) -> M:
         return self.send(request, answer, timeout_ms=timeout_ms, version_max=version_max).wait()
 
@@ -190,7 +202,7 @@ class Connection:
                 parts = self._unsent[:SEND_PARTS_MAX]
                 count = self._socket.sendmsg(parts)
                 self.left += count
-                cut(self._unsent, count)
+                drop_sent(self._unsent, count)
                 if count < sum(map(len, parts)):
                     return  # it is full
         except (BlockingIOError, InterruptedError):
@@ -216,7 +228,7 @@ class Connection:
         try:
             if not self._pending or self.closed:
                 return
-            self._read(time.monotonic() + _GLANCE_S)
+            self._receive(time.monotonic() + _GLANCE_S)
         except KafkaError:
             pass
         finally:
@@ -231,28 +243,30 @@ class Connection:
         """Read once what has come to a connection that sends ahead."""
         with self._lock:
             self._check_open()
-            try:
-                self._receive()
-            except (BlockingIOError, InterruptedError):
-                pass
-            except OSError as problem:
-                raise self._end(lost(self.address, problem)) from None
-            except KafkaError as problem:
-                raise self._end(
-                    named(self.address, problem, greeted=self._session.versions_known)
-                ) from None
+            self._receive()
 
-    def read_until(self, answer: Answer[Any], deadline: float) -> None:
+    def read_until(self, answer: BlockingResponse[Any], deadline: float) -> None:
         """Take answers in until this one has come."""
         with self._lock:
             while answer.response is None:
                 self._check_open()
-                self._read(deadline)
+                self._receive(deadline)
 
-    def _read(self, deadline: float) -> None:
+    def _receive(self, deadline: float | None = None) -> None:
+        """Read once: what comes until the deadline, or what has come by now."""
         try:
-            self._socket.settimeout(_remaining(deadline))
-            self._receive()
+            if deadline is not None:
+                self._socket.settimeout(_remaining(deadline))
+            try:
+                count = self._socket.recv_into(self._session.room())
+            except (BlockingIOError, InterruptedError):
+                if deadline is not None:
+                    raise
+                return
+            if count == 0:
+                raise ConnectionResetError("the broker closed the connection")
+            for response in self._session.received(count):
+                self._pending.popleft().response = response
         except OSError as problem:
             raise self._end(lost(self.address, problem)) from None
         except KafkaError as problem:
@@ -261,15 +275,8 @@ class Connection:
                 named(self.address, problem, greeted=self._session.versions_known)
             ) from None
 
-    def _receive(self) -> None:
-        count = self._socket.recv_into(self._session.room())
-        if count == 0:
-            raise ConnectionResetError("the broker closed the connection")
-        for response in self._session.received(count):
-            self._pending.popleft().response = response
-
-    def _expect(self, answer: type[M], deadline: float) -> Answer[M]:
-        waiting = Answer(self, answer, deadline)
+    def _expect(self, answer: type[M], deadline: float) -> BlockingResponse[M]:
+        waiting = BlockingResponse(self, answer, deadline)
         self._pending.append(waiting)
         return waiting
 
@@ -285,7 +292,7 @@ class Connection:
         try:
             while rest:
                 self._socket.settimeout(_remaining(deadline))
-                cut(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
+                drop_sent(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
         except OSError as problem:
             raise self._end(lost(self.address, problem)) from None
 
