@@ -212,6 +212,16 @@ async def test_wrong_use_is_refused_with_what_to_do(transactional: Served, topic
         barnabas.Producer(transactional_id="x", acks=1)
 
 
+def test_a_timeout_that_the_broker_does_not_allow_is_refused_by_name(
+    transactional: Served, topic: str
+) -> None:
+    servers = transactional.bootstrap_servers
+    with producer_on(servers, topic, transaction_timeout_ms=10**9) as producer:
+        for _ in range(2):
+            with pytest.raises(InvalidRequest, match=r"transaction\.max\.timeout\.ms: lower it"):
+                producer.init_transactions()
+
+
 def test_a_second_producer_with_the_same_id_fences_the_first(
     transactional: Served, topic: str, protocol: int
 ) -> None:

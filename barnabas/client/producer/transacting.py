@@ -6,6 +6,7 @@ repeated, and goes on where it was; only one call of the user's is under way at 
 Not here: deciding (transactions.py), sending batches (outbox.py and the producers).
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
@@ -28,6 +29,7 @@ from barnabas.wire.messages.end_txn import EndTxnResponse
 from barnabas.wire.messages.init_producer_id import InitProducerIdResponse
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 
+_log = logging.getLogger("barnabas.client")
 M = TypeVar("M", bound=ProtocolMessage)
 Offsets = Mapping[TopicPartition, int | Committed] | Mapping[tuple[str, int], int | Committed]
 Settle = Callable[[int], Awaitable[bool]]
@@ -182,15 +184,15 @@ class Transacting:
                 raise why from problem
             problem.add_note(f"the transaction was not aborted: {why.detail}")
 
-    async def last(self, timeout_s: float | None) -> KafkaError | None:
-        """At the close of the producer: abort what is open. What hindered that."""
+    async def last(self, timeout_s: float | None) -> None:
+        """At the close of the producer: abort what is open."""
         if self._machine.state not in _OPEN or self._call:
-            return None
+            return
         try:
             await self.abort(timeout_s)
         except KafkaError as why:
-            return why
-        return None
+            name = self._machine.transactional_id
+            _log.warning("transactional.id %s: a transaction is left open: %s", name, why)
 
     # --- what the producer calls while batches wait ---
 
@@ -272,7 +274,8 @@ class Transacting:
             again: Again | None = Again(Retriable(problem.code, problem.detail), moved=True)
         except KafkaError as problem:
             with self._guard:
-                raise machine.fail(problem) from None
+                ends = machine.fail if group_id is None else machine.must_abort
+                raise ends(problem) from None
         else:
             with self._guard:
                 again = take(response)
