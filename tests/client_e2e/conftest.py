@@ -44,7 +44,7 @@ class OwnBroker(Served, Protocol):
     def restart(self) -> None: ...
 
 
-class _OwnKafka:
+class OwnKafka:
     def __init__(self, directory: Path) -> None:
         self._properties, self._port = kafka_peer.prepare(directory, {**KEPT, **OPTIONS})
         self._running: kafka_peer.KafkaBroker | None = None
@@ -97,7 +97,7 @@ def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnBr
             yield running
         return
     request.getfixturevalue("kafka_lib")
-    own = _OwnKafka(tmp_path / "kafka")
+    own = OwnKafka(tmp_path / "kafka")
     try:
         yield own
     finally:

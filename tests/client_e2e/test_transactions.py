@@ -1,5 +1,6 @@
 """Transactions of both producers, as read by our consumer and by another client."""
 
+import asyncio
 import random
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import barnabas.sync
 from barnabas.client.producer.transacting import Transacting
 from barnabas.model.errors import Abortable, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
-from tests.client_e2e.conftest import OPTIONS, Served
+from tests.client_e2e.conftest import NO_TRANSACTIONS_YET, OPTIONS, OwnBroker, OwnKafka, Served
 from tests.client_e2e.losing_proxy import LosingProxy
 from tests.process import KEPT
 from tests.support import kafka as kafka_peer
@@ -399,8 +400,9 @@ def test_lag_and_ends_are_those_of_committed_records(transactional: Served, topi
         producer.abort_transaction()
 
 
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 def test_offsets_are_committed_with_the_transaction_or_not_at_all(
-    transactional: Served, topic: str, group: str, protocol: int
+    transactional: Served, topic: str, group: str, protocol: int, group_protocol: str
 ) -> None:
     servers = transactional.bootstrap_servers
     target = f"{topic}-copy"
@@ -416,6 +418,7 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(
             topic,
             bootstrap_servers=servers,
             group_id=group,
+            group_protocol=group_protocol,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         ) as consumer,
@@ -439,14 +442,16 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(
     both_see(servers, target, [b"%02d" % number for number in range(40)])
 
 
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 def test_a_member_that_was_replaced_cannot_commit_offsets(
-    transactional: Served, topic: str, group: str, protocol: int
+    transactional: Served, topic: str, group: str, protocol: int, group_protocol: str
 ) -> None:
     servers = transactional.bootstrap_servers
     created(servers, topic)
     options: dict[str, Any] = {
         "bootstrap_servers": servers,
         "group_id": group,
+        "group_protocol": group_protocol,
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
     }
@@ -478,6 +483,28 @@ def test_offsets_that_a_consumer_commits_by_itself_are_no_transactions(group: st
 
 
 # --- kills ---
+
+
+async def test_a_transaction_survives_a_kill_of_the_broker(
+    own_broker: OwnBroker, topic: str, protocol: int
+) -> None:
+    """The coordinator loads its state again; batches and the commit are sent until it has."""
+    if not isinstance(own_broker, OwnKafka):
+        pytest.skip(NO_TRANSACTIONS_YET)
+    servers = own_broker.bootstrap_servers
+    created(servers, topic)
+    async with barnabas.Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
+        async with producer.transaction():
+            await producer.send(topic, b"before", partition=0)
+        async with producer.transaction():
+            await producer.send(topic, b"first", partition=0)
+            own_broker.kill()
+            delivery = producer.send_nowait(topic, b"second", partition=1)
+            await asyncio.to_thread(own_broker.start)
+            await delivery
+        async with producer.transaction():
+            await producer.send(topic, b"after", partition=1)
+    both_see(servers, topic, [b"before", b"first", b"second", b"after"])
 
 
 @pytest.mark.parametrize("how", ["awaiting", "blocking"])
