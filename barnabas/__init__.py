@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.message import Message
     from barnabas.client.consumer.offset_lookup import Committed, Rebalancing
     from barnabas.client.consumer.partition_consumer import PartitionConsumer
+    from barnabas.client.group_metadata import GroupMetadata
     from barnabas.client.producer.accumulator import BufferFull
     from barnabas.client.producer.batches import Delivery, RecordMetadata
-    from barnabas.client.producer.transaction_requests import GroupMetadata
     from barnabas.client.workers.calls import HandlerFailed
     from barnabas.client.workers.parallel import parallel
     from barnabas.client.workers.per_batch import per_batch
@@ -85,7 +85,7 @@ _WHERE = {
     "Delivery": "barnabas.client.producer.batches",
     "Failed": "barnabas.model.errors",
     "Fenced": "barnabas.model.errors",
-    "GroupMetadata": "barnabas.client.producer.transaction_requests",
+    "GroupMetadata": "barnabas.client.group_metadata",
     "HandlerFailed": "barnabas.client.workers.calls",
     "InvalidRequest": "barnabas.model.errors",
     "KafkaError": "barnabas.model.errors",

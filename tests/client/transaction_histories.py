@@ -16,7 +16,8 @@ from barnabas.client.producer.accumulator import Accumulator
 from barnabas.client.producer.outbox import Outbox, Outgoing
 from barnabas.client.producer.settings import ProducerSettings
 from barnabas.client.producer.transacting import Transacting
-from barnabas.client.producer.transactions import State, Transactions
+from barnabas.client.producer.transaction_states import State
+from barnabas.client.producer.transactions import Transactions
 from barnabas.model.errors import Abortable, Code, KafkaError, Retriable
 from barnabas.wire.batch import read_header
 from barnabas.wire.messages.add_partitions_to_txn import (

@@ -204,6 +204,9 @@ async def test_wrong_use_is_refused_with_what_to_do(transactional: Served, topic
             await producer.begin_transaction()
         with pytest.raises(InvalidRequest, match=r"consumer\.group_metadata\(\)"):
             await producer.send_offsets_to_transaction({}, "group")  # type: ignore[arg-type]
+        member = barnabas.GroupMetadata("group")
+        with pytest.raises(InvalidRequest, match="not the offset of the next record"):
+            await producer.send_offsets_to_transaction({(topic, 0): -1}, member)
         await producer.abort_transaction()
         with pytest.raises(InvalidRequest, match=r"begin_transaction\(\) first"):
             await producer.commit_transaction()

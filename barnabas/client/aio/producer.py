@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from typing import Any, Self
 
 from barnabas.client.aio import open_cluster
+from barnabas.client.aio.transaction import Transaction, of_transactions
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.producer.batches import Callback, Delivery, ProducerBatch, RecordMetadata
@@ -43,14 +44,7 @@ from barnabas.client.producer.producing import (
     whole,
 )
 from barnabas.client.producer.settings import rules_of
-from barnabas.client.producer.transacting import (
-    Offsets,
-    Transacting,
-    Transaction,
-    no_transactions,
-    transactions_of,
-)
-from barnabas.client.producer.transaction_requests import GroupMetadata
+from barnabas.client.producer.transacting import Transacting, no_transactions, transactions_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 
@@ -241,31 +235,11 @@ class Producer(Intake):
 
     # --- transactions ---
 
-    async def init_transactions(self, *, timeout_s: float | None = None) -> None:
-        """Take the transactional.id over: older producers with it are fenced, and the transaction
-        that one of them left open is aborted. To be called once, before the first transaction."""
-        await self._transactional().initialize(timeout_s)
-
-    async def begin_transaction(self) -> None:
-        """From now on records are sent in a transaction."""
-        await self._transactional().begin()
-
-    async def send_offsets_to_transaction(
-        self, offsets: Offsets, group: GroupMetadata, *, timeout_s: float | None = None
-    ) -> None:
-        """Commit offsets (of the next records to read) with the transaction.
-
-        `group` is `consumer.group_metadata()` of the consumer that read the records.
-        """
-        await self._transactional().send_offsets(offsets, group, timeout_s)
-
-    async def commit_transaction(self, *, timeout_s: float | None = None) -> None:
-        """Wait for all records, then commit. Retriable: call it again. Abortable: abort."""
-        await self._transactional().commit(timeout_s)
-
-    async def abort_transaction(self, *, timeout_s: float | None = None) -> None:
-        """Give up records that have not left, then abort. Retriable: call it again."""
-        await self._transactional().abort(timeout_s)
+    init_transactions = of_transactions(Transacting.initialize)
+    begin_transaction = of_transactions(Transacting.begin)
+    send_offsets_to_transaction = of_transactions(Transacting.send_offsets)
+    commit_transaction = of_transactions(Transacting.commit)
+    abort_transaction = of_transactions(Transacting.abort)
 
     def transaction(self) -> "Transaction":
         """`async with producer.transaction(): ...` commits at the end, aborts on an exception."""

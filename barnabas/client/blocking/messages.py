@@ -8,7 +8,7 @@ from barnabas.client.blocking.net import mirrored, run
 from barnabas.client.consumer.message import K, Message, V
 from barnabas.client.consumer.message_stream import MessageStream as Flows
 from barnabas.client.consumer.seeking import At
-from barnabas.client.producer.transaction_requests import GroupMetadata
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.model.ids import TopicPartition
 
 

@@ -20,6 +20,7 @@ from typing import Any, Self
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.net import run
 from barnabas.client.blocking.sender import Ready, Sender, SenderWait, SocketWakeUp
+from barnabas.client.blocking.transaction import Transaction, of_transactions
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.producer.batches import (
@@ -47,13 +48,7 @@ from barnabas.client.producer.producing import (
     whole,
 )
 from barnabas.client.producer.settings import rules_of
-from barnabas.client.producer.transacting import (
-    Offsets,
-    Transacting,
-    no_transactions,
-    transactions_of,
-)
-from barnabas.client.producer.transaction_requests import GroupMetadata
+from barnabas.client.producer.transacting import Transacting, no_transactions, transactions_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 
@@ -248,31 +243,11 @@ class Producer(Intake):
 
     # --- transactions ---
 
-    def init_transactions(self, *, timeout_s: float | None = None) -> None:
-        """Take the transactional.id over: older producers with it are fenced, and the transaction
-        that one of them left open is aborted. To be called once, before the first transaction."""
-        run(self._transactional().initialize(timeout_s))
-
-    def begin_transaction(self) -> None:
-        """From now on records are sent in a transaction."""
-        run(self._transactional().begin())
-
-    def send_offsets_to_transaction(
-        self, offsets: Offsets, group: GroupMetadata, *, timeout_s: float | None = None
-    ) -> None:
-        """Commit offsets (of the next records to read) with the transaction.
-
-        `group` is `consumer.group_metadata()` of the consumer that read the records.
-        """
-        run(self._transactional().send_offsets(offsets, group, timeout_s))
-
-    def commit_transaction(self, *, timeout_s: float | None = None) -> None:
-        """Wait for all records, then commit. Retriable: call it again. Abortable: abort."""
-        run(self._transactional().commit(timeout_s))
-
-    def abort_transaction(self, *, timeout_s: float | None = None) -> None:
-        """Give up records that have not left, then abort. Retriable: call it again."""
-        run(self._transactional().abort(timeout_s))
+    init_transactions = of_transactions(Transacting.initialize)
+    begin_transaction = of_transactions(Transacting.begin)
+    send_offsets_to_transaction = of_transactions(Transacting.send_offsets)
+    commit_transaction = of_transactions(Transacting.commit)
+    abort_transaction = of_transactions(Transacting.abort)
 
     def transaction(self) -> "Transaction":
         """`with producer.transaction(): ...` commits at the end, aborts on an exception."""
@@ -406,19 +381,6 @@ class Producer(Intake):
                 with self._changed:
                     self._told += 1
                     self._changed.notify_all()
-
-
-class Transaction:
-    """`with producer.transaction(): ...`"""
-
-    def __init__(self, flows: Transacting) -> None:
-        self._flows = flows
-
-    def __enter__(self) -> None:
-        run(self._flows.enter())
-
-    def __exit__(self, kind: object, problem: BaseException | None, _: object) -> None:
-        run(self._flows.leave(problem))
 
 
 def _serve(held: "weakref.ref[Producer]", wake_up: SocketWakeUp) -> None:

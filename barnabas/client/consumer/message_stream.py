@@ -25,8 +25,8 @@ from barnabas.client.consumer.offset_lookup import Committed, reset_of
 from barnabas.client.consumer.positions import UNKNOWN, FetchPosition
 from barnabas.client.consumer.reader import PartitionReader, closed
 from barnabas.client.consumer.seeking import At, Seeking
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.net import PendingResponse
-from barnabas.client.producer.transaction_requests import GroupMetadata
 from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.model.ids import TopicPartition

@@ -19,6 +19,7 @@ from barnabas.client.producer import sequences
 from barnabas.client.producer.accumulator import Accumulator
 from barnabas.client.producer.batches import ProducerBatch, Queue
 from barnabas.client.producer.metadata_cache import MetadataCache
+from barnabas.client.producer.produce_errors import MAYBE_WRITTEN, NUMBER_REFUSED, STALE
 from barnabas.client.producer.sealing import halves, sealed
 from barnabas.client.producer.sequences import ProducerIdentity
 from barnabas.client.producer.settings import ProducerSettings
@@ -31,39 +32,6 @@ if TYPE_CHECKING:
     from barnabas.client.producer.transactions import Transactions
 
 _REQUEST_OVERHEAD = 512
-_STALE = frozenset(
-    {
-        Code.NOT_LEADER_OR_FOLLOWER,
-        Code.LEADER_NOT_AVAILABLE,
-        Code.UNKNOWN_TOPIC_OR_PARTITION,
-        Code.UNKNOWN_TOPIC_ID,
-        Code.INCONSISTENT_TOPIC_ID,
-        Code.FENCED_LEADER_EPOCH,
-        Code.UNKNOWN_LEADER_EPOCH,
-        Code.KAFKA_STORAGE_ERROR,
-        Code.REPLICA_NOT_AVAILABLE,
-        Code.BROKER_NOT_AVAILABLE,
-        Code.NETWORK_EXCEPTION,
-        Code.REQUEST_TIMED_OUT,
-    }
-)
-_MAYBE_WRITTEN = frozenset(
-    {
-        Code.UNKNOWN_SERVER_ERROR,
-        Code.REQUEST_TIMED_OUT,
-        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        Code.KAFKA_STORAGE_ERROR,
-        Code.NETWORK_EXCEPTION,
-        Code.NOT_LEADER_OR_FOLLOWER,  # perhaps since a moment ago, with the record in its log
-    }
-)
-_NUMBER_REFUSED = frozenset(
-    {
-        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        Code.UNKNOWN_PRODUCER_ID,
-        Code.DUPLICATE_SEQUENCE_NUMBER,
-    }
-)
 _LOOKUPS_MIN = 2
 _SOON_MS = 20  # until a transaction that is still being completed is looked at again
 
@@ -272,13 +240,13 @@ class Outbox:
             self._split(batch)
             return
         why = partition_error(code, answer.error_message, about=_name(queue))
-        if code in _MAYBE_WRITTEN:
+        if code in MAYBE_WRITTEN:
             batch.unsure = True
-        if code in _NUMBER_REFUSED and self.transactions is not None:
+        if code in NUMBER_REFUSED and self.transactions is not None:
             if code == Code.DUPLICATE_SEQUENCE_NUMBER:
                 self._written(batch, -1, -1)  # in this epoch, by an attempt that was not answered
                 return
-        elif code in _NUMBER_REFUSED and self.rules.idempotent:
+        elif code in NUMBER_REFUSED and self.rules.idempotent:
             if self._number_refused(batch, code):
                 self._written(batch, -1, -1)  # so long ago that the broker knows it no more
                 return
@@ -311,7 +279,7 @@ class Outbox:
     def _again(self, batch: ProducerBatch, why: KafkaError, now: int) -> None:
         queue = _queue_of(batch)
         batch.last_problem = why
-        if why.code in _STALE:
+        if why.code in STALE:
             self.metadata_cache.stale = True
         ended = self.transactions is not None and not self.transactions.sending
         if batch.attempts > self.rules.retries_max or ended:

@@ -9,15 +9,15 @@ Not here: deciding (transactions.py), sending batches (outbox.py and the produce
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from barnabas.client.cluster import GROUP, TRANSACTION, ClusterClient
-from barnabas.client.consumer.offset_lookup import Committed
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.net import BrokerConnection
 from barnabas.client.producer.outbox import Outbox
 from barnabas.client.producer.transaction_errors import END_TXN, INIT_PRODUCER_ID
-from barnabas.client.producer.transaction_requests import GroupMetadata
-from barnabas.client.producer.transactions import Again, State, Transactions
+from barnabas.client.producer.transaction_states import State
+from barnabas.client.producer.transactions import Again, Transactions
 from barnabas.config.client import ClientConfig
 from barnabas.config.option import invalid
 from barnabas.model.errors import Abortable, Code, Corrupt, InvalidRequest, KafkaError, Retriable
@@ -31,7 +31,9 @@ from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 
 _log = logging.getLogger("barnabas.client")
 M = TypeVar("M", bound=ProtocolMessage)
-Offsets = Mapping[TopicPartition, int | Committed] | Mapping[tuple[str, int], int | Committed]
+Offset = int | tuple[int, int, str]
+"""Of the next record to read; or a `Committed`, which also has a leader epoch and metadata."""
+Offsets = Mapping[TopicPartition, Offset] | Mapping[tuple[str, int], Offset]
 Settle = Callable[[int], Awaitable[bool]]
 """Wait until no batch and no addition of partitions is under way; False: not in so many ms."""
 
@@ -70,14 +72,20 @@ class Transacting:
 
     # --- what the user calls ---
 
-    async def initialize(self, timeout_s: float | None = None) -> None:
+    async def initialize(self, *, timeout_s: float | None = None) -> None:
+        """Take the transactional.id over, once, before the first transaction.
+
+        Older producers with this id are fenced, and the transaction that one of them left open is
+        aborted. Retriable: call it again.
+        """
         deadline = self._deadline(timeout_s)
         with self._alone("init_transactions()"):
             with self._guard:
                 self._machine.initialize()
             await self._initialize(deadline)
 
-    async def begin(self, timeout_s: float | None = None) -> None:
+    async def begin(self, *, timeout_s: float | None = None) -> None:
+        """From now on records are sent in a transaction."""
         deadline = self._deadline(timeout_s)
         with self._alone("begin_transaction()"):
             if self._machine.needs_epoch and self._machine.state in _BETWEEN:
@@ -88,8 +96,12 @@ class Transacting:
                 self._machine.begin()
 
     async def send_offsets(
-        self, offsets: Offsets, group: GroupMetadata, timeout_s: float | None = None
+        self, offsets: Offsets, group: GroupMetadata, *, timeout_s: float | None = None
     ) -> None:
+        """Commit offsets (of the next records to read) with the transaction.
+
+        `group` is `consumer.group_metadata()` of the consumer that read the records.
+        """
         machine = self._machine
         places = _places(offsets)
         if not isinstance(group, GroupMetadata):
@@ -123,7 +135,8 @@ class Transacting:
                 with self._guard:
                     raise machine.must_abort(problem) from None
 
-    async def commit(self, timeout_s: float | None = None) -> None:
+    async def commit(self, *, timeout_s: float | None = None) -> None:
+        """Wait for all records, then commit. Retriable: call it again. Abortable: abort."""
         deadline = self._deadline(timeout_s)
         with self._alone("commit_transaction()"):
             with self._guard:
@@ -134,7 +147,8 @@ class Transacting:
             await self._end(deadline)
             self._finish()
 
-    async def abort(self, timeout_s: float | None = None) -> None:
+    async def abort(self, *, timeout_s: float | None = None) -> None:
+        """Give up records that have not left, then abort. Retriable: call it again."""
         deadline = self._deadline(timeout_s)
         with self._alone("abort_transaction()"):
             with self._guard:
@@ -189,7 +203,7 @@ class Transacting:
         if self._machine.state not in _OPEN or self._call:
             return
         try:
-            await self.abort(timeout_s)
+            await self.abort(timeout_s=timeout_s)
         except KafkaError as why:
             name = self._machine.transactional_id
             _log.warning("transactional.id %s: a transaction is left open: %s", name, why)
@@ -349,19 +363,6 @@ class Transacting:
         )
 
 
-class Transaction:
-    """`async with producer.transaction(): ...`"""
-
-    def __init__(self, flows: Transacting) -> None:
-        self._flows = flows
-
-    async def __aenter__(self) -> None:
-        await self._flows.enter()
-
-    async def __aexit__(self, kind: object, problem: BaseException | None, _: object) -> None:
-        await self._flows.leave(problem)
-
-
 _BETWEEN = (State.READY, State.INITIALIZING)
 _OPEN = (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING)
 
@@ -385,13 +386,17 @@ def _wait_ms(again: Again, tries: int, usual_ms: int) -> int:
     return min(_SOON_MS << min(tries - 1, 8), usual_ms) if again.soon else usual_ms
 
 
-def _places(offsets: Offsets) -> dict[TopicPartition, Committed]:
+def _places(offsets: Offsets) -> dict[TopicPartition, tuple[int, int, str]]:
     if not isinstance(offsets, Mapping):
         raise TypeError(
             "offsets are given as in {('orders', 0): 42}, the offsets of the next records to read,"
             f" not {offsets!r:.100}"
         )
-    return {
-        TopicPartition(*at): place if isinstance(place, Committed) else Committed(place)
-        for at, place in offsets.items()
-    }
+    places: dict[TopicPartition, tuple[int, int, str]] = {}
+    given: Mapping[Any, Any] = offsets
+    for at, place in given.items():
+        whole = place if isinstance(place, tuple) else (place, -1, "")
+        if not isinstance(whole[0], int) or whole[0] < 0:
+            raise invalid(f"{at}: {place!r:.100} is not the offset of the next record to read")
+        places[TopicPartition(*at)] = whole
+    return places

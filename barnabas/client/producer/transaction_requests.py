@@ -6,6 +6,7 @@ Not here: when they are sent, and what the codes mean (transactions.py).
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -18,15 +19,6 @@ from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-
-
-class GroupMetadata(NamedTuple):
-    """Who commits offsets in a transaction: a group, and the member as it was when it read."""
-
-    group_id: str
-    generation: int = -1
-    member_id: str = ""
-    instance_id: str | None = None
 
 
 class Producing(NamedTuple):

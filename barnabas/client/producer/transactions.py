@@ -5,25 +5,8 @@ coordinators, whether records are accepted, and whether batches may leave.
 Always: a state changes only along the arrows; one transaction is open at a time; under protocol 1
 no batch leaves before its partition is added; an EndTxn without an answer is repeated as it was;
 after an abort the epoch has moved, so that nothing of the aborted transaction can be written.
-Not here: meanings of errors (transaction_errors.py), asking (transacting.py), batches (outbox.py).
-
-    UNINITIALIZED --init--> INITIALIZING --InitProducerId--> READY <------------------------+
-                                 ^                            |  ^                          |
-                                 +---a new epoch is needed----+  |                          |
-                                                              |  |                          |
-                                                        begin |  | EndTxn (commit)          |
-                                                              v  |                          |
-                                  IN_TRANSACTION --commit--> COMMITTING                     |
-                                      |      |                  |                           |
-                                      |      +---an error---+   | an error                  |
-                                      |                     v   v                           |
-                                      +---abort--+      ABORTABLE_ERROR                     |
-                                                 v          |                               |
-                                               ABORTING <---+ abort                         |
-                                                 |                                          |
-                                                 +--EndTxn (abort), a new epoch-------------+
-
-From every state but UNINITIALIZED an error that ends the producer leads to FATAL_ERROR.
+Not here: the states themselves (transaction_states.py), meanings of errors
+(transaction_errors.py), asking (transacting.py), batches (outbox.py).
 
 | | protocol 1 | protocol 2 (transaction.version=2, KIP-890) |
 |---|---|---|
@@ -33,10 +16,10 @@ From every state but UNINITIALIZED an error that ends the producer leads to FATA
 """
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from typing import NamedTuple
 
 from barnabas.client.errors import error_of
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.producer.batches import fresh
 from barnabas.client.producer.transaction_errors import (
     ADD_OFFSETS,
@@ -53,13 +36,13 @@ from barnabas.client.producer.transaction_errors import (
     timed_out,
 )
 from barnabas.client.producer.transaction_requests import (
-    GroupMetadata,
     Producing,
     add_partitions,
     codes_of_offsets,
     codes_of_partitions,
     commit_offsets,
 )
+from barnabas.client.producer.transaction_states import REMEDIES, SENDING, TRANSITIONS, State
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.add_offsets_to_txn import (
@@ -77,44 +60,7 @@ from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 
-
-class State(Enum):
-    """Of a producer with a transactional id."""
-
-    UNINITIALIZED = "not initialized"
-    INITIALIZING = "initializing"
-    READY = "ready"
-    IN_TRANSACTION = "in a transaction"
-    COMMITTING = "committing"
-    ABORTING = "aborting"
-    ABORTABLE_ERROR = "in a transaction that must be aborted"
-    FATAL_ERROR = "ended by an error"
-
-
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.UNINITIALIZED: frozenset({State.INITIALIZING}),
-    State.INITIALIZING: frozenset({State.READY, State.FATAL_ERROR}),
-    State.READY: frozenset({State.INITIALIZING, State.IN_TRANSACTION, State.FATAL_ERROR}),
-    State.IN_TRANSACTION: frozenset(
-        {State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR, State.FATAL_ERROR}
-    ),
-    State.COMMITTING: frozenset({State.READY, State.ABORTABLE_ERROR, State.FATAL_ERROR}),
-    State.ABORTABLE_ERROR: frozenset({State.ABORTING, State.FATAL_ERROR}),
-    State.ABORTING: frozenset({State.READY, State.FATAL_ERROR}),
-    State.FATAL_ERROR: frozenset(),
-}
-_REMEDIES = {
-    State.UNINITIALIZED: "call init_transactions() first",
-    State.INITIALIZING: "init_transactions() has no answer yet: call it again",
-    State.READY: "no transaction is open: call begin_transaction() first",
-    State.IN_TRANSACTION: "a transaction is open: commit or abort it first",
-    State.COMMITTING: "the transaction is being committed: call commit_transaction() again, until"
-    " it returns",
-    State.ABORTING: "the transaction is being aborted: call abort_transaction() again, until it"
-    " returns",
-}
 _VERSIONS_OF_PROTOCOL_1 = {PRODUCE: 11, END_TXN: 4, TXN_OFFSET_COMMIT: 4}
-_SENDING = frozenset({State.IN_TRANSACTION, State.COMMITTING})
 
 
 class Again(NamedTuple):
@@ -206,7 +152,7 @@ class Transactions:
         return InvalidRequest(
             Code.INVALID_REQUEST,
             "a producer with a transactional.id sends records only in a transaction:"
-            f" {_REMEDIES[self.state]}",
+            f" {REMEDIES[self.state]}",
         )
 
     def _check(self, call: str, *allowed: State) -> None:
@@ -215,7 +161,7 @@ class Transactions:
         if self.error is not None:
             raise fresh(self.error)
         raise InvalidRequest(
-            Code.INVALID_REQUEST, f"{call} is not possible now: {_REMEDIES[self.state]}"
+            Code.INVALID_REQUEST, f"{call} is not possible now: {REMEDIES[self.state]}"
         )
 
     def raise_error(self) -> None:
@@ -237,7 +183,7 @@ class Transactions:
     @property
     def sending(self) -> bool:
         """Whether batches of the transaction may leave."""
-        return self.state in _SENDING and not self._ending
+        return self.state in SENDING and not self._ending
 
     def may_leave(self, at: TopicPartition) -> bool:
         """False: the partition must be added first, which `adding` asks for."""
@@ -252,7 +198,7 @@ class Transactions:
 
     def batch_failed(self, problem: KafkaError) -> KafkaError:
         """What its records are told: a transaction without all of its records is aborted."""
-        if self.error is not None or self.state not in _SENDING:
+        if self.error is not None or self.state not in SENDING:
             return self.error or abortable(problem)
         if meaning_of(PRODUCE, problem.code) is Meaning.FATAL:
             return self.fail(fatal(self.transactional_id, problem.code, problem.detail))
@@ -261,7 +207,7 @@ class Transactions:
 
     def must_abort(self, problem: KafkaError) -> KafkaError:
         """The transaction cannot be committed."""
-        if self.state in _SENDING:
+        if self.state in SENDING:
             self._ending = False
             self.error = abortable(problem)
             self._to(State.ABORTABLE_ERROR)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.producer.transaction_errors import (
     ADD_OFFSETS,
     ADD_PARTITIONS,
@@ -12,8 +13,8 @@ from barnabas.client.producer.transaction_errors import (
     Meaning,
     meaning_of,
 )
-from barnabas.client.producer.transaction_requests import GroupMetadata
-from barnabas.client.producer.transactions import TRANSITIONS, State, Transactions
+from barnabas.client.producer.transaction_states import TRANSITIONS, State
+from barnabas.client.producer.transactions import Transactions
 from barnabas.model.errors import (
     Abortable,
     Code,
