@@ -413,7 +413,7 @@ def test_a_coordinator_that_ends_transactions_by_itself_loses_none_that_was_comm
             # A commit after the timeout: the coordinator takes it for a producer of the past.
             fenced += 1
         check(history, seed)
-    assert fenced < examples(300)
+    assert not fenced or protocol == 1  # protocol 2 tells the two apart
 
 
 def check(history: History, seed: int) -> None:
