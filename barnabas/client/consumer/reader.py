@@ -77,6 +77,8 @@ class PartitionReader:
         self._glanced_at = 0
         self._ended = False
         self._unknown_since = 0
+        # when offsets of an open transaction were first found
+        self._unstable_since = 0
         self._silent = False  # errors that were logged already
 
     # --- partitions ---
@@ -206,14 +208,14 @@ class PartitionReader:
                     return
             await self._fetch(now, deadline)
             self._silent = False
-            self._unknown_since = 0
+            self._unknown_since = self._unstable_since = 0
         except KafkaError as problem:
             if not self._may_pass(problem, now):
                 raise
             self._stale = True
             self._retry_at = self.cluster.net.now_ms() + self._limits.backoff_ms
             self.cluster.drop_closed()
-            if not self._silent:
+            if not self._silent and not self._is_brief(problem, now):
                 self._silent = True
                 _log.warning("reading is delayed: %s", problem)
 
@@ -246,6 +248,13 @@ class PartitionReader:
             self._unknown_since = self._unknown_since or now
             return self._search is not None or now < self._unknown_since + _UNKNOWN_MS_MAX
         return isinstance(problem, Retriable)
+
+    def _is_brief(self, problem: KafkaError, now: int) -> bool:
+        """Whether to log nothing yet: a transaction that has just ended still has pending offsets."""
+        if problem.code is not Code.UNSTABLE_OFFSET_COMMIT:
+            return False
+        self._unstable_since = self._unstable_since or now
+        return now < self._unstable_since + _LATE_MS
 
     async def find(self, lost: list[TopicPartition]) -> None:
         """Finds the offset to start from in partitions without a position."""
