@@ -250,7 +250,7 @@ class PartitionReader:
         return isinstance(problem, Retriable)
 
     def _is_brief(self, problem: KafkaError, now: int) -> bool:
-        """Whether to log nothing yet: a transaction that has just ended still has pending offsets."""
+        """Whether not to log yet: a transaction that has just ended still has pending offsets."""
         if problem.code is not Code.UNSTABLE_OFFSET_COMMIT:
             return False
         self._unstable_since = self._unstable_since or now
