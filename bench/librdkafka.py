@@ -22,8 +22,8 @@ _OFFSET_BEGINNING = -2
 _CALL_RECORDS = 10_000
 _TIMEOUT_MS = 60_000
 
-# A batch leaves when it is full: after a shorter time it would be as large as the broker is slow,
-# and whoever consumes it would find other batches with one broker than with the other.
+# A batch is sent when it is full: with a shorter linger a slower broker would get larger batches,
+# and the consumers of the two brokers would read different batches.
 PRODUCE_LARGE_BATCHES = {
     "linger.ms": "100",
     "batch.size": "1000000",

@@ -1,14 +1,14 @@
 # cython: annotation_typing=False, infer_types=False, boundscheck=False, wraparound=False
 # ruff: noqa: F821
-"""Encodes records that lie in columns, as Arrow lays them out, into batches.
+"""Encodes records from columns in Arrow's layout into batches.
 
 In: columns of keys, values, times, headers; which partition each row goes to.
 Out: rows in the order of their partitions, and the records of batches behind room for a header.
-Always: no object is made for a row; the rows of a partition keep their order.
+Always: no object is created for a row; the rows of a partition keep their order.
 Not here: the header of a batch (batch.py), Arrow itself, sending (pipeline/spark/writing.py).
 
-Plain Python, compiled where a compiler is at hand, with the types in column_writer.pxd. Whoever
-makes the columns answers for them: ends rise, and lie within the bytes.
+Plain Python, compiled if a compiler is available, with the types in column_writer.pxd. The caller
+must pass valid columns: ends rise, and are within the bytes.
 """
 
 from array import array
@@ -140,7 +140,8 @@ def choose(
     partitions: "array[int]",
     unkeyed: "array[int]",
 ) -> int:
-    """Fill `partitions` where it is negative; the first row that names none there is, or -1.
+    """Fill `partitions` where it is negative; returns the first row with an invalid partition, or
+    -1.
 
     `topics`: of each row, as index into `counts`, of partitions, and `unkeyed`, of partitions for
     rows without a key. With a key, the hash of Java's default partitioner decides.

@@ -4,7 +4,7 @@
 
 In: the bytes of a batch behind its header, decompressed, and the range of offsets wanted.
 Out: rows in growing buffers: ends of values, their bytes, a bit for each that is not null.
-Always: no object is made for a record; nothing is read past the end of the record it belongs to;
+Always: no object is created for a record; nothing is read past the end of a record;
 a batch that does not decode leaves the rows as they were.
 Not here: batches as a whole (records.py), Arrow itself (client/consumer/arrow.py).
 
@@ -92,7 +92,7 @@ class Columns:
         return size
 
     def clear(self) -> bool:
-        """Forget the rows, keep the memory; not while somebody still looks at it."""
+        """Drop the rows, keep the memory; not while the caller still uses it."""
         columns = (self.keys, self.values, self.header_keys, self.header_values)
         parts = [self.offsets, self.timestamps, self.header_ends]
         parts += [column.ends for column in columns]
@@ -122,7 +122,7 @@ class Columns:
         start: int,
         stop: int,
     ) -> int:
-        """Add the records from `start` to before `stop`; how many. Corrupt: none was added.
+        """Add the records from `start` to before `stop`; returns how many. Corrupt: none was added.
 
         `appended`: the broker set the time, and every record has the batch's.
         """

@@ -83,10 +83,10 @@ def _lines(entry: "RosterEntry") -> list[str]:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
     "--timeout", type=click.FloatRange(0.1, 86_400), default=90.0, show_default=True,
-    help="Seconds to wait for the batch under way.",
+    help="Seconds to wait for the current batch.",
 )  # fmt: skip
 def stop_(names: tuple[str, ...], timeout: float) -> int:
-    """Stop pipelines, each after the batch that is under way."""
+    """Stop pipelines, each after its current batch."""
     from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.run.roster import RUNNING, entry_of, stop
 

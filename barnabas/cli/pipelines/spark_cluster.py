@@ -24,7 +24,7 @@ def cluster() -> None:
 @click.option("--memory", metavar="SIZE", default="1g", show_default=True,
               help="Of each worker, for executors.")  # fmt: skip
 @click.option("--listen", type=HostAndPort(), default="127.0.0.1:7077", show_default=True,
-              help="Port 0 picks one. Whoever reaches it can run programs here.")  # fmt: skip
+              help="Port 0 picks one. Anyone who can reach it can run programs.")  # fmt: skip
 @fails_in_lines
 def up(workers: int, cores: int, memory: str, listen: Address) -> int:
     """Run a master and workers, in the foreground.

@@ -38,18 +38,18 @@ GivenOffsets = Numbers | Mapping[TopicPartition, Committed] | Mapping[At, Commit
 
 
 class OffsetCommits:
-    """`commits_as`: the member that commits, or none; `told`: called with committed offsets."""
+    """`commits_as`: the member, or none; `on_committed`: called with committed offsets."""
 
     def __init__(
         self,
         cluster: ClusterClient,
         commits_as: Callable[[], CommitterIdentity | None],
-        told: Callable[[Offsets], None],
+        on_committed: Callable[[Offsets], None],
     ) -> None:
         self._cluster = cluster
         self._group_id = cluster.config.group_id
         self._commits_as = commits_as
-        self._told = told
+        self._on_committed = on_committed
         self._waiting: list[tuple[PendingResponse[OffsetCommitResponse], Offsets]] = []
         self._kept: Offsets = {}  # as last committed automatically
         self._next_at = 0
@@ -123,7 +123,7 @@ class OffsetCommits:
                     self._cluster.drop_closed()
                 _log.warning("a commit failed: %s", problem)
             else:
-                self._told(offsets)
+                self._on_committed(offsets)
 
     async def found(self, partitions: list[TopicPartition]) -> Offsets:
         """The committed offsets of these partitions, where there are any."""
@@ -157,7 +157,7 @@ class OffsetCommits:
     async def _once(self, offsets: Offsets) -> None:
         answer = await self._send(offsets)
         check_committed(self._group_id, await answer, self._limits)
-        self._told(offsets)
+        self._on_committed(offsets)
 
     async def _send(self, offsets: Offsets) -> PendingResponse[OffsetCommitResponse]:
         connection = await self._cluster.coordinator(self._group_id)

@@ -173,7 +173,7 @@ class Consumer(MessageStream[K, V]):
             self._group_id,
             self._machine(pattern),
             Subscription() if pattern is not None else self._wanted,
-            self._told,
+            self._on_partitions,
             self._group_changed,
         )
 
@@ -203,7 +203,9 @@ class Consumer(MessageStream[K, V]):
         assignor = config.group_remote_assignor or None
         return ConsumerMembership(terms, str(uuid4()), now, assignor=assignor, pattern=pattern)
 
-    async def _told(self, step: RevokePartitions | LosePartitions | AssignPartitions) -> None:
+    async def _on_partitions(
+        self, step: RevokePartitions | LosePartitions | AssignPartitions
+    ) -> None:
         partitions = sorted(step.partitions)
         if isinstance(step, AssignPartitions):
             self._reader.add(partitions)

@@ -85,6 +85,6 @@ class Deserializing:
             raise
         return messages
 
-    def told_commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+    def notify_committed(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         for one in self._interceptors:
             one.on_commit(offsets)

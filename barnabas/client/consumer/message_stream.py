@@ -77,7 +77,9 @@ class MessageStream(Seeking, Generic[K, V]):
         self._group_look_at = NEVER_S  # when the group is checked within a batch
         self._in_hand: dict[TopicPartition, FetchPosition] = {}  # positions before the last batch
         self._auto_commit = config.enable_auto_commit and bool(self._group_id)
-        self._commits = OffsetCommits(cluster, self._commits_as, self._deserializing.told_commit)
+        self._commits = OffsetCommits(
+            cluster, self._commits_as, self._deserializing.notify_committed
+        )
         self._polling = False
         self._closed = False
         _made.add(self)

@@ -74,7 +74,7 @@ class PartitionReader:
         self._stale = False
         self._picture_at = cluster.net.now_ms()
         self._retry_at = 0  # when to retry after a failure; 0: no failure
-        self._glanced_at = 0
+        self._yielded_at = 0
         self._ended = False
         self._unknown_since = 0
         # when offsets of an open transaction were first found
@@ -159,22 +159,22 @@ class PartitionReader:
         """
         if self._ended:
             raise closed()
-        if now - self._glanced_at >= _GLANCE_MS:
-            self._glanced_at = now
+        if now - self._yielded_at >= _GLANCE_MS:
+            self._yielded_at = now
             await self.wake_up.wait(list(self._answers.values()), 0)
         await self._gather(now)
         await self._prepare(now, deadline)
 
     async def glance(self, others: Sequence[PendingResponse[ProtocolMessage]]) -> None:
         """Process received responses, and let other tasks run, without waiting."""
-        self._glanced_at = self.cluster.net.now_ms()
+        self._yielded_at = self.cluster.net.now_ms()
         await self.wake_up.wait([*others, *self._answers.values()], 0)
 
     async def _wait(
         self, now: int, deadline: int | None, others: Sequence[PendingResponse[ProtocolMessage]]
     ) -> None:
         await self.wake_up.wait([*others, *self._answers.values()], self._wait_ms(now, deadline))
-        self._glanced_at = self.cluster.net.now_ms()
+        self._yielded_at = self.cluster.net.now_ms()
 
     def _wait_ms(self, now: int, deadline: int | None) -> int:
         until = now + _WAIT_MS_MAX

@@ -127,7 +127,7 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
         self._on_revoked = on_revoked
         self._news: deque[Event | SessionState] = deque()  # from another thread
         self._member: ZookeeperMember | None = None
-        self._commits = KeeperCommits(cluster, self._ask, self._deserializing.told_commit)
+        self._commits = KeeperCommits(cluster, self._ask, self._deserializing.notify_committed)
 
     def _ask(self, question: Callable[[ZookeeperMember], T]) -> T:
         """The result of a commit or of a lookup of committed offsets."""
@@ -263,9 +263,9 @@ class KeeperCommits(OffsetCommits):
     """Offsets in the keeper: a synced write for each partition, without a check of the owner."""
 
     def __init__(
-        self, cluster: ClusterClient, ask: MemberQuery, told: Callable[[Offsets], None]
+        self, cluster: ClusterClient, ask: MemberQuery, on_committed: Callable[[Offsets], None]
     ) -> None:
-        super().__init__(cluster, lambda: None, told)
+        super().__init__(cluster, lambda: None, on_committed)
         self._ask = ask
 
     async def soon(self, offsets: Offsets) -> None:
@@ -288,7 +288,7 @@ class KeeperCommits(OffsetCommits):
     async def _once(self, offsets: Offsets) -> None:
         numbers = {at: place.offset for at, place in offsets.items()}
         self._ask(lambda member: member.commit(numbers))
-        self._told(offsets)
+        self._on_committed(offsets)
 
 
 def _opener(zookeeper_connect: str, keeper_file: str, timeout_ms: int) -> OpenKeeper:

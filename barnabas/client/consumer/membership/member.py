@@ -49,7 +49,9 @@ _ANSWER_LATE_MS = 5_000  # in addition to the coordinator's own timeout
 _MISSING_LOOK_MS = 1_000  # how often to look for a topic that is not there yet
 _MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
 
-Told = Callable[[RevokePartitions | LosePartitions | AssignPartitions], Awaitable[None]]
+PartitionsCallback = Callable[
+    [RevokePartitions | LosePartitions | AssignPartitions], Awaitable[None]
+]
 
 
 class MembershipDriver:
@@ -61,14 +63,14 @@ class MembershipDriver:
         group_id: str,
         machine: Membership,
         wanted: Subscription,
-        told: Told,
+        on_partitions: PartitionsCallback,
         changed: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._group_id = group_id
         self._machine = machine
         self._wanted = wanted
-        self._told = told
+        self._on_partitions = on_partitions
         self._changed = changed  # a poll has something to do
         self._guard = threading.Lock()
         self._pending: tuple[CoordinatorRequest, PendingResponse[ProtocolMessage]] | None = None
@@ -153,7 +155,7 @@ class MembershipDriver:
         if not isinstance(step, AssignPartitions):
             self._last_taken = step.cause
         try:
-            await self._told(step)
+            await self._on_partitions(step)
         except Exception:
             self._done(step)  # the reader failed, the rebalance did not
             raise

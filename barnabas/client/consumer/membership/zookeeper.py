@@ -160,7 +160,7 @@ class ZookeeperMember:
         try:
             by = self.keeper.get(path).data.decode(errors="replace")
         except NoNode:
-            by = "somebody who has just let go"
+            by = "a member that has just released it"
         return HeldPartition(TopicPartition(topic, int(partition)), by)
 
     def release(self) -> None:
