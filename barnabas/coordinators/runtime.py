@@ -1,7 +1,8 @@
 """Runs coordinator shards, each over one partition of a topic that holds its state.
 
 In: verbs to run on a shard, batches read back from its log, watermarks, time.
-Out: answers whose records are committed, and the next deadline.
+Out: answers whose records are committed, effects of records that are committed, and the next
+deadline.
 Always: what is in the log changes a shard only through `replay`, on the leader as after a
 restart; an answer leaves when all that it may have seen is committed; a shard that is
 loading is asked nothing.
@@ -11,7 +12,7 @@ Not here: what shards decide (groups/), how logs are read and timers wait (broke
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
@@ -56,7 +57,7 @@ class Outcome(Struct, Generic[R], frozen=True):
     divisible: bool = False
 
 
-class Shard(Protocol[R]):
+class AnyShard(Protocol[R]):
     """State kept in one partition, and the verbs on it."""
 
     def encode(self, records: Sequence[R]) -> list[Encoded]: ...
@@ -64,8 +65,6 @@ class Shard(Protocol[R]):
     def decode(self, key: bytes, value: bytes | None) -> R | None:
         """None for a record of a kind that this version does not know."""
         ...
-
-    def replay(self, record: R) -> None: ...
 
     def loaded(self, now: Now) -> None:
         """All of the log has been replayed: sessions start to count."""
@@ -87,10 +86,27 @@ class Shard(Protocol[R]):
     def next_deadline(self) -> int | None: ...
 
 
+class Shard(AnyShard[R], Protocol[R]):
+    """A shard that need not know where its records are."""
+
+    def replay(self, record: R) -> None: ...
+
+
+class LogShard(AnyShard[R], Protocol[R]):
+    """A shard that knows where its records are, and does something once they are committed."""
+
+    def replay_at(self, record: R, offset: int) -> None: ...
+
+    def committed(self, end: int) -> Sequence[object]:
+        """Everything below `end` is committed: the effects that waited for it. Called whenever
+        that may have moved, first when all of the log has been replayed."""
+        ...
+
+
 BATCH_BYTES = 256 * 1024  # of keys and values, where records may go in several batches
 BATCH_RECORDS = 1_000
 
-S = TypeVar("S", bound=Shard)  # type: ignore[type-arg]
+S = TypeVar("S", bound=AnyShard)  # type: ignore[type-arg]
 
 
 class Journal(Protocol):
@@ -112,15 +128,41 @@ class Stage(Enum):
 class _Seat(Generic[S]):
     """One shard with its journal."""
 
-    __slots__ = ("journal", "lookers", "parked", "shard", "stage", "written_to")
+    __slots__ = (
+        "journal",
+        "log_shard",
+        "lookers",
+        "parked",
+        "partition",
+        "plain_shard",
+        "shard",
+        "stage",
+        "written_to",
+    )
 
-    def __init__(self, shard: S, journal: Journal) -> None:
+    def __init__(self, partition: int, shard: S, journal: Journal) -> None:
+        self.partition = partition
         self.shard = shard
+        # The same shard, as the one kind or the other.
+        self.log_shard: LogShard[Any] | None = None
+        self.plain_shard: Shard[Any] | None = None
+        if hasattr(shard, "replay_at"):
+            self.log_shard = cast("LogShard[Any]", shard)
+        else:
+            self.plain_shard = cast("Shard[Any]", shard)
         self.journal = journal
         self.stage = Stage.LOADING
         self.written_to = 0  # everything below it has been replayed
         self.parked: deque[tuple[int, tuple[Answer, ...]]] = deque()
         self.lookers: deque[tuple[int, Callable[[bool], None]]] = deque()
+
+    def replay(self, records: Sequence[Any], base_offset: int) -> None:
+        if self.plain_shard is not None:
+            for record in records:
+                self.plain_shard.replay(record)
+        elif self.log_shard is not None:
+            for offset, record in enumerate(records, base_offset):
+                self.log_shard.replay_at(record, offset)
 
 
 class Runtime(Generic[S]):
@@ -128,11 +170,12 @@ class Runtime(Generic[S]):
 
     def __init__(self) -> None:
         self._seats: dict[int, _Seat[S]] = {}
+        self._effects: list[tuple[int, object]] = []
 
     # Coming and going
 
     def start_loading(self, partition: int, shard: S, journal: Journal) -> None:
-        self._seats[partition] = _Seat(shard, journal)
+        self._seats[partition] = _Seat(partition, shard, journal)
 
     def load(self, partition: int, batch: Buffer, header: BatchHeader | None = None) -> None:
         """Replay one batch as read from the log; `header` is its own, where it was read already.
@@ -140,8 +183,9 @@ class Runtime(Generic[S]):
         A record that cannot be read raises Corrupt: a coordinator that has lost a commit must
         not answer as if there had been none.
         """
-        shard = self._seats[partition].shard
-        decode, replay = shard.decode, shard.replay
+        seat = self._seats[partition]
+        decode = seat.shard.decode
+        plain = None if seat.plain_shard is None else seat.plain_shard.replay
         header = header or read_header(batch)
         if header.attributes & CONTROL:  # the end of a transaction: nothing of ours
             return
@@ -149,8 +193,12 @@ class Runtime(Generic[S]):
             if record.key is None:
                 raise Corrupt(f"record {record.offset} of the coordinator's log has no key")
             known = decode(record.key, record.value)
-            if known is not None:
-                replay(known)
+            if known is None:
+                continue
+            if plain is not None:
+                plain(known)
+            else:
+                seat.replay((known,), record.offset)
 
     def finish_loading(self, partition: int, now: Now, loaded_to: int = 0) -> None:
         """`loaded_to`: the end of what was replayed, which need not all be committed yet."""
@@ -158,6 +206,7 @@ class Runtime(Generic[S]):
         seat.written_to = max(seat.written_to, loaded_to)
         seat.shard.loaded(now)
         seat.stage = Stage.ACTIVE
+        self._release_effects(seat)
 
     def unload(self, partition: int) -> list[Answer]:
         """Leadership has gone: everyone who waits is told, and nothing is kept."""
@@ -214,10 +263,12 @@ class Runtime(Generic[S]):
 
     def write(self, partition: int, records: tuple[R, ...], now: Now) -> bool:
         """Write and replay what needs no answer, also while loading; False if the log refuses."""
+        seat = self._seats[partition]
         try:
-            self._write(self._seats[partition], Outcome(records, divisible=True), now)
+            self._write(seat, Outcome(records, divisible=True), now)
         except KafkaError:
             return False
+        self._release_effects(seat)
         return True
 
     def expire(self, now: Now, failed: Callable[[Exception], None] | None = None) -> list[Answer]:
@@ -256,12 +307,23 @@ class Runtime(Generic[S]):
         seat = self._seats.get(partition)
         answers: list[Answer] = []
         if seat is not None:
+            self._release_effects(seat)
             committed = seat.journal.high_watermark
             while seat.parked and seat.parked[0][0] <= committed:
                 answers += seat.parked.popleft()[1]
             while seat.lookers and seat.lookers[0][0] <= committed:
                 seat.lookers.popleft()[1](True)
         return answers
+
+    def take_effects(self) -> list[tuple[int, object]]:
+        """What committed records call for, each with the partition of its shard."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _release_effects(self, seat: _Seat[S]) -> None:
+        if seat.log_shard is not None and seat.stage is Stage.ACTIVE:
+            for effect in seat.log_shard.committed(seat.journal.high_watermark):
+                self._effects.append((seat.partition, effect))
 
     def _seat(self, partition: int) -> _Seat[S]:
         seat = self._seats.get(partition)
@@ -277,6 +339,7 @@ class Runtime(Generic[S]):
             self._write(seat, outcome, now)
         except KafkaError as error:
             return list(shard.refused(outcome, error.code, now))
+        self._release_effects(seat)
         if not outcome.answers:
             return []
         if outcome.at_once or seat.written_to <= seat.journal.high_watermark:
@@ -287,13 +350,11 @@ class Runtime(Generic[S]):
     def _write(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> None:
         records = outcome.records
         if records:
-            replay = seat.shard.replay
             encoded = seat.shard.encode(records)
             for start, end in _portions(encoded) if outcome.divisible else ((0, len(records)),):
                 batch = batch_of(encoded[start:end], now.wall_ms)
                 seat.written_to = seat.journal.append(batch, now.wall_ms) + 1
-                for record in records[start:end]:
-                    replay(record)
+                seat.replay(records[start:end], seat.written_to - (end - start))
 
 
 def _portions(encoded: list[Encoded]) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ class TopicData(Struct):
     partitions: list[Int32]
 
 
-class TransactionState(Struct):
+class DescribedTransaction(Struct):
     error_code: Int16
     transactional_id: str
     transaction_state: str
@@ -31,4 +31,4 @@ class DescribeTransactionsResponse(Message):
     """The state of each transactional id, with the partitions that have no marker yet."""
 
     throttle_time_ms: Int32 = 0
-    transaction_states: list[TransactionState]
+    transaction_states: list[DescribedTransaction]
