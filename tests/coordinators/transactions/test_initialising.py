@@ -182,7 +182,7 @@ def test_no_producer_ever_gets_the_last_epoch() -> None:
     world.new()
     seen = [at_epoch(world, 32_760), *(world.new() for _ in range(10))]
     assert max(each.epoch for each in seen) == 32_766
-    assert seen[-1] == Identity(1001, 2)
+    assert seen[-1] == Identity(1001, 3)
 
 
 @pytest.mark.parametrize("version", [0, 2])
