@@ -42,13 +42,12 @@ class VerificationGuards:
     ) -> VerificationGuard:
         """The guard to append with, once the coordinator has said yes."""
         guard = self._guards.get(producer_id)
-        if guard is None:
-            if len(self._guards) >= GUARDS_MAX:
+        if guard is None or epoch > guard.epoch:
+            # A guard of an older epoch is not taken over: it may be of another version, and then
+            # markers of this epoch would mean something else to it.
+            if guard is None and len(self._guards) >= GUARDS_MAX:
                 del self._guards[next(iter(self._guards))]
             guard = self._guards[producer_id] = VerificationGuard(epoch, sequence, has_version_2)
-        elif epoch > guard.epoch:
-            guard.epoch = epoch
-            guard.lowest_sequence = sequence
         elif epoch == guard.epoch:
             guard.lowest_sequence = min(guard.lowest_sequence, sequence)
         return guard

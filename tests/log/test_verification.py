@@ -43,10 +43,20 @@ def test_the_lowest_sequence_that_waits_is_known_per_epoch() -> None:
     guards.require(P, 0, 3, has_version_2=False)
     guards.require(P, 0, 9, has_version_2=False)
     assert guard.lowest_sequence == 3
-    guards.require(P, 1, 7, has_version_2=False)
-    assert (guard.epoch, guard.lowest_sequence) == (1, 7)
+    newer = guards.require(P, 1, 7, has_version_2=False)
+    assert (newer.epoch, newer.lowest_sequence) == (1, 7)
     guards.require(P, 0, 0, has_version_2=False)
-    assert (guard.epoch, guard.lowest_sequence) == (1, 7)
+    assert (newer.epoch, newer.lowest_sequence) == (1, 7)
+    assert not guards.is_good(P, guard)
+
+
+def test_a_guard_of_version_2_does_not_save_a_later_one_of_version_1() -> None:
+    """In version 1 a marker of the guard's epoch ends the guard's own transaction."""
+    guards = VerificationGuards()
+    guards.require(P, 4, 0, has_version_2=True)
+    guard = guards.require(P, 5, 0, has_version_2=False)
+    guards.ended(P, 5)
+    assert not guards.is_good(P, guard)
 
 
 def test_guards_are_bounded() -> None:

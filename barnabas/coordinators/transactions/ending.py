@@ -80,7 +80,8 @@ def _end_2(
     if found.producer_id != producer.producer_id and not over:
         return Decision(Code.INVALID_PRODUCER_ID_MAPPING)
     current = found.producer_id == producer.producer_id and found.producer_epoch == producer.epoch
-    repeated = over or found.producer_epoch == producer.epoch + 1
+    # Only where the end before moved the epoch: else InitProducerId has, for another producer.
+    repeated = over or (found.has_version_2 and found.producer_epoch == producer.epoch + 1)
     decided = _COMMIT_OF.get(found.state)
     match found.state:
         case TransactionState.ONGOING | TransactionState.EMPTY if not current:

@@ -284,3 +284,15 @@ def test_an_abort_keeps_its_cause() -> None:
     assert (cause.kind, cause.at_ms) == (CauseKind.CLIENT, world.now.wall_ms)
     world.start()
     assert world.shard.table.causes[ID].kind is CauseKind.UNKNOWN
+
+
+def test_version_2_a_fenced_producer_does_not_get_the_epoch_of_one_of_version_1() -> None:
+    """Only an end of version 2 leaves an epoch that its own producer has not heard of."""
+    world = World()
+    fenced = world.new()
+    current = world.new()
+    world.add(current)
+    world.end(current, commit=False, version=4)
+    world.written()
+    assert world.state() == "CompleteAbort"
+    assert world.end(fenced, commit=False, version=5).code is Code.PRODUCER_FENCED

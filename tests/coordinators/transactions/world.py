@@ -48,10 +48,15 @@ class OffsetJournal:
             self.high_watermark = self.end
         return self.end - 1
 
+    def possible_ends(self) -> list[int]:
+        """How far the log may be committed, or may be left after a failover."""
+        ends = [read_header(batch).last_offset + 1 for batch in self.batches]
+        return [self.high_watermark, *(end for end in ends if end > self.high_watermark)]
+
     def cut(self, end: int) -> None:
-        """A new leader does not have what follows."""
-        self.batches = [b for b in self.batches if read_header(b).base_offset < end]
-        self.end = end
+        """A new leader has the batches up to there, and none that follow."""
+        self.batches = [b for b in self.batches if read_header(b).last_offset < end]
+        self.end = read_header(self.batches[-1]).last_offset + 1 if self.batches else 0
 
 
 class Ids:
