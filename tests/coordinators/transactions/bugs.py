@@ -139,7 +139,9 @@ def transactions_never_time_out(patch: Patch) -> None:
 
 def a_timeout_does_not_fence_the_producer(patch: Patch) -> None:
     def fence(found: Transaction, ids: Any, version: int, wall_ms: int) -> Decision:
-        then = transaction.prepared(found, commit=False, version=0, next_producer_id=-1, wall_ms=wall_ms)
+        then = transaction.prepared(
+            found, commit=False, version=0, next_producer_id=-1, wall_ms=wall_ms
+        )
         return Decision(Code.NONE, then)
 
     patch.setattr(shard, "fence", fence)
