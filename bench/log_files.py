@@ -11,7 +11,7 @@ from uuid import UUID
 
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LogDirectory
+from barnabas.log.directory_open import open_log_directory
 from barnabas.model.ids import TopicPartition
 from barnabas.system.disk import SystemDisk
 from barnabas.wire.records import BatchBuilder
@@ -26,7 +26,7 @@ def write_log(home: Path, total_bytes: int, keys: int, segment_bytes: int) -> tu
     """The partition's directory and its end offset. `keys`: 0 for a few batches over and over."""
     config = LogConfig(segment_bytes=segment_bytes, timestamp_before_max_ms=1 << 62)
     meta = MetaProperties("bench-bench-bench-ben", 1, "AAAAAAAAAAAAAAAAAAAAAQ")
-    directory = LogDirectory.open(
+    directory = open_log_directory(
         SystemDisk(), str(home), meta=meta, config_for=lambda topic: config
     )
     partition = TopicPartition("filled", 0)

@@ -226,7 +226,7 @@ class Broker:
     def offline(self, partition: Partition) -> list[int]:
         """Its replicas that are out of reach."""
         if self.cluster is None:
-            return [] if partition.online else [partition.leader]
+            return [] if partition.is_open else [partition.leader]
         live = self.cluster.members
         return [each for each in partition.replicas if each not in live]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.volume import Volume
 from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
-from barnabas.log.jobs import Cleaned
+from barnabas.log.compaction_job import CleanedSegment
 from barnabas.log.log import Log
-from barnabas.log.swapping import Swap
+from barnabas.log.segment_swap import SegmentSwap
 from barnabas.model.errors import KafkaError
 from barnabas.model.system_errors import NO_ROOM, OUT_OF_RESOURCES
 
@@ -117,7 +117,7 @@ class Cleaner:
         job = job_for(found, wall_ms, config.log_cleaner_dedupe_buffer_size)
         if self._process is None:
             self._process = CleanerProcess()
-        swapped: list[Cleaned] = []
+        swapped: list[CleanedSegment] = []
         whole = True
         order = Order(job, config.log_cleaner_io_max_bytes_per_second)
         async for report in self._process.carry_out(order):
@@ -139,7 +139,7 @@ class Cleaner:
         self,
         found: Cleanable,
         report: "Done | Stopped",
-        swapped: list[Cleaned],
+        swapped: list[CleanedSegment],
         whole: bool,
         bases_asked: list[int],
         began_ms: int,
@@ -198,7 +198,7 @@ class Cleaner:
             again="after a restart" if for_good else "later",
         )
 
-    async def _swap(self, log: Log, cleaned: Cleaned) -> bool:
+    async def _swap(self, log: Log, cleaned: CleanedSegment) -> bool:
         """False if the segments it was made from are not there any more."""
         logs = self._broker.logs
         if logs.logs.get(log.partition) is not log or self._is_moving(log):
@@ -207,7 +207,7 @@ class Cleaner:
         async with volume.renaming:
             if logs.logs.get(log.partition) is not log:
                 return False
-            swap = Swap(log, cleaned, volume.logs.doom)
+            swap = SegmentSwap(log, cleaned, volume.logs.delete_later)
             try:
                 for directory in swap.steps():
                     await self._sync_directory(volume, directory)

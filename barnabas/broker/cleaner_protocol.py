@@ -9,7 +9,7 @@ from struct import Struct as Layout
 
 import msgspec
 
-from barnabas.log.jobs import Cleaned, Job
+from barnabas.log.compaction_job import CleanedSegment, CompactionJob
 
 FRAME_SIZE_MAX = 64 << 20  # an order names every active producer of a partition
 LENGTH = Layout(">I")
@@ -18,14 +18,14 @@ LENGTH = Layout(">I")
 class Order(msgspec.Struct, frozen=True):
     """Compact one log."""
 
-    job: Job
+    job: CompactionJob
     bytes_per_second: float
 
 
 class Part(msgspec.Struct, frozen=True, tag="part"):
     """A new segment is written and synced."""
 
-    cleaned: Cleaned
+    cleaned: CleanedSegment
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):

@@ -3,7 +3,7 @@
 In: orders on standard input. Out: reports on standard output, `.cleaned` files on disk.
 Always: it yields to the broker and ends with it: when its input ends, it stops where it is,
 and the next start of a broker removes what it left.
-Why a process: docs/adr/0014-compaction-in-a-process-of-its-own.md.
+Why a process: docs/adr/0014-compaction-runs-in-its-own-process.md.
 """
 
 import os

@@ -26,6 +26,7 @@ from barnabas.broker.group_pace import SAMPLE_MS, Pace
 from barnabas.broker.group_ports import PartitionJournal, TopicsSeen, group_limits, limits
 from barnabas.broker.later import Later
 from barnabas.broker.partition import Partition
+from barnabas.broker.role import Role
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.coordinators.groups.chronicle import Chronicle
 from barnabas.coordinators.groups.member import Caller
@@ -150,7 +151,7 @@ class Coordination:
                 self._loading.doom(index, name, end)
         for index, partition in enumerate(topic.partitions):
             # Commits that cannot be read: nobody must be told that there are none.
-            if not partition.failure and not partition.barred:
+            if partition.role is Role.LEADER:
                 self._take_up_one(index, partition)
         if self._sampler is None:
             self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from barnabas.assignment.group import Topic as SeenTopic
 from barnabas.broker.partition import ACKS_ALL, Partition
+from barnabas.broker.role import Role
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.group import GroupConfig
 from barnabas.coordinators.groups.limits import Limits
@@ -37,7 +38,7 @@ class PartitionJournal:
 
     def append(self, batch: bytearray, wall_ms: int) -> int:
         partition = self._partition
-        if partition.barred:  # led elsewhere, or gone, since a moment ago: see coordination.py
+        if partition.role is not Role.LEADER:  # led elsewhere since a moment ago
             raise partition.refusal()
         return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
 

@@ -28,7 +28,7 @@ def _election(broker: "Broker", name: TopicPartition, unclean: bool) -> KafkaErr
     partition = _find(broker, name)
     if partition is None:
         return _unknown(name)
-    if partition.online:
+    if partition.is_open:
         return InvalidRequest(
             Code.ELECTION_NOT_NEEDED, f"{name} is led by its only replica, broker {broker.id}"
         )

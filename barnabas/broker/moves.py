@@ -98,7 +98,7 @@ class Moves:
             lambda: to.logs.create_copy(partition.name, source.topic_id, config, start)
         )
         while True:
-            if not partition.online or partition.log is not source:
+            if not partition.is_open or partition.log is not source:
                 raise KafkaError(Code.KAFKA_STORAGE_ERROR, "the log was deleted or went offline")
             if copy.end_offset < source.start_offset or source.cuts != cuts:
                 return False

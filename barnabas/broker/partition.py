@@ -14,13 +14,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.later import Later
+from barnabas.broker.role import NEXT, Role
 from barnabas.broker.uncommitted import Outcome, Uncommitted
 from barnabas.broker.volume import Volume, storage_error
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import Appended, Log
-from barnabas.log.reading import Slice
+from barnabas.log.reader import BatchSlice
 from barnabas.model.errors import Code, Failed, KafkaError, Retriable
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.model.system_errors import OUT_OF_RESOURCES
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 ACKS_ALL = -1
 NO_EPOCH = -1
+_OPEN = (Role.ASSIGNED, Role.LEADER, Role.FOLLOWER)
 
 
 class Waiter(Protocol):
@@ -48,9 +50,9 @@ class Partition:
     """Ask for attributes freely; the roles are changed by replicas.py alone."""
 
     __slots__ = (
-        "_at_once", "_uncommitted", "_unsynced", "barred", "failure", "flush_after", "following",
-        "in_sync", "leader", "leader_epoch", "leading", "log", "min_insync_replicas", "name",
-        "offline_replicas", "on_commit", "on_lost", "online", "partition_epoch", "replicas",
+        "_at_once", "_uncommitted", "_unsynced", "failure", "flush_after", "following", "in_sync",
+        "leader", "leader_epoch", "leading", "log", "min_insync_replicas", "name",
+        "offline_replicas", "on_commit", "on_lost", "partition_epoch", "replicas", "role",
         "volume", "waiters",
     )  # fmt: skip
 
@@ -60,8 +62,10 @@ class Partition:
         log: Log,
         volume: Volume | None,
         broker: BrokerId,
+        role: Role = Role.LEADER,
     ) -> None:
         self.name = name
+        self.role = role
         self.log = log
         self.volume = volume  # None: the log is elsewhere, or out of reach
         self.leader = broker
@@ -75,9 +79,7 @@ class Partition:
         self.waiters: dict[Waiter, None] = {}  # in the order they came
         self.on_commit: Callable[[], None] | None = None  # records of before are committed now
         self.on_lost: Callable[[], object] | None = None  # nothing will be committed any more
-        self.online = True
         self.failure = ""  # why its log directory is offline
-        self.barred = False  # nothing is written here, and read as from a leader: see `refusal`
         self.leading: Leading | None = None  # in a cluster, if it leads
         self.following: Follower | None = None
         self._uncommitted = Uncommitted()
@@ -207,11 +209,11 @@ class Partition:
     def _flushed(self, log: Log, end: int, reason: str, leading: "Leading | None") -> None:
         if leading is not self.leading:  # who waited was told, and the log may have been cut
             return
-        if reason and self.online and log is not self.log:  # moved: it is elsewhere now
+        if reason and self.is_open and log is not self.log:  # moved: it is elsewhere now
             self._flush_to(end)
             return
         volume = self.volume
-        if reason and self.online and volume is not None and volume.online:
+        if reason and self.is_open and volume is not None and volume.online:
             # Not durable yet, and perhaps never: nobody waits for it, but it may be synced later.
             problem: KafkaError = Retriable(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {reason}")
             self._unsynced.disappoint(problem)
@@ -229,7 +231,7 @@ class Partition:
             tell(None)
 
     def _flush_again(self, log: Log, leading: "Leading | None") -> None:
-        if self.online and log is self.log and leading is self.leading:
+        if self.is_open and log is self.log and leading is self.leading:
             self._flush_to(log.end_offset)
 
     # Waiting
@@ -247,7 +249,7 @@ class Partition:
         answer = self._uncommitted.wait(offset)
         if answer is None:
             answer = Later()
-            answer.set(self.refusal() if self.barred else _cut(self.name))
+            answer.set(_cut(self.name) if self.role is Role.LEADER else self.refusal())
         return answer
 
     def isr_changed(self, in_sync: list[BrokerId]) -> None:
@@ -265,7 +267,7 @@ class Partition:
 
     # Reading
 
-    def read(self, offset: int, bytes_max: int, min_one: bool) -> Slice:
+    def read(self, offset: int, bytes_max: int, min_one: bool) -> BatchSlice:
         """Whole batches below the high watermark."""
         log = self.log
         try:
@@ -297,7 +299,16 @@ class Partition:
             return Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self.name} has no leader now")
         return Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self.name} is led by broker {self.leader}")
 
-    # Roles, in a cluster
+    # Roles
+
+    @property
+    def is_open(self) -> bool:
+        """The log can be written and read, in whatever role."""
+        return self.role in _OPEN
+
+    def _become(self, role: Role) -> None:
+        assert role in NEXT[self.role], f"{self.name}: {self.role} cannot become {role}"
+        self.role = role
 
     def lead(self, state: "PartitionState", leading: "Leading") -> None:
         """From now on this broker leads; the epoch is in the log before its first record is."""
@@ -306,7 +317,7 @@ class Partition:
         log.begin_epoch(state.leader_epoch)
         self._take(state)
         self.leading = leading
-        self.barred = False
+        self._become(Role.LEADER)
         self._settle()
         if log.end_offset > log.high_watermark:  # whether these count was left to this leader
             self._uncommitted.add(log.end_offset, 0)
@@ -318,8 +329,8 @@ class Partition:
 
     def take_log(self, log: Log, volume: Volume) -> None:
         """There is a replica here from now on; it waits for its role."""
+        self._become(Role.ASSIGNED)
         self.log, self.volume = log, volume
-        self.online, self.failure, self.barred = True, "", True
         self.leader_epoch = self.partition_epoch = NO_EPOCH
 
     def stop(self) -> None:
@@ -328,7 +339,7 @@ class Partition:
 
     def give_up_log(self) -> None:
         """There is none any more."""
-        self.close()
+        self._end(Role.ABSENT)
         self.log, self.volume, self.failure = cast(Log, NoLog()), None, ""
 
     def follow(self, state: "PartitionState", following: "Follower | None") -> None:
@@ -338,11 +349,12 @@ class Partition:
         self.log.epochs.truncate_end(self.log.end_offset)
         self._take(state)
         self.following = following
+        self._become(Role.FOLLOWER)
 
     def _leave_role(self, state: "PartitionState | None" = None) -> None:
         led = self.leading is not None
         self.leading = self.following = None
-        self.barred = True
+        self._become(Role.ASSIGNED)
         if state is not None:  # who waits here is told where to go
             self.leader, self.leader_epoch = state.leader, state.leader_epoch
         if led:
@@ -389,13 +401,15 @@ class Partition:
     def fail(self, reason: str) -> None:
         """Its log directory is offline; who waits is told so."""
         self.failure = reason
-        self.close()
+        self._end(Role.OFFLINE)
 
     def close(self) -> None:
         """Nobody finds anything here any more."""
-        self.online = False
+        self._end(Role.CLOSED)
+
+    def _end(self, role: Role) -> None:
+        self._become(role)
         self.leading = self.following = None
-        self.barred = True
         self._tell_lost()
 
 
@@ -415,14 +429,13 @@ def _cut(name: TopicPartition) -> KafkaError:
 
 def lost_partition(name: TopicPartition, broker: BrokerId, reason: str) -> Partition:
     """One that is there, and cannot be reached until a restart finds its directory well."""
-    partition = Partition(name, cast(Log, NoLog()), None, broker)
-    partition.fail(reason)
+    partition = Partition(name, cast(Log, NoLog()), None, broker, Role.OFFLINE)
+    partition.failure = reason
     return partition
 
 
 def absent_partition(name: TopicPartition) -> Partition:
     """One that this broker has no replica of; `told` says where it is."""
-    partition = Partition(name, cast(Log, NoLog()), None, BrokerId(-1))
+    partition = Partition(name, cast(Log, NoLog()), None, BrokerId(-1), Role.ABSENT)
     partition.replicas, partition.in_sync = [], []
-    partition.barred = True
     return partition

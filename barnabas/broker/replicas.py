@@ -27,6 +27,7 @@ from barnabas.broker.peers import Peers
 from barnabas.broker.proposals import Proposals
 from barnabas.broker.replica_logs import describe, find_log, set_strays_aside
 from barnabas.broker.replica_sessions import ReplicaSessions
+from barnabas.broker.role import Role
 from barnabas.broker.throttles import Throttles
 from barnabas.broker.topic import Topic
 from barnabas.broker.topics_kept import log_config
@@ -270,7 +271,7 @@ class Replicas:
             volume.out_of_resources(error)
 
     def _check(self, partition: Partition, state: PartitionState) -> None:
-        if partition.failure:
+        if partition.role is Role.OFFLINE:
             partition.told(state)
             raise storage_error(partition.name, partition.failure)
         if self._broker.id not in state.replicas:
@@ -390,7 +391,7 @@ class Replicas:
         A replica that was moved away has no role from then on: the controller that moved it may
         have gone before it could say StopReplica, and no other knows of the replica.
         """
-        if partition.volume is None or partition.failure:
+        if not partition.is_open:
             return
         if self._broker.id in state.replicas:
             if state.age >= (partition.leader_epoch, partition.partition_epoch):
@@ -450,7 +451,7 @@ class Replicas:
         if topic is None or not 0 <= name.partition < len(topic.partitions):
             return Code.NONE  # of a topic that is gone: there may be a log of it
         partition = topic.partitions[name.partition]
-        if partition.failure:
+        if partition.role is Role.OFFLINE:
             return Code.KAFKA_STORAGE_ERROR
         if partition.volume is None:
             return Code.NONE

@@ -14,7 +14,8 @@ from uuid import UUID
 from barnabas.broker.volume import Volume
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import GONE, LOST, LogDirectory
+from barnabas.log.directory import GONE, LOST
+from barnabas.log.directory_open import open_log_directory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -49,7 +50,7 @@ class Storage:
         problem: OSError | KafkaError | None = None
         for path in paths:
             try:
-                logs = LogDirectory.open(
+                logs = open_log_directory(
                     self._disk,
                     path,
                     meta=meta(),

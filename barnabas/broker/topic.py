@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from barnabas.broker.partition import Partition, absent_partition
+from barnabas.broker.role import Role
 from barnabas.config.topic import TopicConfig
 from barnabas.model.errors import Code, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
@@ -45,7 +46,7 @@ class Topic:
         """One that is led here; NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR if it is not."""
         if 0 <= index < len(self.partitions):
             found = self.partitions[index]
-            if found.barred:
+            if found.role is not Role.LEADER:
                 raise found.refusal()
             return found
         raise self._no_partition(index)
@@ -54,7 +55,7 @@ class Topic:
         """One that can be read here: led, or followed."""
         if 0 <= index < len(self.partitions):
             found = self.partitions[index]
-            if found.barred and found.following is None:
+            if found.role is not Role.LEADER and found.following is None:
                 raise found.refusal()
             return found
         raise self._no_partition(index)

@@ -50,6 +50,7 @@ class Volume:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
         self._full = False  # found when a checkpoint was last written
         self._shortage_said_s = -SHORTAGE_SAID_EVERY_S
+        self._snapshots_said = False  # that a producer snapshot was not written
         self.cannot_sync = ""  # why the last sync failed, if it was for lack of room
         self._no_room_said = False
         self._again: dict[Log, Callable[[], None]] = {}  # flushes to ask for when there may be room
@@ -166,6 +167,7 @@ class Volume:
         if self.logs.logs.get(log.partition) is not log:
             return f"{log.partition} was deleted"
         try:
+            await self._write_snapshots(log)
             work = log.pending_flush()  # may open files
             if work is None:
                 return ""
@@ -225,11 +227,36 @@ class Volume:
         async with self.renaming:
             if self.logs.logs.get(log.partition) is not log:
                 return  # deleted: its paths are gone, or another log's by now
+            await self._write_snapshots(log)
             flush = log.pending_flush(sealed_only=True)
             if flush is not None:
                 await self._once_opened(flush.run)
                 log.flushed(flush)
                 self._synced()
+
+    async def _write_snapshots(self, log: Log) -> None:
+        """Producer snapshots of the log's last rolls; call it with `renaming` held.
+
+        Without room or descriptors they stay pending, and the log can be synced nonetheless: only
+        its recovery point waits.
+        """
+        work = log.pending_snapshots()
+        if work is None:
+            return
+        try:
+            await self._once_opened(work.run)
+            log.snapshots_written(work)
+        except OSError as error:
+            if error.errno not in NO_ROOM and error.errno not in NO_DESCRIPTORS:
+                raise
+            self.logs.rolled(log)  # tried again with the next call of `sync_sealed`
+            if not self._snapshots_said:
+                self._snapshots_said = True
+                self._log.error(
+                    "producer snapshot not written: make room", path=log.path, reason=str(error)
+                )
+            return
+        self._snapshots_said = False
 
     async def sync_directory(self, path: str) -> None:
         await self._once_opened(lambda: self._disk.sync_directory(path))

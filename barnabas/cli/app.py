@@ -18,7 +18,7 @@ from barnabas.model.errors import KafkaError
 
 COMMANDS = {
     "up": "Run a broker here, in the foreground, or a cluster of several.",
-    "status": "Show the brokers, the controller, and what is not well.",
+    "status": "Show the brokers, the controller, and what is wrong.",
     "demo": "A broker, a stream of orders, three pipelines on Spark, and counts that agree.",
     "topic": "List, create, describe, configure and delete topics.",
     "produce": "Write records to a topic, from lines on standard input.",

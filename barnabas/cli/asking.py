@@ -12,7 +12,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 def yes_option(command: F) -> F:
     """-y; the command gets `yes`, and asks with `confirm` where it was not given."""
     return click.option(
-        "-y", "--yes", is_flag=True, help="Do not ask. Needed where no terminal can be asked."
+        "-y",
+        "--yes",
+        is_flag=True,
+        help="Do not ask for confirmation; required without a terminal.",
     )(command)
 
 

@@ -101,7 +101,8 @@ def explain(ctx: click.Context, output: str) -> int:
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Let a replica lead that is not in sync, where no other lives: records may be lost.",
+    help="Elect a replica that is not in sync if no in-sync replica is "
+    "available: records may be lost.",
 )
 @yes_option
 @output_option
@@ -110,7 +111,7 @@ def explain(ctx: click.Context, output: str) -> int:
 def elect(
     ctx: click.Context, partitions: tuple[str, ...], unclean: bool, yes: bool, output: str
 ) -> int:
-    """Give leadership back to the preferred replicas: of these partitions, or of all."""
+    """Elect the preferred leaders of these partitions, or of all."""
     if unclean and not partitions:
         raise click.UsageError("--unclean: name the partitions")
     require_answer(yes or not unclean)

@@ -32,15 +32,18 @@ _COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "left")
 @click.option(
     "-r", "--replication-factor", type=click.IntRange(1, 32_767), help="[default: as many as now]"
 )
-@click.option("--cancel", is_flag=True, help="End moves that are under way: of these, or all.")
+@click.option(
+    "--cancel", is_flag=True, help="Cancel reassignments in progress: of these partitions, or all."
+)
 @click.option(
     "--throttle",
     metavar="BYTES",
     type=click.IntRange(1),
-    help="How many each broker sends and takes for it a second; lifted at the end of --wait.",
+    help="Bytes per second that each broker sends and receives for the "
+    "reassignment; --wait removes the throttle at the end.",
 )
-@click.option("--wait", is_flag=True, help="Until nothing moves any more.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be asked for.")
+@click.option("--wait", is_flag=True, help="Wait until the reassignment is complete.")
+@click.option("--dry-run", is_flag=True, help="Show the request, change nothing.")
 @output_option
 @cluster_options
 @click.pass_context
@@ -55,7 +58,7 @@ def reassign(
     dry_run: bool,
     output: str,
 ) -> int:
-    """Move replicas to other brokers. Without arguments: show what is on the move.
+    """Move replicas to other brokers. Without arguments: show reassignments in progress.
 
     The first broker of a partition is its preferred leader.
     """

@@ -31,8 +31,8 @@ _BATCH = 1_000
     "milliseconds or ISO 8601. s@ and e@ go together.  [default: beginning]",
 )
 @partitions_option
-@click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many records.")
-@click.option("-e", "--exit", "to_end", is_flag=True, help="Stop at what is the end now.")
+@click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many records.")
+@click.option("-e", "--exit", "to_end", is_flag=True, help="Stop at the current end of the topic.")
 @click.option(
     "-f",
     "--format",

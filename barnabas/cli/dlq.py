@@ -30,21 +30,35 @@ def command() -> None:
 def filter_options(command: F) -> F:
     """Which letters; the command gets `wanted`."""
     for option in (
-        click.option("--until", metavar="TIME", help="Died before: ms, or ISO 8601."),
-        click.option("--since", metavar="TIME", help="Died at or after: ms, or ISO 8601."),
-        click.option("--cause", metavar="TEXT", help="The cause contains it, in any case."),
-        click.option("--group", metavar="GROUP", help="Of this consumer group."),
         click.option(
-            "--origin", metavar="TOPIC[:PARTITION[:OFFSET]]", help="Where it was first read."
+            "--until",
+            metavar="TIME",
+            help="Only letters written before this time (milliseconds or ISO 8601).",
         ),
-        click.option("--offset", type=click.IntRange(0), help="The letter at this offset."),
+        click.option(
+            "--since",
+            metavar="TIME",
+            help="Only letters written at or after this time (milliseconds or ISO 8601).",
+        ),
+        click.option(
+            "--cause",
+            metavar="TEXT",
+            help="Only letters whose cause contains this text (case is ignored).",
+        ),
+        click.option("--group", metavar="GROUP", help="Only letters of this consumer group."),
+        click.option(
+            "--origin",
+            metavar="TOPIC[:PARTITION[:OFFSET]]",
+            help="Only letters of records from there.",
+        ),
+        click.option("--offset", type=click.IntRange(0), help="Only the letter at this offset."),
         click.option(
             "-p",
             "--partition",
             "partitions",
             type=click.IntRange(0),
             multiple=True,
-            help="Only of this one; may be given again. [default: all]",
+            help="Only this partition; repeat the option for several. [default: all]",
         ),
     ):
         command = option(command)
@@ -90,7 +104,7 @@ def _summary(one: "Summary") -> Row:
 @command.command()
 @click.argument("topic")
 @filter_options
-@click.option("-c", "--count", type=click.IntRange(1), help="At most so many.")
+@click.option("-c", "--count", type=click.IntRange(1), help="At most this many.")
 @output_option
 @cluster_options
 @click.pass_context
@@ -122,9 +136,11 @@ def show(ctx: click.Context, /, topic: str, count: int | None, output: str, **op
 @command.command()
 @click.argument("topic")
 @filter_options
-@click.option("--to", metavar="TOPIC", help="There, instead of where they came from.")
-@click.option("-c", "--count", type=click.IntRange(1), help="At most so many.")
-@click.option("--dry-run", is_flag=True, help="Only say which would be sent.")
+@click.option(
+    "--to", metavar="TOPIC", help="Send them to this topic instead of their original topic."
+)
+@click.option("-c", "--count", type=click.IntRange(1), help="At most this many.")
+@click.option("--dry-run", is_flag=True, help="Show which letters would be sent, send none.")
 @output_option
 @cluster_options
 @click.pass_context
@@ -138,10 +154,10 @@ def redrive(
     output: str,
     **options: Any,
 ) -> None:
-    """Send letters back to the topic they came from; none is sent a second time.
+    """Send dead letters back to their original topic; no letter is sent twice.
 
-    What was sent is written down in the topic barnabas.redrives. A redrive that was cut off is
-    finished by the next one.
+    The topic barnabas.redrives records what was sent. The next redrive finishes one that was
+    interrupted.
     """
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.blocking.net import run

@@ -62,7 +62,8 @@ class Step(NamedTuple):
     "topics",
     metavar="TOPIC[:P,...]",
     multiple=True,
-    help="Only these, be anything committed there or not.  [default: all it has committed]",
+    help="Only these topics or partitions, also without committed "
+    "offsets.  [default: all it has committed]",
 )
 @yes_option
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
@@ -78,7 +79,7 @@ def seek(
     dry_run: bool,
     output: str,
 ) -> None:
-    """Move a group without members to another place; `undo` takes it back."""
+    """Set the committed offsets of a group without members; `undo` restores them."""
     require_answer(yes or dry_run)
     try:
         target = parse_target(to, group)
@@ -108,7 +109,7 @@ def seek(
 @cluster_options
 @click.pass_context
 def undo(ctx: click.Context, group: str, yes: bool, dry_run: bool, output: str) -> None:
-    """Take the last seek of a group back; undone twice, it is done again."""
+    """Restore the offsets from before the last seek; a second undo repeats the seek."""
     require_answer(yes or dry_run)
     with open_admin(ctx) as admin:
         kept = _cut_off(admin, group) or admin.group_offsets(group + UNDO_SUFFIX)

@@ -38,7 +38,7 @@ def _check_interval(ctx: click.Context, parameter: click.Parameter, value: float
     default=2.0,
     show_default=True,
     callback=_check_interval,
-    help="Seconds between two looks.",
+    help="Seconds between two updates.",
 )
 @output_option
 @cluster_options

@@ -17,7 +17,7 @@ from barnabas.cli.groups import NamedCommands
 from barnabas.cli.render import Row, chosen_output, output_option, render, table
 from barnabas.log import survey
 from barnabas.log.checkpoints import CLEAN_SHUTDOWN
-from barnabas.log.survey import Problem, Seen
+from barnabas.log.survey import FileProblem, InspectedBatch
 from barnabas.model.ids import TopicPartition
 from barnabas.system.disk import LOCK_FILE, DirectoryLock, SystemDisk
 from barnabas.wire.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
@@ -73,7 +73,7 @@ def dump(directory: str, records: bool, output: str) -> int:
     return exits.OK
 
 
-def _row(path: str, seen: Seen) -> Row:
+def _row(path: str, seen: InspectedBatch) -> Row:
     row: Row = {"path": path, "position": seen.position, "size": seen.size, "notes": seen.problem}
     header = seen.header
     if header is not None:
@@ -141,7 +141,12 @@ def verify(directory: str, output: str) -> int:
 
 @command.command()
 @click.argument("directory", metavar="DIR", type=_DIRECTORY)
-@click.option("-y", "--yes", is_flag=True, help="Do it; without, only say what would be done.")
+@click.option(
+    "-y",
+    "--yes",
+    is_flag=True,
+    help="Repair the files; without this option, only show what would be done.",
+)
 @output_option
 def repair(directory: str, yes: bool, output: str) -> int:
     """Keep every whole batch of damaged segments, and the damaged files beside them.
@@ -171,7 +176,7 @@ def repair(directory: str, yes: bool, output: str) -> int:
     return exits.OK
 
 
-def _problems(partition: str) -> Iterator[Problem]:
+def _problems(partition: str) -> Iterator[FileProblem]:
     disk = SystemDisk()
     clean = os.path.exists(os.path.join(os.path.dirname(partition), CLEAN_SHUTDOWN))
     bases = survey.segments(disk, partition)

@@ -38,17 +38,19 @@ class _Input(NamedTuple):
 @click.argument("topic")
 @click.option("-p", "--partition", type=click.IntRange(0), help="[default: by key]")
 @click.option("-k", "--key", help="The key of every record.")
-@click.option("-K", "--key-delimiter", help="What stands between key and value on a line.")
-@click.option("-D", "--delimiter", default="\\n", show_default=True, help="Ends a record.")
+@click.option("-K", "--key-delimiter", help="The text between key and value on a line.")
+@click.option(
+    "-D", "--delimiter", default="\\n", show_default=True, help="The text that ends a record."
+)
 @click.option(
     "-H",
     "--header",
     "headers",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A header of every record; may be given again.",
+    help="A header of every record; repeat the option for several.",
 )
-@click.option("-Z", "empty_is_null", is_flag=True, help="An empty key or value is null.")
+@click.option("-Z", "empty_is_null", is_flag=True, help="Write an empty key or value as null.")
 @click.option(
     "-z",
     "--codec",

@@ -18,7 +18,7 @@ def output_option(command: F) -> F:
         type=click.Choice(OUTPUTS),
         default="table",
         show_default=True,
-        help="For people, or for scripts.",
+        help="The output format; use json, jsonl or csv in scripts.",
     )
     shorthand = click.option(
         "-J",

@@ -14,7 +14,7 @@ _SHOWN_MAX = 20
 @cluster_options
 @click.pass_context
 def command(ctx: click.Context, output: str) -> None:
-    """Show the brokers and how well they are, the controller, and partitions that are offline or
+    """Show the brokers and their health, the controller, and partitions that are offline or
     under-replicated."""
     from barnabas.system.machine import boot_id
 

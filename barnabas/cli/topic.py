@@ -28,7 +28,7 @@ partitions_option = click.option(
     "numbers",
     type=click.IntRange(0),
     multiple=True,
-    help="Only this one; may be given again. [default: all]",
+    help="Only this partition; repeat the option for several. [default: all]",
 )
 """The command gets `numbers`."""
 
@@ -70,8 +70,8 @@ def list_(ctx: click.Context, with_internal: bool, output: str) -> None:
 @click.option(
     "-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic option."
 )
-@click.option("--if-not-exists", is_flag=True, help="No error if it is there.")
-@click.option("--dry-run", is_flag=True, help="Only check that it could be created.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
+@click.option("--dry-run", is_flag=True, help="Check the request, create nothing.")
 @cluster_options
 @click.pass_context
 def create(
@@ -200,7 +200,7 @@ def add_partitions(ctx: click.Context, topic: str, count: int) -> None:
     "--before",
     metavar="OFFSET",
     required=True,
-    help="end, OFFSET, -N (all but the last N) or s@TIME: what is older goes.",
+    help="Delete the records before: end, OFFSET, -N (all but the last N) or s@TIME.",
 )
 @partitions_option
 @yes_option

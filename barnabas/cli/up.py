@@ -42,32 +42,37 @@ class HostAndPort(click.ParamType[Address]):
     "--data",
     metavar="DIR",
     multiple=True,
-    help=f"Where records are kept; more than once for several disks. [default: {DEFAULT_DATA}]",
+    help=f"The data directory; repeat the option for several disks. [default: {DEFAULT_DATA}]",
 )
-@click.option("--ephemeral", is_flag=True, help="Keep records in memory, gone at the end.")
+@click.option("--ephemeral", is_flag=True, help="Keep records in memory only.")
 @click.option(
-    "--listen", type=HostAndPort(), help=f"Port 0 picks a free one. [default: {DEFAULT_LISTEN}]"
+    "--listen",
+    type=HostAndPort(),
+    help=f"The address to listen on; port 0 picks a free port. [default: {DEFAULT_LISTEN}]",
 )
 @click.option(
     "-n",
     "--brokers",
     type=click.IntRange(1, BROKERS_MAX),
-    help="A cluster on this machine, a process each, on ports from --listen upward.",
+    help="Run a cluster on this machine: one process per broker, on "
+    "consecutive ports from --listen.",
 )
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT,...",
-    help="Join the cluster of this ZooKeeper; may end in /ROOT.",
+    help="Join the cluster of this ZooKeeper; a /ROOT path may follow.",
 )
 @click.option(
     "--id",
     "id_",
     type=click.IntRange(0, ID_MAX),
-    help="This broker's number in its cluster; of several, the first's. "
+    help="The id of this broker; with --brokers, the id of the first broker. "
     "[default: the one it had, or a new one]",
 )
-@click.option("--rack", help="Where it stands: replicas are spread over racks.")
-@click.option("--metrics", type=HostAndPort(), help="Where Prometheus may read metrics.")
+@click.option("--rack", help="The rack of this broker; replicas are spread over racks.")
+@click.option(
+    "--metrics", type=HostAndPort(), help="Serve Prometheus metrics on this address, at /metrics."
+)
 @click.option(
     "-X",
     "settings",
@@ -79,7 +84,7 @@ class HostAndPort(click.ParamType[Address]):
     "-F",
     "file",
     type=click.Path(exists=True, dir_okay=False),
-    help="A file of broker options, as server.properties.",
+    help="A file of broker options, like Kafka's server.properties.",
 )
 def command(
     data: tuple[str, ...],
@@ -95,8 +100,8 @@ def command(
 ) -> int:
     """Run a broker here, in the foreground, or a cluster of several.
 
-    Prints one line with its address when it answers. Ctrl-C or SIGTERM stops it cleanly.
-    With --brokers N, the one that dies is started again.
+    Prints one line with its address when it is ready. Ctrl-C or SIGTERM stops it cleanly.
+    With --brokers N, a broker that dies is restarted.
     """
     if "list" in settings:
         list_options(broker.OPTIONS.values())

@@ -36,7 +36,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=1,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="The number of this broker in its cluster.",
+        doc="The id of this broker in its cluster.",
         synonyms=("broker.id",),
     )
     broker_id = Option[int](
@@ -53,7 +53,8 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=None,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Where this broker stands; clients are told.",
+        doc="The rack of this broker: replicas are spread over racks, and clients can read "
+        "from their own.",
     )
     listeners = Option[tuple[Listener, ...]](
         name="listeners",
@@ -101,7 +102,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=True,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Is a topic created when a client asks for one that is not there?",
+        doc="Create a topic when a client asks for one that does not exist.",
     )
     delete_topic_enable = Option[bool](
         name="delete.topic.enable",
@@ -109,7 +110,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=True,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="May topics be deleted?",
+        doc="Allow topics to be deleted.",
     )
     num_partitions = Option[int](
         name="num.partitions",
@@ -117,7 +118,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=1,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Partitions of a topic whose creator did not say.",
+        doc="Partitions of a topic, if CreateTopics does not say.",
     )
     default_replication_factor = Option[int](
         name="default.replication.factor",
@@ -125,7 +126,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=1,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Replicas of a partition whose creator did not say.",
+        doc="Replicas of a partition, if CreateTopics does not say.",
     )
     socket_request_max_bytes = Option[int](
         name="socket.request.max.bytes",
@@ -205,8 +206,8 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         default=57_671_680,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="The most one fetch is answered with, whatever the client asks for; "
-        "the first batch always fits.",
+        doc="The largest answer to a fetch, whatever the client asks for; the first batch is "
+        "always sent whole.",
     )
     max_incremental_fetch_session_cache_slots = Option[int](
         name="max.incremental.fetch.session.cache.slots",

@@ -160,7 +160,7 @@ class LogOptions(Config):
         default=True,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Are compacted topics compacted?",
+        doc="Run log compaction.",
     )
     log_cleaner_backoff_ms = Option[int](
         name="log.cleaner.backoff.ms",
@@ -168,7 +168,7 @@ class LogOptions(Config):
         default=15_000,
         scope=Scope.BROKER,
         needs_restart=False,
-        doc="How long compaction rests when no log is dirty enough.",
+        doc="How long the cleaner waits when no log is dirty enough.",
     )
     log_cleaner_dedupe_buffer_size = Option[int](
         name="log.cleaner.dedupe.buffer.size",

@@ -57,19 +57,20 @@ class RoleOptions(Config):
         default=True,
         scope=Scope.BROKER,
         needs_restart=True,
-        doc="Does leadership go back to the preferred replica by itself?",
+        doc="Move leadership back to the preferred replicas automatically.",
     )
     leader_imbalance_check_interval_seconds = _role(
         "leader.imbalance.check.interval.seconds",
         Long(min=1),
         300,
-        "How often the controller looks whether leadership should go back.",
+        "How often the controller checks whether to move leadership back to preferred replicas.",
     )
     leader_imbalance_per_broker_percentage = _role(
         "leader.imbalance.per.broker.percentage",
         Int(min=0),
         10,
-        "It goes back when more than this share of what a broker should lead is led by others.",
+        "The controller moves leadership back when others lead more than this percentage of "
+        "the partitions whose preferred leader a broker is.",
     )
     replica_lag_time_max_ms = _role(
         "replica.lag.time.max.ms",
@@ -91,12 +92,13 @@ class RoleOptions(Config):
     )
     leader_replication_throttled_rate = _rate(
         "leader.replication.throttled.rate",
-        "Bytes a second that this broker sends to replicas that catch up, of those that topics"
-        " name in `leader.replication.throttled.replicas`.",
+        "Bytes per second that this broker sends to followers that catch up, for the replicas "
+        "that topics name in `leader.replication.throttled.replicas`.",
     )
     follower_replication_throttled_rate = _rate(
         "follower.replication.throttled.rate",
-        "Bytes a second that it takes of such replicas, of those that topics name in"
+        "Bytes per second that this broker receives as a follower that catches up, for the "
+        "replicas that topics name in"
         " `follower.replication.throttled.replicas`.",
     )
     replica_alter_log_dirs_io_max_bytes_per_second = _rate(
@@ -202,7 +204,8 @@ class RoleOptions(Config):
         "group.consumer.assignment.interval.ms",
         Milliseconds(min=0, bits=32),
         1_000,
-        "Partitions of a group of the new protocol are shared out anew at most this often: members"
+        "Partitions of a group of the new protocol are shared out anew at most this often: "
+        "members"
         " that come together are given their shares together.",
     )
     group_consumer_assignors = Option[tuple[str, ...]](

@@ -92,7 +92,7 @@ class TopicConfig(Config):
         default=4096,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="An index entry is written about every so many bytes of log.",
+        doc="An index entry is written after about this many bytes of log.",
         synonyms=("log.index.interval.bytes",),
     )
     max_compaction_lag_ms = Option[int](
@@ -189,7 +189,7 @@ class TopicConfig(Config):
         default=-1,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="The oldest segments of a partition go while it is larger than this; "
+        doc="The oldest segments of a partition are deleted while it is larger than this; "
         "negative: no limit.",
         synonyms=("log.retention.bytes",),
     )
@@ -199,7 +199,7 @@ class TopicConfig(Config):
         default=WEEK_MS,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="A segment goes when its newest record is older than this; -1: no limit.",
+        doc="A segment is deleted when its newest record is older than this; -1: no limit.",
         synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     )
     segment_bytes = Option[int](
@@ -245,7 +245,8 @@ class TopicConfig(Config):
         default=False,
         scope=Scope.TOPIC,
         needs_restart=False,
-        doc="May a replica that is not in sync lead when no other is left? It loses records.",
+        doc="Elect a replica that is not in sync when no in-sync replica is available; "
+        "committed records may be lost.",
         synonyms=("unclean.leader.election.enable",),
     )
 

@@ -9,7 +9,7 @@ however short it was, since it may have come back without its disk (KIP-903).
 from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.controller import moves, proof, topics
-from barnabas.controller.election import after_loss, first_state
+from barnabas.controller.election import after_loss, first_state, is_alone
 from barnabas.controller.proof import Report
 from barnabas.controller.state import (
     NO_LEADER,
@@ -133,8 +133,13 @@ def reported(
     if cluster.epoch(broker) != epoch:
         return
     concerned: dict[PartitionView, str] = {}
+    alone: dict[PartitionView, str] = {}
     for name, report in reports.items():
         partition = cluster.find(name)
+        if partition in term.unanswered and partition.leader == broker:
+            cause = term.unanswered.pop(partition)
+            if report.copy is proof.Copy.COMPLETE:
+                alone[partition] = cause
         if partition is None or not cluster.is_asked(broker, partition):
             continue
         cluster.put_report(broker, partition, report)
@@ -146,8 +151,10 @@ def reported(
                     {"broker": broker, "partition": str(name), "reason": report.reason},
                     loud=True,
                 )
+    yield from repair(term, alone, answered=True)
     yield from repair(term, concerned)
-    yield from moves.finish(term, [each for each in concerned if each in cluster.moving])
+    finished = [each for each in (*alone, *concerned) if each in cluster.moving]
+    yield from moves.finish(term, finished)
     yield from term.flush()
 
 
@@ -164,10 +171,13 @@ def wait_over(term: Term) -> Steps[None]:
         yield from term.flush()
 
 
-def repair(term: Term, concerned: Mapping[PartitionView, str]) -> Steps[None]:
+def repair(
+    term: Term, concerned: Mapping[PartitionView, str], *, answered: bool = False
+) -> Steps[None]:
     """Leaders for those that can have one, and in-sync sets without those that are gone.
 
-    Who could lead the others is asked; the answers come back here (`reported`).
+    Who could lead the others is asked, and so is a leader that would be alone in its set; the
+    answers come back here (`reported`). `answered`: the leaders have just done so.
     """
     cluster, unclean = term.cluster, dict[str, bool]()
     nexts = []
@@ -176,7 +186,7 @@ def repair(term: Term, concerned: Mapping[PartitionView, str]) -> Steps[None]:
             state = first_state(cluster, partition, term.epoch)
         else:
             waited = term.waiting.get(partition, term.now + 1) <= term.now
-            state = after_loss(cluster, partition, term.epoch, waited=waited)
+            state = after_loss(cluster, partition, term.epoch, waited=waited, answered=answered)
             if not _hopeless(partition, state):
                 term.waiting.pop(partition, None)
             elif proof.unreported(cluster, partition):
@@ -190,6 +200,13 @@ def repair(term: Term, concerned: Mapping[PartitionView, str]) -> Steps[None]:
         if state is not None:
             nexts.append(Next(partition, state, cause))
     yield from term.write(nexts)
+    _ask_leaders(term, concerned)
+
+
+def _ask_leaders(term: Term, concerned: Mapping[PartitionView, str]) -> None:
+    for partition, cause in concerned.items():
+        if is_alone(term.cluster, partition):
+            term.ask_leader(partition, cause)
 
 
 def _hopeless(partition: PartitionView, state: State | None) -> bool:
@@ -239,6 +256,7 @@ def shut_down(term: Term, broker: BrokerId, epoch: int) -> Steps[list[TopicParti
             if state is not None and state.leader != NO_LEADER:
                 nexts.append(Next(partition, state, cause))
     yield from term.write(nexts)
+    _ask_leaders(term, dict.fromkeys(cluster.hosted(broker), cause))
     yield from term.flush()
     return [each.name for each in cluster.led(broker) if len(each.assignment.replicas) > 1]
 

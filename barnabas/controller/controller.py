@@ -121,6 +121,10 @@ class Controller:
             for partition in term.cluster.leaderless:
                 if broker in partition.assignment.replicas and partition.state is not None:
                     term.ask_for_report(partition)
+            for partition in term.cluster.led(broker):
+                cause = term.unanswered.pop(partition, None)
+                if cause is not None:
+                    term.ask_leader(partition, cause)
             yield from term.flush()
 
     # Requests

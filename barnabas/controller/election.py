@@ -5,6 +5,9 @@ Always: a leader comes from the in-sync set, unless the caller allows one that m
 records; each new leadership has a new leader epoch; the in-sync set never becomes empty. Where
 nobody of it is there, it stays as it is: whoever of it comes back, and can prove that it still has
 all that was committed, leads (proof.py). So does an eligible replica (KIP-966).
+Always: the in-sync set shrinks to its leader alone only after that leader has answered. A killed
+broker stays registered until its session ends; if its disk is lost as well, a set that had shrunk
+to it would name no replica that has the records, though all others have them.
 Not here: writing the state, telling brokers (term.py).
 """
 
@@ -28,24 +31,28 @@ def after_loss(
     *,
     unclean: bool = False,
     waited: bool = False,
+    answered: bool = False,
 ) -> State | None:
     """Replicas are not there any more, or are there again. None: nothing changes by that.
 
-    Members that have registered anew lead only by proof, and only where no member is left that has
-    not; `waited`: without those that are still missing (proof.py).
+    Members that have registered again lead only by proof, and only where no member is left that has
+    not; `waited`: without those that are still missing (proof.py). `answered`: the leader has
+    reported a complete log since the others were lost.
     """
     state = partition.state
     assert state is not None
-
-    def stays(broker: BrokerId) -> bool:
-        return cluster.is_current(broker, state) and cluster.usable(broker, partition)
-
-    level = tuple(each for each in state.isr if stays(each))
-    if state.leader != NO_LEADER and stays(state.leader):
-        return None if level == state.isr else with_isr(cluster, partition, level, epoch)
+    level = _level(cluster, partition, state)
+    alone = len(level) == 1 and len(state.isr) > 1 and not answered
+    if state.leader in level:
+        unchanged = level == state.isr or alone
+        return None if unchanged else with_isr(cluster, partition, level, epoch)
     if state.leader in cluster.leaving and cluster.is_current(state.leader, state) and not level:
         return None  # it leads on until it is gone: nobody else can
     for candidate in partition.assignment.replicas:
+        if candidate in level and alone:
+            return state._replace(
+                leader=candidate, leader_epoch=state.leader_epoch + 1, controller_epoch=epoch
+            )
         if candidate in level:
             return led_by(cluster, partition, candidate, level, epoch)
     proven = proof.leader(cluster, partition, waited=waited or unclean)
@@ -61,6 +68,25 @@ def after_loss(
         return None
     return state._replace(
         leader=NO_LEADER, leader_epoch=state.leader_epoch + 1, controller_epoch=epoch
+    )
+
+
+def is_alone(cluster: Cluster, partition: PartitionView) -> bool:
+    """Has the in-sync set to shrink to the leader, once the leader has answered?"""
+    state = partition.state
+    return (
+        state is not None
+        and len(state.isr) > 1
+        and _level(cluster, partition, state) == (state.leader,)
+    )
+
+
+def _level(cluster: Cluster, partition: PartitionView, state: State) -> tuple[BrokerId, ...]:
+    """The in-sync members that are there, in the registration in which they became members."""
+    return tuple(
+        each
+        for each in state.isr
+        if cluster.is_current(each, state) and cluster.usable(each, partition)
     )
 
 

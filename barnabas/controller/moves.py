@@ -96,7 +96,7 @@ def _finished(term: Term, partition: PartitionView) -> State | None:
     if not assignment.moving or state is None:
         return None
     target = assignment.target
-    if any(each not in state.isr for each in target):
+    if any(each not in state.isr or not term.cluster.is_current(each, state) for each in target):
         return None
     isr = tuple(each for each in state.isr if each in target)
     if state.leader in target:

@@ -8,7 +8,7 @@ Always: nothing is taken over from the last controller but what it wrote.
 from collections.abc import Mapping
 
 from barnabas.controller import brokers, moves, topics
-from barnabas.controller.election import after_loss, first_state
+from barnabas.controller.election import first_state
 from barnabas.controller.in_sync import min_insync
 from barnabas.controller.state import NO_LEADER, PartitionView, State, TopicView
 from barnabas.controller.steps import (
@@ -105,17 +105,7 @@ def _adopted(term: Term, partition: PartitionView) -> State:
 
 def _after_absence(term: Term) -> Steps[None]:
     """Brokers may have gone, or gone and come back, while nobody was controller."""
-    cluster = term.cluster
-    nexts, hopeless = [], {}
-    for partition in cluster.all():
-        state = partition.state
-        if state is None:
-            continue
-        after = after_loss(cluster, partition, term.epoch)
-        cause = "brokers went while there was no controller"
-        if (partition.leader if after is None else after.leader) == NO_LEADER:
-            hopeless[partition] = cause  # perhaps not, if an unclean election is allowed
-        elif after is not None:
-            nexts.append(Next(partition, after, cause))
-    yield from term.write(nexts)
-    yield from brokers.repair(term, hopeless)
+    known = (each for each in term.cluster.all() if each.state is not None)
+    yield from brokers.repair(
+        term, dict.fromkeys(known, "brokers went while there was no controller")
+    )

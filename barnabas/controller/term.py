@@ -88,6 +88,8 @@ class Term:
         self.deletions: dict[str, dict[BrokerId, None]] = {}  # brokers that have not answered
         self.rebalance_at: int | None = None
         self.waiting: dict[PartitionView, int] = {}  # until when, for members that are missing
+        # In-sync sets that shrink to their leader once it has answered, and why.
+        self.unanswered: dict[PartitionView, str] = {}
         self._letters = Letters(controller, epoch)
         self._clear()
 
@@ -130,8 +132,9 @@ class Term:
         self.cluster.put(partition, new, each.assignment)
         self.story.add_state(self.now, partition.name, old, new, each.cause)
         led_anew = old is None or new.leader_epoch != old.leader_epoch
-        if led_anew and new.leader != NO_LEADER:
-            self.elections += 1
+        if led_anew:
+            self.unanswered.pop(partition, None)
+            self.elections += new.leader != NO_LEADER
         if old is None:
             self._new[partition] = None
         self.retell(partition, everyone=led_anew or each.assignment is not None)
@@ -206,6 +209,12 @@ class Term:
                 self.cluster.put_report(broker, partition, None)
                 self._questions.setdefault(broker, []).append(partition)
 
+    def ask_leader(self, partition: PartitionView, cause: str) -> None:
+        """Whether it still has its log: the in-sync set shall shrink to it."""
+        if partition not in self.unanswered:
+            self._questions.setdefault(partition.leader, []).append(partition)
+        self.unanswered[partition] = cause
+
     def stop_replica(self, broker: BrokerId, name: TopicPartition, epoch: int) -> None:
         """With its log."""
         if broker in self.cluster.brokers:
@@ -216,6 +225,7 @@ class Term:
         for partition in topic.partitions:
             self._changed.pop(partition, None)
             self.waiting.pop(partition, None)
+            self.unanswered.pop(partition, None)
 
     def flush(self) -> Steps[None]:
         """Tell brokers what this event has changed."""

@@ -27,7 +27,7 @@ class CorruptCheckpoint(Exception):
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory this is."""
+    """The owner of a log directory."""
 
     cluster_id: str
     node_id: int

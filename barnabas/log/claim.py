@@ -1,4 +1,4 @@
-"""Whose a log directory is: the broker and the cluster in its meta.properties.
+"""Which broker and cluster own a log directory, by its meta.properties.
 
 Always: a directory of another broker or cluster is refused; a new one is marked at once.
 """
@@ -17,7 +17,7 @@ from barnabas.model.ports import Disk
 
 
 def read_meta(disk: Disk, path: str) -> MetaProperties | None:
-    """Whose directory `path` is; None if it is nobody's yet."""
+    """The owner of the directory `path`; None if it has none yet."""
     try:
         data = disk.read_file(f"{path}/{META_PROPERTIES}")
     except FileNotFoundError:

@@ -9,8 +9,8 @@ Not here: the work (compaction.py).
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from barnabas.log.compaction_job import CompactionJob, SealedSegment
 from barnabas.log.config import INT64_MAX
-from barnabas.log.jobs import Job, Source
 from barnabas.log.log import Log
 
 
@@ -81,14 +81,14 @@ def dirtiest(found: Iterable[Cleanable]) -> Cleanable | None:
     return max(due, key=lambda each: each.dirty_ratio, default=None)
 
 
-def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Job:
+def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> CompactionJob:
     """What the worker needs to know; the log may go on changing meanwhile.
 
     Checkpoint the log before: a start after a crash must know what may have been compacted.
     """
     log, config = cleanable.log, cleanable.log.config
     sources = [
-        Source(segment.base_offset, segment.next_offset, segment.size)
+        SealedSegment(segment.base_offset, segment.next_offset, segment.size)
         for segment in log.segments[:-1]
         if segment.next_offset <= cleanable.dirty_to
     ]
@@ -97,7 +97,7 @@ def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Job:
         for producer_id, state in log.producers.entries.items()
         if 0 <= state.last_offset < cleanable.dirty_to
     }
-    return Job(
+    return CompactionJob(
         path=log.path,
         sources=sources,
         dirty_from=cleanable.dirty_from,

@@ -1,13 +1,13 @@
 """Compacts segments of one log into new ones that hold the last record of each key.
 
-In: sealed segments and what is known of them (Job). Out: `.cleaned` files, synced, one segment
-for each group of old ones; what it did (Cleaned). The log itself is not touched.
+In: sealed segments (CompactionJob). Out: `.cleaned` files, synced, one segment
+for each group of old ones; what it did (CleanedSegment). The log itself is not touched.
 Always: offsets, order and the bytes of surviving records stay; a batch of which all survives is
 copied as it is. The last batch of an active producer and the last of all stay, empty if need be:
 sequences, and how far a reader has come, would be lost with them.
 Always: a tombstone is kept until its batch's delete horizon, which is set when it is first met.
 Always: memory is bounded by the table of keys and the largest batch.
-Not here: which log (cleanable.py), putting the files in place (swapping.py), the loops over
+Not here: which log (cleanable.py), putting the files in place (segment_swap.py), the loops over
 batches (batch_loops.py) and records (key_loops.py). Records of transactions are kept and take no
 other's place.
 """
@@ -16,11 +16,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from barnabas.log.batch_loops import keep_batches, map_batches
+from barnabas.log.compaction_job import (
+    CleanedSegment,
+    CompactionJob,
+    SealedSegment,
+    bases_path,
+    cleaned_paths,
+    encode_bases,
+)
 from barnabas.log.index import RELATIVE_OFFSET_MAX
-from barnabas.log.jobs import Cleaned, Job, Source, bases_path, cleaned_paths, encode_bases
+from barnabas.log.index_builder import IndexBuilder
 from barnabas.log.key_loops import OffsetMap, rebased
-from barnabas.log.rebuild import IndexBuilder
-from barnabas.log.scan import BatchReader
+from barnabas.log.scan import BatchScanner
 from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from barnabas.model.errors import Code, Corrupt, Failed
 from barnabas.model.ports import Buffer, Disk, File
@@ -52,12 +59,12 @@ class Compaction:
     def __init__(
         self,
         disk: Disk,
-        job: Job,
+        job: CompactionJob,
         secret: bytes,
         pause: Pause,
         zeros: Callable[[int], Buffer] = bytearray,
     ) -> None:
-        """`pause` is told of bytes read or written; it may wait, or raise to stop it all.
+        """`pause` is called with the bytes read or written; it may wait, or raise to stop the pass.
         `zeros` makes the memory of the table of keys."""
         self._disk = disk
         self._job = job
@@ -81,7 +88,7 @@ class Compaction:
                     return
             self.end_offset = max(self.end_offset, min(source.next_offset, job.dirty_to))
 
-    def _map_source(self, reader: BatchReader) -> bool:
+    def _map_source(self, reader: BatchScanner) -> bool:
         """False if its keys do not all fit."""
         job = self._job
         while header := reader.peek():
@@ -116,10 +123,10 @@ class Compaction:
                 f"{header.base_offset} has more: raise log.cleaner.dedupe.buffer.size",
             )
 
-    def groups(self) -> list[list[Source]]:
+    def groups(self) -> list[list[SealedSegment]]:
         """Neighbours that fit in one segment together."""
         job = self._job
-        groups: list[list[Source]] = []
+        groups: list[list[SealedSegment]] = []
         size = offset_bytes = time_bytes = 0
         for source in job.sources:
             if source.base_offset >= self.end_offset:
@@ -141,7 +148,7 @@ class Compaction:
             time_bytes += more_time_bytes
         return groups
 
-    def _index_size(self, source: Source, suffix: str) -> int:
+    def _index_size(self, source: SealedSegment, suffix: str) -> int:
         try:
             return self._disk.size(self._path(source.base_offset, suffix))
         except FileNotFoundError:
@@ -151,17 +158,17 @@ class Compaction:
         return f"{self._job.path}/{base_offset:020d}{suffix}"
 
     @contextmanager
-    def _reading(self, source: Source) -> Iterator[BatchReader]:
+    def _reading(self, source: SealedSegment) -> Iterator[BatchScanner]:
         path = self._path(source.base_offset, LOG_SUFFIX)
         file = self._disk.open(path)
         try:
-            yield BatchReader(file, source.size)
+            yield BatchScanner(file, source.size)
         except Corrupt as error:
             raise Corrupt(f"{path}: {error.detail}", error.code) from None
         finally:
             file.close()
 
-    def clean(self, group: list[Source]) -> Cleaned:
+    def clean(self, group: list[SealedSegment]) -> CleanedSegment:
         """Write the group's new segment; whatever goes wrong leaves no files of it."""
         base = group[0].base_offset
         paths = cleaned_paths(self._job.path, base)
@@ -173,7 +180,7 @@ class Compaction:
                 self._disk.remove(path)
             raise
 
-    def _clean(self, group: list[Source], paths: tuple[str, str, str]) -> Cleaned:
+    def _clean(self, group: list[SealedSegment], paths: tuple[str, str, str]) -> CleanedSegment:
         job = self._job
         bases = [source.base_offset for source in group]
         self._write(bases_path(job.path, bases[0]), encode_bases(bases))
@@ -193,10 +200,10 @@ class Compaction:
         newest = self._disk.modified_ms(self._path(group[-1].base_offset, LOG_SUFFIX))
         self._disk.set_modified_ms(paths[2], newest)
         size, (read, kept, keyless) = sum(source.size for source in group), counts
-        return Cleaned(bases, writer.size, size, read, kept, keyless, self._job.cuts)
+        return CleanedSegment(bases, writer.size, size, read, kept, keyless, self._job.cuts)
 
     def _clean_source(
-        self, writer: "_Writer", reader: BatchReader, final: bool, counts: list[int]
+        self, writer: "_Writer", reader: BatchScanner, final: bool, counts: list[int]
     ) -> None:
         """`counts`: of records read, kept and without a key, to be added to."""
         while header := reader.peek():

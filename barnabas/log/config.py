@@ -1,4 +1,4 @@
-"""What one log may be told: the topic options that shape files and say what is refused or goes."""
+"""The configuration of one log: the topic options that concern its files, checks and retention."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -2,7 +2,8 @@
 
 In: what the log did to its files. Out: Flush (work for another thread), the recovery point.
 Always: everything below `durable_offset` survives; recovery from `recovery_point` on finds
-every file before it synced, indexes and snapshots included.
+every file before it synced, indexes and snapshots included. A roll whose snapshot is not written
+yet holds the recovery point back: the segment before it counts as not durable.
 Not here: the syncs themselves (flush.py), when to flush (the broker).
 """
 
@@ -10,8 +11,8 @@ from barnabas.log.checkpoints import PARTITION_METADATA, encode_epochs
 from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.flush import Flush
+from barnabas.log.producer_snapshots import ProducerSnapshots
 from barnabas.log.segment import Segment
-from barnabas.log.snapshots import Snapshots
 from barnabas.model.ports import Disk
 
 
@@ -36,7 +37,7 @@ class Durability:
         self,
         disk: Disk,
         path: str,
-        snapshots: Snapshots,
+        snapshots: ProducerSnapshots,
         epochs: LeaderEpochs,
         recovery_point: int,
         new: bool,
@@ -76,7 +77,7 @@ class Durability:
         self.rewrite = True
 
     def cut(self, end: int, active: Segment) -> None:
-        """The log was truncated, and the cut synced; flushes under way count for nothing."""
+        """The log was truncated, and that was synced; the result of a running flush is ignored."""
         self.cuts += 1
         self.durable_offset = min(self.durable_offset, end)
         self.recovery_point = min(self.recovery_point, _inside(end, active.base_offset))
@@ -87,6 +88,7 @@ class Durability:
         flush = Flush(self._disk, active.base_offset if sealed_only else end, active.base_offset)
         flush.cuts = self.cuts
         flush.rewrite = self.rewrite
+        flush.recovery_limit = min(self._snapshots.pending, default=flush.recovery_limit)
         nothing = True
         for segment in reversed(segments):
             if segment is active:
@@ -139,9 +141,9 @@ class Durability:
     def flushed(self, flush: Flush) -> int:
         """The work is done; the durable offset now."""
         if flush.cuts != self.cuts:
-            return self.durable_offset  # what it synced may have been cut and written anew
+            return self.durable_offset  # the records it synced may have been truncated since
         for segment in flush.sealed:
-            segment.durable = True
+            segment.durable = segment.next_offset < flush.recovery_limit
         self.rewrite = self.rewrite and not flush.rewrite
         unsynced = self._snapshots.unsynced
         self._snapshots.unsynced = [each for each in unsynced if each not in flush.snapshots]
@@ -151,7 +153,8 @@ class Durability:
             self._new = False
         end = flush.end_offset
         self.durable_offset = max(self.durable_offset, end)
-        self.recovery_point = max(self.recovery_point, _inside(end, flush.active_base))
+        point = min(_inside(end, flush.active_base), flush.recovery_limit - 1)
+        self.recovery_point = max(self.recovery_point, point)
         return self.durable_offset
 
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Finding(NamedTuple):
+class RecoveryFinding(NamedTuple):
     """One decision: the file, what was wrong with it, and what was done."""
 
     path: str

@@ -1,14 +1,15 @@
 """The syncs that make a log durable up to an offset, as work for another thread.
 
 In: what a log wants synced (files, epochs, directory entries). Out: nothing, or OSError.
-Always: after a sync that failed the kernel may have dropped the data, and a second sync would
-succeed without it. After one that found no room, all that is not durable is therefore read back,
-checked and written again before it is synced (`rewrite`); after any other error nobody may try.
-Always: `run` touches nothing of the log's own state; `Log.flushed` takes the result in.
+Always: after a failed sync the kernel may have dropped the data, and a second sync would succeed
+without it. So after a sync that found no room, everything that is not durable is read back, checked
+and written again before it is synced (`rewrite`). After any other error there is no second sync.
+Always: `run` does not touch the state of the log; `Log.flushed` takes the result.
 """
 
 import errno
 
+from barnabas.log.config import INT64_MAX
 from barnabas.log.scan import checked_batches
 from barnabas.log.segment import Segment
 from barnabas.model.ports import Disk, File
@@ -30,6 +31,7 @@ class Flush:
         "directory_version",
         "end_offset",
         "epochs_version",
+        "recovery_limit",
         "rewrite",
         "sealed",
         "snapshots",
@@ -45,6 +47,8 @@ class Flush:
         self.active_base = active_base  # from here on, only the log file is synced
         self.rewrite = False
         self.cuts = 0  # truncations that the log had seen when this was taken
+        # The first roll whose snapshot is not written; the recovery point stays below it.
+        self.recovery_limit = INT64_MAX
         self.sealed: list[Segment] = []
         self.snapshots: list[int] = []
         self.epochs_version = -1

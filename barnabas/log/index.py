@@ -6,7 +6,7 @@ Always: an entry of the offset index holds the last offset of a batch and where 
 batch starts; an entry of the time index holds the largest timestamp so far and the
 last offset of the first batch that had it. Offsets are relative to the segment's base.
 Always: no mapping outlives a change of the file's length (touching it would be fatal).
-Not here: when an entry is due (segment.py), rebuilding (rebuild.py).
+Not here: when an entry is due (segment.py), rebuilding (index_builder.py).
 """
 
 from array import array
@@ -24,7 +24,7 @@ _POSITION = Struct(">I")
 
 
 class MappedEntries:
-    """Fixed-size entries in a file that is mapped only while somebody needs it."""
+    """Fixed-size entries in a file that is mapped only while it is needed."""
 
     __slots__ = ("_backed", "_disk", "_entry_size", "_grown", "_view", "count", "limit", "path")
 
@@ -98,7 +98,7 @@ class MappedEntries:
             self._grown = False
 
     def replace(self, data: bytes | bytearray, *, sync: bool) -> None:
-        """The file anew, from rebuilt entries."""
+        """Replace the file by rebuilt entries."""
         self.release()
         file = self._disk.open(self.path, create=True)
         try:

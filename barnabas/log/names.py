@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
+from barnabas.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from barnabas.log.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 
 _OFFSET_DIGITS = 20
 
 
-class Names(NamedTuple):
+class PartitionFiles(NamedTuple):
     """The files of a partition directory, by kind."""
 
     logs: list[int]
@@ -18,8 +18,8 @@ class Names(NamedTuple):
     others: list[str]
 
 
-def sort_names(names: list[str]) -> Names:
-    sorted_names = Names([], [], [], [], [])
+def sort_names(names: list[str]) -> PartitionFiles:
+    sorted_names = PartitionFiles([], [], [], [], [])
     kinds = {
         LOG_SUFFIX: sorted_names.logs,
         INDEX_SUFFIX: sorted_names.offset_indexes,

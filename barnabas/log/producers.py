@@ -3,9 +3,12 @@
 In: the producer fields of batch headers. Out: the batch it repeats, nothing, or an error.
 Always: what is known here follows from the log alone (and from expiry), so a replay
 of the headers rebuilds it.
-Not here: snapshot files (snapshots.py), transactions.
+Always: states that were captured for a snapshot do not change: a producer that writes again gets a
+new object first.
+Not here: snapshot files (producer_snapshots.py), transactions.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from barnabas.model.errors import Code, Fenced, InvalidRequest
@@ -38,11 +41,13 @@ class ProducerState:
         "epoch",
         "last_sequence",
         "last_timestamp",
+        "owner",
         "producer_id",
         "transaction_start",
     )
 
-    def __init__(self, producer_id: int, epoch: int) -> None:
+    def __init__(self, producer_id: int, epoch: int, owner: object = None) -> None:
+        self.owner = owner  # of ProducerStates; another one's must not be changed
         self.producer_id = producer_id
         self.epoch = epoch
         self.last_sequence = NO_SEQUENCE
@@ -51,6 +56,15 @@ class ProducerState:
         self.transaction_start = -1
         self.batches: tuple[Remembered, ...] = ()  # the last ones; a deque would take 600 bytes
 
+    def copy(self, owner: object) -> "ProducerState":
+        copy = ProducerState(self.producer_id, self.epoch, owner)
+        copy.last_sequence = self.last_sequence
+        copy.last_timestamp = self.last_timestamp
+        copy.coordinator_epoch = self.coordinator_epoch
+        copy.transaction_start = self.transaction_start
+        copy.batches = self.batches
+        return copy
+
     @property
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else -1
@@ -58,7 +72,8 @@ class ProducerState:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProducerState):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        names = (name for name in self.__slots__ if name != "owner")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -72,10 +87,24 @@ class ProducerState:
 class ProducerStates:
     """Every producer that the log remembers, by id."""
 
-    __slots__ = ("entries",)
+    __slots__ = ("_owner", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerState] = {}
+        self._owner: object = None  # renewed by each capture
+
+    @classmethod
+    def of(cls, captured: Mapping[int, ProducerState]) -> "ProducerStates":
+        """The producers that `capture` returned, to go on with."""
+        states = cls()
+        states.entries = dict(captured)
+        states._owner = object()
+        return states
+
+    def capture(self) -> Mapping[int, ProducerState]:
+        """All producers as they are now: references only, as this runs on the event loop."""
+        self._owner = object()
+        return self.entries.copy()
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -131,8 +160,10 @@ class ProducerStates:
         if state is None:
             if len(self.entries) >= PRODUCERS_MAX:
                 self.expire_oldest(FORGOTTEN_AT_ONCE)
-            state = self.entries[producer_id] = ProducerState(producer_id, epoch)
-        elif state.epoch != epoch:
+            state = self.entries[producer_id] = ProducerState(producer_id, epoch, self._owner)
+        elif state.owner is not self._owner:
+            state = self.entries[producer_id] = state.copy(self._owner)
+        if state.epoch != epoch:
             state.epoch = epoch
             state.batches = ()
         last_sequence = (base_sequence + last_offset - base_offset) & SEQUENCE_MASK

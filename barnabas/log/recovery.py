@@ -1,36 +1,36 @@
-"""Opens one log: trusts a clean stop, and after a crash keeps the whole batches only.
+"""Opens one log: trusts a clean stop, and after a crash keeps whole batches only.
 
 In: a partition's directory, whether the last stop was clean, and the checkpoints.
-Out: a Log; every decision is a Finding on it.
-Always: what is kept is a prefix of what was written, without a gap or a torn batch.
-After a crash the segment that holds the recovery point and all behind it are read and
-checked; what lies before was synced, indexes included.
-Not here: one segment (checking.py), producers (replaying.py), swaps cut off (swaps.py).
+Out: a Log; every decision is a RecoveryFinding on it.
+Always: the records kept are a prefix of the records written, without a gap or a torn batch.
+After a crash the segment that holds the recovery point and all segments after it are read and
+checked; everything before the recovery point was synced, indexes included.
+Not here: one segment (segment_recovery.py), producers (producer_replay.py), interrupted swaps of
+compacted segments (swap_recovery.py).
 """
 
 from typing import NamedTuple
-from uuid import UUID
 
-from barnabas.log.checking import check_segment
 from barnabas.log.checkpoints import (
     PARTITION_METADATA,
     CorruptCheckpoint,
     decode_epochs,
     decode_topic_id,
 )
+from barnabas.log.compaction_job import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.findings import Finding
-from barnabas.log.jobs import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from barnabas.log.findings import RecoveryFinding
 from barnabas.log.log import Log, LogParts
-from barnabas.log.names import Names, sort_names
+from barnabas.log.names import PartitionFiles, sort_names
+from barnabas.log.producer_replay import load_exactly, load_producers, remove_stray, replay
+from barnabas.log.producer_snapshots import ProducerSnapshots
 from barnabas.log.producers import ProducerStates
-from barnabas.log.replaying import load_exactly, load_producers, remove_stray, replay
 from barnabas.log.scan import headers
 from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from barnabas.log.snapshots import Snapshots
-from barnabas.log.swaps import finish_swaps
+from barnabas.log.segment_recovery import check_segment
+from barnabas.log.swap_recovery import finish_swaps
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Corrupt
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
@@ -40,11 +40,12 @@ UNKNOWN = -1
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 
 
-class Checkpoints(NamedTuple):
-    """What the directory's checkpoint files say of one log; 0 where they say nothing.
+class CheckpointedOffsets(NamedTuple):
+    """The offsets of one log in the directory's checkpoint files; 0 where it is not in a file.
 
-    A recovery point that is not known is UNKNOWN: all is checked, and holes are believed; those
-    between files only unless the log is `new`, as it has never been compacted then.
+    If the recovery point is UNKNOWN, the whole log is checked, and missing offsets are taken for
+    the work of compaction; between two files only if the log is not `new`: a new log has never been
+    compacted.
     """
 
     recovery_point: int = 0
@@ -52,33 +53,6 @@ class Checkpoints(NamedTuple):
     high_watermark: int = 0
     cleaned_to: int = 0
     new: bool = False
-
-
-def create_log(
-    disk: Disk,
-    path: str,
-    partition: TopicPartition,
-    topic_id: UUID,
-    config: LogConfig,
-    warm: WarmSegments,
-) -> Log:
-    """A new, empty log; its first flush makes the directory itself durable."""
-    disk.make_directory(path)
-    findings: list[Finding] = []
-    parts = LogParts(
-        segments=[Segment.create(disk, path, 0, warm, findings, config.index_interval_bytes)],
-        start_offset=0,
-        high_watermark=0,
-        recovery_point=0,
-        epochs=LeaderEpochs([]),
-        producers=ProducerStates(),
-        snapshots=Snapshots(disk, path, []),
-        findings=findings,
-        new=True,
-    )
-    log = Log(disk, path, partition, topic_id, config, warm, parts)
-    log.write_topic_id(topic_id)
-    return log
 
 
 def open_log(
@@ -89,7 +63,7 @@ def open_log(
     warm: WarmSegments,
     *,
     clean: bool,
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointedOffsets,
 ) -> Log:
     """The log in `path` as the last process left it."""
     opening = _Opening(disk, path, config, warm, clean, checkpoints)
@@ -107,7 +81,7 @@ class _Opening:
         config: LogConfig,
         warm: WarmSegments,
         clean: bool,
-        checkpoints: Checkpoints,
+        checkpoints: CheckpointedOffsets,
     ) -> None:
         self._disk = disk
         self._path = path
@@ -115,7 +89,7 @@ class _Opening:
         self._warm = warm
         self._clean = clean
         self._checkpoints = checkpoints
-        self._findings: list[Finding] = []
+        self._findings: list[RecoveryFinding] = []
         self._segments: list[Segment] = []
         self._directory_changed = False
         # Only what lies below a recovery point that is on disk is ever compacted: up to there,
@@ -140,11 +114,11 @@ class _Opening:
         epochs = self._read_epochs(names)
         newest_epoch = epochs.latest
         self._read_topic_id(names)
-        snapshots = Snapshots(self._disk, self._path, names.snapshots)
+        snapshots = ProducerSnapshots(self._disk, self._path, names.snapshots)
         self._open_segments(names)
         self._drop_below_start()
         if not self._segments:
-            self._start_anew(self._checkpoints.start_offset)
+            self._start_empty(self._checkpoints.start_offset)
         producers = None
         if not self._clean:
             producers = self._recover(snapshots, epochs)
@@ -172,7 +146,7 @@ class _Opening:
         epochs.truncate_end(end + 1)  # an epoch may have begun without a record so far
         epochs.truncate_start(start)
         if epochs.latest < newest_epoch:
-            # Its records are lost, but somebody may have read them: it must not come again.
+            # Its records are lost, but a consumer may have read them: it must not be used again.
             epochs.begin(newest_epoch, end)
         if self._segments[-1].base_offset < cleaned_to and self._segments[-1].size:
             # What was compacted is not appended to: its producers are known from here on only.
@@ -200,9 +174,9 @@ class _Opening:
     # --- reading the directory -----------------------------------------------------------------
 
     def _find(self, path: str, what: str, action: str) -> None:
-        self._findings.append(Finding(path, what, action))
+        self._findings.append(RecoveryFinding(path, what, action))
 
-    def _remove_leftovers(self, names: Names) -> None:
+    def _remove_leftovers(self, names: PartitionFiles) -> None:
         for name in names.others:
             if name.endswith(_LEFTOVERS):
                 self._disk.remove(f"{self._path}/{name}")
@@ -217,7 +191,7 @@ class _Opening:
                     self._disk.remove(path)
                     self._find(path, "an index without its log file", "removed")
 
-    def _read_epochs(self, names: Names) -> LeaderEpochs:
+    def _read_epochs(self, names: PartitionFiles) -> LeaderEpochs:
         if EPOCHS_FILE not in names.others:
             return LeaderEpochs([])
         path = f"{self._path}/{EPOCHS_FILE}"
@@ -227,7 +201,7 @@ class _Opening:
             self._find(path, str(error), "ignored, epochs come from the batches checked")
             return LeaderEpochs([])
 
-    def _read_topic_id(self, names: Names) -> None:
+    def _read_topic_id(self, names: PartitionFiles) -> None:
         if PARTITION_METADATA not in names.others:
             return
         path = f"{self._path}/{PARTITION_METADATA}"
@@ -236,7 +210,7 @@ class _Opening:
         except CorruptCheckpoint as error:
             self._find(path, str(error), "ignored, the topic id is unknown here")
 
-    def _open_segments(self, names: Names) -> None:
+    def _open_segments(self, names: PartitionFiles) -> None:
         disk, path = self._disk, self._path
         last = len(names.logs) - 1
         for number, base in enumerate(names.logs):
@@ -264,18 +238,18 @@ class _Opening:
             return
         first = segments[0].base_offset
         if self._checkpoints.recovery_point > start:
-            what = f"the log should start at {start}, its first segment at {first} does not"
+            what = f"the log should start at {start}, but its first segment starts at {first}"
             self._find(self._path, what, "kept as it is; records before it are lost")
             return
         # Nothing here was synced yet, and a power loss took the first files only.
         for segment in segments:
-            what = f"the log should start at {start}, what comes before is lost"
+            what = f"the log should start at {start}, but the records before this segment are lost"
             self._find(segment.path, what, "segment removed")
             segment.remove_files()
         segments.clear()
         self._directory_changed = True
 
-    def _start_anew(self, base: int) -> None:
+    def _start_empty(self, base: int) -> None:
         interval = self._config.index_interval_bytes
         segment = Segment.create(self._disk, self._path, base, self._warm, self._findings, interval)
         self._segments[:] = [segment]
@@ -289,9 +263,9 @@ class _Opening:
         )
         for segment in self._segments:
             segment.remove_files()
-        self._start_anew(start)
+        self._start_empty(start)
 
-    def _mark_durable(self, snapshots: Snapshots, recovery_point: int) -> None:
+    def _mark_durable(self, snapshots: ProducerSnapshots, recovery_point: int) -> None:
         """What is synced for certain.
 
         A segment may have been sealed, and its snapshot written, after a flush that ended just
@@ -345,7 +319,7 @@ class _Opening:
 
     # --- after a crash -------------------------------------------------------------------------
 
-    def _recover(self, snapshots: Snapshots, epochs: LeaderEpochs) -> ProducerStates:
+    def _recover(self, snapshots: ProducerSnapshots, epochs: LeaderEpochs) -> ProducerStates:
         """Check every segment from the recovery point on; cut at the first bad batch."""
         point = self._checkpoints.recovery_point
         first = 0
@@ -356,7 +330,7 @@ class _Opening:
         base = unsure[0].base_offset
         states, offset = snapshots.load_newest(base, self._findings)
         replay(states, offset, base, self._segments[:first], self._findings)
-        # Later ones may be torn, or tell of records that are gone; the walk makes them anew.
+        # Later ones may be torn, or contain lost records; they are written again below.
         self._directory_changed |= snapshots.remove_above(max(base, point))
         expected = base
         for number, segment in enumerate(unsure):
@@ -390,7 +364,7 @@ class _Opening:
             self._find(
                 self._path,
                 f"the log ends at {expected} although it was synced to {point}",
-                "records are lost: the disk broke its promise",
+                "records are lost: the disk did not keep what it had reported as synced",
             )
         return states
 
@@ -399,7 +373,8 @@ class _Opening:
     ) -> bool:
         """Walk one segment; True if all of it was sound."""
         interval = self._config.index_interval_bytes
-        cut = check_segment(segment, self._holes_to, interval, states, epochs)
+        point = self._checkpoints.recovery_point
+        cut = check_segment(segment, point, self._holes_to, interval, states, epochs)
         if cut is not None:
             self._findings.append(cut)
         return cut is None

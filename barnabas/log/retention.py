@@ -4,12 +4,14 @@ In: the segments of a log, its limits, wall time. Out: how many of the first go,
 Always: whole segments, from the front, nothing above the high watermark.
 Always: a time in the future does not keep a segment: such a one ages from when it was written,
 or, if the clock has been put back since, from when that was first seen.
-Not here: removing them (cutting.py), dead records within a segment (compaction.py).
+Not here: deleting them (segment_deletion.py), dead records within a segment (compaction.py).
 """
 
 from barnabas.log.config import LogConfig
 from barnabas.log.segment import Segment
 from barnabas.model.ports import Disk
+
+BELOW_START = "below the log start"
 
 
 def expired(
@@ -37,7 +39,7 @@ def _by_size(segments: list[Segment], start: int, high_watermark: int, limit: in
         last = number + 1 == len(segments)
         if not last and segments[number + 1].base_offset <= start:
             size -= segment.size  # dead already
-            causes.append("below the log start")
+            causes.append(BELOW_START)
             continue
         over = size - limit
         if over < segment.size or not _may_go(segment, last, high_watermark):
@@ -70,7 +72,7 @@ def _may_go(segment: Segment, last: bool, high_watermark: int) -> bool:
 
 
 def _written(segment: Segment, disk: Disk, wall_ms: int) -> tuple[int, str]:
-    """When the newest record of a segment came, as far as can be told."""
+    """When the newest record of a segment was written, as far as that is known."""
     stamp = segment.largest_timestamp()
     if 0 <= stamp <= wall_ms:
         return stamp, "its largest timestamp"

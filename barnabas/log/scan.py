@@ -58,7 +58,7 @@ def chain_problem(header: BatchHeader, bytes_left: int) -> str:
     return ""
 
 
-class Checked(NamedTuple):
+class CheckedBatch(NamedTuple):
     """A batch that is what it says, or `problem` says why the rest of the file is not."""
 
     position: int
@@ -66,7 +66,7 @@ class Checked(NamedTuple):
     problem: str
 
 
-def checked_batches(file: File, end: int, start: int = 0) -> Iterator[Checked]:
+def checked_batches(file: File, end: int, start: int = 0) -> Iterator[CheckedBatch]:
     """Every batch from `start` on, header and checksum checked; the last one may be a problem."""
     position = chunk_start = start
     chunk = memoryview(b"")
@@ -77,12 +77,12 @@ def checked_batches(file: File, end: int, start: int = 0) -> Iterator[Checked]:
             chunk = memoryview(file.read(position, CHECKED_CHUNK_SIZE))
             chunk_start, inside, left = position, 0, len(chunk)
             if left < HEADER_SIZE:
-                yield Checked(position, None, f"{left} bytes are too few for a batch")
+                yield CheckedBatch(position, None, f"{left} bytes are too few for a batch")
                 return
         header = BatchHeader._make(HEADER.unpack_from(chunk, inside))
         problem = chain_problem(header, end - position)
         if problem:
-            yield Checked(position, None, problem)
+            yield CheckedBatch(position, None, problem)
             return
         size = header.length + LENGTH_OVERHEAD
         if size > left:
@@ -91,16 +91,16 @@ def checked_batches(file: File, end: int, start: int = 0) -> Iterator[Checked]:
         try:
             check_crc(chunk, header, inside)
         except Corrupt as error:
-            yield Checked(position, None, error.detail)
+            yield CheckedBatch(position, None, error.detail)
             return
-        yield Checked(position, header, "")
+        yield CheckedBatch(position, header, "")
         position += size
 
 
-class BatchReader:
+class BatchScanner:
     """Batches of a file from its start to `end`, of which many may lie in `chunk` at once.
 
-    `at`: where in the chunk the next one is; who has dealt with some of them moves it on.
+    `at`: where the next one is in the chunk; a caller that has handled some moves it on.
     """
 
     __slots__ = ("_end", "_file", "_start", "at", "chunk")

@@ -3,20 +3,20 @@
 In: batches whose offsets are set, in order. Out: positions of batches.
 Always: `size` bytes of the file are whole batches; `next_offset` follows the last of them.
 Always: files and mappings open when first needed and may be given back at any time.
-Not here: which batches are allowed (checks.py), when to roll (log.py), damage (recovery.py).
+Not here: which batches are allowed (append.py), when to roll (roll.py), whether an index can be
+trusted (index_check.py), damage (recovery.py).
 """
 
+from barnabas.log import index_check
 from barnabas.log.config import LogConfig
-from barnabas.log.findings import Finding
+from barnabas.log.findings import RecoveryFinding
 from barnabas.log.index import (
-    OFFSET_ENTRY,
     RELATIVE_OFFSET_MAX,
-    TIME_ENTRY,
     OffsetIndex,
     TimeIndex,
 )
-from barnabas.log.rebuild import IndexBuilder
-from barnabas.log.scan import chain_problem, headers
+from barnabas.log.index_builder import IndexBuilder
+from barnabas.log.scan import headers
 from barnabas.log.warm import WarmSegments
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Disk, File
@@ -25,7 +25,6 @@ from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-UNINDEXED_BYTES_MAX = 1 << 20
 UNKNOWN = -2  # a timestamp that has not been looked up yet
 
 Written = tuple[int, int, int]
@@ -68,14 +67,14 @@ class Segment:
         base_offset: int,
         size: int,
         warm: WarmSegments,
-        findings: list[Finding],
+        findings: list[RecoveryFinding],
         interval: int,
     ) -> None:
         self._disk = disk
         self._warm = warm
-        self._interval = interval  # for rebuilding; appends are told
+        self._interval = interval  # for rebuilding; appends get it as a parameter
         self._stem = f"{directory}/{base_offset:020d}"
-        self.open_file: File | None = None  # once somebody has needed it
+        self.open_file: File | None = None  # opened when it is first needed
         self._indexes_checked = size == 0
         self._indexes_ours = size == 0  # made by this process: no entry needs a look
         self._bytes_since_entry = 0
@@ -103,7 +102,7 @@ class Segment:
         directory: str,
         base_offset: int,
         warm: WarmSegments,
-        findings: list[Finding],
+        findings: list[RecoveryFinding],
         interval: int,
     ) -> "Segment":
         """An empty segment with its files; whatever a lost one left under the name is cut."""
@@ -250,43 +249,23 @@ class Segment:
         """
         if self._indexes_checked:
             return
-        if problem := self._index_problem():
+        if problem := index_check.index_problem(self, self._disk):
             self._distrust(problem)
         self._indexes_checked = True
         timestamp, relative = self.time_index.last_entry()
         self.max_timestamp = timestamp
         self.max_timestamp_offset = self.base_offset + relative
 
-    def _index_problem(self) -> str:
-        offsets, times = self.offset_index, self.time_index
-        for index, entry_size in ((offsets, OFFSET_ENTRY.size), (times, TIME_ENTRY.size)):
-            try:
-                length = self._disk.size(index.path)
-            except FileNotFoundError:
-                return f"{index.path} is missing"
-            if length % entry_size:
-                return f"{index.path} has {length} bytes, not a multiple of {entry_size}"
-            index.count = length // entry_size
-        span = self.next_offset - self.base_offset or RELATIVE_OFFSET_MAX
-        if problem := offsets.last_problem(self.size, span):
-            return problem
-        if not offsets.count and self.size > UNINDEXED_BYTES_MAX:
-            return f"{offsets.path} has no entry for {self.size} bytes"
-        if not times.count and self.first_time() >= 0:
-            return f"{times.path} is empty, but there are timestamps"
-        # The largest timestamp decides whole searches.
-        return self._time_problem(*times.last_entry()) if times.count else ""
-
     def _distrust(self, problem: str) -> None:
-        self.entries_left = 0  # the next append makes room anew
+        self.entries_left = 0  # so the next append reserves room again
         self.rebuild_indexes()
-        self.findings.append(Finding(self.offset_index.path, problem, "indexes rebuilt"))
+        self.findings.append(RecoveryFinding(self.offset_index.path, problem, "indexes rebuilt"))
 
     def floor(self, relative_offset: int) -> int:
         """Where to start a scan for an offset."""
         self.load_indexes()
         entry = self.offset_index.floor_entry(relative_offset)
-        if self._is_wrong(*entry):
+        if self._rebuilt_for(*entry):
             entry = self.offset_index.floor_entry(relative_offset)
         return entry[1]
 
@@ -294,7 +273,7 @@ class Segment:
         """The last indexed batch start at or before `position`; 0 when there is none."""
         self.load_indexes()
         entry = self.offset_index.floor_position(position)
-        if self._is_wrong(*entry):
+        if self._rebuilt_for(*entry):
             entry = self.offset_index.floor_position(position)
         return entry[1]
 
@@ -305,38 +284,20 @@ class Segment:
         if (
             found >= 0
             and not self._indexes_ours
-            and (problem := self._time_problem(found, relative))
+            and (problem := index_check.time_problem(self, found, relative))
         ):
             self._distrust(problem)
             relative = self.time_index.floor(timestamp)[1]
         return relative
 
-    def _is_wrong(self, relative: int, position: int) -> bool:
-        """An entry that its batch does not bear out; the indexes have been rebuilt then."""
+    def _rebuilt_for(self, relative: int, position: int) -> bool:
+        """True if the entry does not match its batch; the indexes have been rebuilt then."""
         if relative < 0 or self._indexes_ours:
             return False
-        data = self.file().read(position, HEADER_SIZE)
-        if position < self.size and len(data) == HEADER_SIZE:
-            header = BatchHeader._make(HEADER.unpack(data))
-            # Kafka's own entries may be for a batch further on: a start is all they promise.
-            inside = 0 <= header.base_offset - self.base_offset <= relative
-            if inside and not chain_problem(header, self.size - position):
-                return False
-        offset = self.base_offset + relative
-        self._distrust(f"no batch at position {position} to find offset {offset} from")
-        return True
-
-    def _time_problem(self, timestamp: int, relative: int) -> str:
-        offset = self.base_offset + relative
-        try:
-            for _, header in headers(self.file(), self.offset_index.floor(relative), self.size):
-                if header.last_offset >= offset:
-                    if header.base_offset <= offset and header.max_timestamp == timestamp:
-                        return ""
-                    break
-        except Corrupt as error:
-            return error.detail
-        return f"{self.time_index.path}: no batch at {offset} has timestamp {timestamp}"
+        problem = index_check.entry_problem(self, relative, position)
+        if problem:
+            self._distrust(problem)
+        return bool(problem)
 
     def first_time(self) -> int:
         """The largest timestamp of its first batch; -1 if that has none, or no records."""
@@ -380,32 +341,6 @@ class Segment:
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
-
-    def boundary(
-        self, position: int, stop: int, stop_offset: int, bytes_max: int, min_one: bool
-    ) -> tuple[int, int]:
-        """Where a slice of whole batches from `position` ends, and the offset that follows it.
-
-        It ends at or before `stop` and holds `bytes_max` at most, but for the first batch.
-        """
-        limit = position + bytes_max
-        file = self.file()
-        entry = self.floor_position(limit)
-        if entry - position > bytes_max >> 1:
-            # Good enough, and one small read: filling the rest would scan every header.
-            return entry, int.from_bytes(file.read(entry, 8), "big")
-        end, next_offset = position, -1
-        for at, header in headers(file, position, stop):
-            after = at + header.size
-            if after > limit and (end > position or not min_one):
-                next_offset = header.base_offset
-                break
-            end, next_offset = after, header.last_offset + 1
-            if after >= limit:
-                break
-        if end == stop:
-            next_offset = stop_offset
-        return end, next_offset
 
     # --- cutting -------------------------------------------------------------------------------
 

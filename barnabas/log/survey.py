@@ -1,4 +1,4 @@
-"""Looks at the files of a partition as they lie, whoever wrote them, and says what is wrong.
+"""Inspects the files of a partition, written by Barnabas or by Kafka, and reports problems.
 
 In: a partition's directory. Out: every batch, every problem with its place; what can be saved.
 Always: reading changes nothing; `save` writes beside the damaged file before it takes its place.
@@ -29,7 +29,7 @@ _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 
 
-class Seen(NamedTuple):
+class InspectedBatch(NamedTuple):
     """A batch, or `size` bytes that are none: then `problem` says why."""
 
     position: int
@@ -38,13 +38,13 @@ class Seen(NamedTuple):
     problem: str
 
 
-class Problem(NamedTuple):
+class FileProblem(NamedTuple):
     path: str
     position: int  # -1: the file as a whole
     what: str
 
 
-class Saved(NamedTuple):
+class RepairResult(NamedTuple):
     """What a repaired segment has kept and lost."""
 
     path: str
@@ -69,14 +69,14 @@ def path_of(directory: str, base_offset: int, suffix: str = LOG_SUFFIX) -> str:
     return f"{directory}/{base_offset:0{_NAME_DIGITS}d}{suffix}"
 
 
-def batches(file: File) -> Iterator[Seen]:
+def batches(file: File) -> Iterator[InspectedBatch]:
     """From end to end: after bytes that are no batch, the next one that is."""
     end = file.size()
     position = 0
     while position < end:
         header, problem = _batch_at(file, position, end)
         size = header.size if header is not None else _next_batch(file, position, end) - position
-        yield Seen(position, size, header, problem)
+        yield InspectedBatch(position, size, header, problem)
         position += size
 
 
@@ -109,7 +109,7 @@ def _next_batch(file: File, position: int, end: int) -> int:
     return end
 
 
-def problems(disk: Disk, directory: str, base_offset: int, *, clean: bool) -> Iterator[Problem]:
+def problems(disk: Disk, directory: str, base_offset: int, *, clean: bool) -> Iterator[FileProblem]:
     """All that is wrong with one segment: batches, records, both indexes.
 
     `clean`: the broker was stopped in order; else the end of an index may be unused.
@@ -123,14 +123,14 @@ def problems(disk: Disk, directory: str, base_offset: int, *, clean: bool) -> It
         for seen in batches(file):
             header = seen.header
             if header is None:
-                yield Problem(path, seen.position, f"{seen.problem}; {seen.size} bytes lost")
+                yield FileProblem(path, seen.position, f"{seen.problem}; {seen.size} bytes lost")
                 continue
             if header.base_offset < expected:
                 what = f"offsets go back from {expected} to {header.base_offset}"
-                yield Problem(path, seen.position, what)
+                yield FileProblem(path, seen.position, what)
             expected = header.last_offset + 1
             if what := _records_problem(file, seen.position, header):
-                yield Problem(path, seen.position, what)
+                yield FileProblem(path, seen.position, what)
             places[header.last_offset] = seen.position
             times.append((header.max_timestamp, header.base_offset))
     finally:
@@ -151,28 +151,28 @@ def _records_problem(file: File, position: int, header: BatchHeader) -> str:
 
 def _index_problems(
     disk: Disk, directory: str, base_offset: int, places: dict[int, int], clean: bool
-) -> Iterator[Problem]:
+) -> Iterator[FileProblem]:
     path = path_of(directory, base_offset, INDEX_SUFFIX)
     if not disk.exists(path):
-        yield Problem(path, -1, "is missing; a broker makes it anew when it starts")
+        yield FileProblem(path, -1, "is missing; the broker rebuilds it when it starts")
         return
     data = disk.read_file(path)
     starts = set(places.values())
     for number, (relative, position) in enumerate(_entries(data, _OFFSET_ENTRY, clean)):
         if position not in starts:
             what = f"entry {number} points at {position}, where no batch begins"
-            yield Problem(path, number * _OFFSET_ENTRY.size, what)
+            yield FileProblem(path, number * _OFFSET_ENTRY.size, what)
         elif places.get(base_offset + relative) != position:
             what = f"entry {number} says offset {base_offset + relative} is at {position}"
-            yield Problem(path, number * _OFFSET_ENTRY.size, what)
+            yield FileProblem(path, number * _OFFSET_ENTRY.size, what)
 
 
 def _time_index_problems(
     disk: Disk, directory: str, base_offset: int, times: list[tuple[int, int]], clean: bool
-) -> Iterator[Problem]:
+) -> Iterator[FileProblem]:
     path = path_of(directory, base_offset, TIME_INDEX_SUFFIX)
     if not disk.exists(path):
-        yield Problem(path, -1, "is missing; a broker makes it anew when it starts")
+        yield FileProblem(path, -1, "is missing; the broker rebuilds it when it starts")
         return
     largest, behind = -1, 0
     before = -1
@@ -182,7 +182,7 @@ def _time_index_problems(
             behind += 1
         if time < before or time > largest:
             what = f"entry {number} says time {time} is reached by offset {base_offset + relative}"
-            yield Problem(path, number * _TIME_ENTRY.size, what)
+            yield FileProblem(path, number * _TIME_ENTRY.size, what)
         before = time
 
 
@@ -196,10 +196,10 @@ def _entries(data: bytes, entry: Struct, clean: bool) -> list[tuple[int, int]]:
     return found
 
 
-def save(disk: Disk, directory: str, base_offset: int) -> Saved:
+def save(disk: Disk, directory: str, base_offset: int) -> RepairResult:
     """Put every whole batch in a new file in the segment's place; the old one stays beside it.
 
-    The indexes go: a broker makes them anew. An offset that was lost stays a gap.
+    The indexes are removed: the broker rebuilds them. A lost offset stays a gap.
     """
     path = path_of(directory, base_offset)
     source = disk.open(path)
@@ -227,7 +227,7 @@ def save(disk: Disk, directory: str, base_offset: int) -> Saved:
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         disk.remove(path_of(directory, base_offset, suffix))
     disk.sync_directory(directory)
-    return Saved(path, kept, records, written, lost)
+    return RepairResult(path, kept, records, written, lost)
 
 
 def vouch(disk: Disk, data: str, partition: TopicPartition) -> None:

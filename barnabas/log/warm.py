@@ -1,8 +1,8 @@
 """Bounds how many segments hold open files and mappings at once.
 
 In: segments as they open files. Out: `cool()` on those unused the longest.
-Always: only references are dropped. A file closes itself once nobody refers to it,
-so a reader in the middle of a send keeps its file.
+Always: only references are dropped. A file closes itself when the last reference is gone, so a
+reader in the middle of a send keeps its file.
 """
 
 from typing import Protocol
@@ -40,7 +40,7 @@ class WarmSegments:
                 candidate.cool()
 
     def cool_half(self) -> None:
-        """Descriptors are needed elsewhere: close those opened first; who needs one reopens it."""
+        """Descriptors are needed elsewhere: close the segments opened first."""
         for candidate in list(self._warm)[: len(self._warm) // 2 + 1]:
             del self._warm[candidate]
             candidate.cool()

@@ -7,13 +7,16 @@ The `crc32c` package, on import, looks its own version up, which reads through e
 installed: 30 ms of a broker's start. Its extension module is all that is needed.
 """
 
-from collections.abc import Callable
 from importlib.machinery import PathFinder
-from typing import cast
+from typing import Protocol, cast
 
 from barnabas.model.ports import Buffer
 
-Checksum = Callable[[Buffer], int]
+
+class Checksum(Protocol):
+    """`value`: the checksum of the bytes before these."""
+
+    def __call__(self, data: Buffer, value: int = 0, /) -> int: ...
 
 
 def _load() -> Checksum:

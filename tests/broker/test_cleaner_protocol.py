@@ -20,11 +20,11 @@ from barnabas.broker.cleaner_protocol import (
     read_order,
     read_report,
 )
-from barnabas.log.jobs import Cleaned, Job, Source
+from barnabas.log.compaction_job import CleanedSegment, CompactionJob, SealedSegment
 
-JOB = Job(
+JOB = CompactionJob(
     path="/data/t-0",
-    sources=[Source(0, 10, 1000)],
+    sources=[SealedSegment(0, 10, 1000)],
     dirty_from=0,
     dirty_to=10,
     wall_ms=1,
@@ -44,7 +44,7 @@ def test_messages_come_out_as_they_went_in() -> None:
     assert length_of(data[: LENGTH.size]) == len(data) - LENGTH.size
     assert read_order(data[LENGTH.size :]) == order
     reports: list[Report] = [
-        Part(Cleaned([0, 10], 5, 6, 7, 8, 0, 0)),
+        Part(CleanedSegment([0, 10], 5, 6, 7, 8, 0, 0)),
         Done(10, 3),
         Stopped("no room", gone=False, damaged=True),
     ]

@@ -59,7 +59,8 @@ CASES = [
     ("write", ".log"),
     ("write", ".index"),
     ("write", ".timeindex"),
-    ("write", ".snapshot"),
+    ("write", ".snapshot.tmp"),
+    ("rename", ".snapshot"),
     ("write", "recovery-point-offset-checkpoint"),
     ("write", "leader-epoch-checkpoint"),
 ]

@@ -47,7 +47,9 @@ class Claim(NamedTuple):
 
 
 CLAIMS = [
-    Claim("docs/adr/0022-alone-or-in-a-cluster.md", "None of it is imported", UP, CLUSTER),
+    Claim(
+        "docs/adr/0022-a-lone-broker-runs-no-cluster-code.md", "None of it is imported", UP, CLUSTER
+    ),
     Claim("docs/ARCHITECTURE.md", "imports none of this", UP, CLUSTER),
     Claim("docs/ARCHITECTURE.md", "A broker without groups never imports any of it", UP, GROUPS),
     Claim("barnabas/broker/coordination.py", "without groups never imports any of it", UP, GROUPS),
@@ -57,7 +59,12 @@ CLAIMS = [
         UP,
         ("crc32c", "email", "importlib.metadata"),
     ),
-    Claim("docs/adr/0004-own-log-lines.md", "100 ms of imports", UP, ("structlog",)),
+    Claim(
+        "docs/adr/0004-write-log-lines-without-a-library.md",
+        "100 ms of imports",
+        UP,
+        ("structlog",),
+    ),
     Claim(
         "barnabas/broker/metrics.py",
         "counting is free of imports",
@@ -96,9 +103,9 @@ CLAIMS = [
 
 # Not about when a part of Barnabas is loaded.
 OTHER_SENTENCES = {
-    "docs/adr/0014-compaction-in-a-process-of-its-own.md",  # what another design would import
-    "docs/adr/0028-brokers-are-forked.md",  # what forking saves; tests/cli/test_forked.py
-    "docs/adr/0033-what-a-small-request-costs.md",  # how long a compiled module takes
+    "docs/adr/0014-compaction-runs-in-its-own-process.md",  # what another design would import
+    "docs/adr/0028-fork-the-brokers-of-one-machine.md",  # what forking saves; test_forked.py
+    "docs/adr/0033-compile-the-connection-not-the-coordinator.md",  # the time of a compiled module
     "barnabas/cli/forked.py",
     "barnabas/pipeline/protobuf_values.py",  # imports of .proto files
     "barnabas/pipeline/registry.py",

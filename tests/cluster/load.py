@@ -6,8 +6,10 @@ only member of its group, and commits what it has noted.
 """
 
 import json
+import sys
 import threading
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -68,6 +70,12 @@ class Worker(ABC):
     def check(self) -> None:
         if self.failure is not None:
             raise Violation(f"{self.name}: {self.failure!r}") from self.failure
+
+    def stack(self) -> str:
+        """Where its thread is now."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        calls = traceback.extract_stack(frame) if frame is not None else []
+        return f"{self.name} is in " + " > ".join(f"{c.name}:{c.lineno}" for c in calls[-4:])
 
     def finish(self) -> None:
         self.finishing.set()

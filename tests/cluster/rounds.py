@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from barnabas.model.errors import Code
 from barnabas.wire.records import decode_batch, iter_batches
 from tests.cluster.checker import Anomaly, History, Place
 from tests.cluster.faults import DISK_KINDS, KINDS
@@ -125,7 +126,8 @@ class Arena:
         def stuck() -> str:
             left = [what for what, now in measure().items() if now <= before[what]]
             stories = [story for worker in self.workers if (story := worker.story())]
-            return f"no progress: {left}; {'; '.join(stories)}"
+            stacks = [worker.stack() for worker in self.workers]
+            return f"no progress: {left}; {'; '.join((*stories, *stacks))}"
 
         until(further, stuck, PROGRESS_S_MAX)
 
@@ -155,22 +157,24 @@ class Arena:
             due, offset = partition.acknowledged_to, partition.log_end
         end = -1
         deadline = time.monotonic() + PROGRESS_S_MAX
-        with self.cluster.leader_client(place) as client:
-            while end < 0 or offset < end:
+        while end < 0 or offset < end:
+            with self.cluster.leader_client(place) as client:
                 data = client.fetch(place[0], offset, partition=place[1])
-                marks = [
-                    (record.offset, mark_of(record.value))
-                    for _, batch in iter_batches(records_in(data))
-                    for record in decode_batch(batch)
-                    if record.offset >= offset
-                ]
-                # A new leader may learn only little by little how far was committed.
-                if data.high_watermark > due or time.monotonic() > deadline:
-                    end = data.high_watermark
-                with self.lock:
-                    for at, mark in marks:
-                        partition.logged(at, [mark])
-                offset += len(marks)
+            if data.error_code == Code.NOT_LEADER_OR_FOLLOWER and time.monotonic() < deadline:
+                continue  # the preferred leader has taken over since
+            marks = [
+                (record.offset, mark_of(record.value))
+                for _, batch in iter_batches(records_in(data))
+                for record in decode_batch(batch)
+                if record.offset >= offset
+            ]
+            # A new leader may learn only little by little how far was committed.
+            if data.high_watermark > due or time.monotonic() > deadline:
+                end = data.high_watermark
+            with self.lock:
+                for at, mark in marks:
+                    partition.logged(at, [mark])
+            offset += len(marks)
         with self.lock:
             partition.ends_at(end, due)
 

@@ -4,6 +4,7 @@ import pytest
 
 from barnabas.controller.elections import Kind
 from barnabas.controller.messages import ALL
+from barnabas.controller.moves import Wish
 from barnabas.controller.proof import WAIT_MS, Copy, Report
 from barnabas.controller.state import NO_LEADER
 from barnabas.controller.steps import WriteTooLarge
@@ -86,6 +87,73 @@ def test_a_short_log_waits_for_all_others_however_long(world: World, office: Off
     world.up(2, 3)
     other.brokers_changed()
     assert world.state("t").leader == 1, "nobody has more"
+
+
+def test_an_in_sync_set_does_not_shrink_to_a_leader_that_does_not_answer(
+    world: World, office: Office
+) -> None:
+    """Broker 1 was killed and lost its disk; its session has not ended when the others are back."""
+    world.up(4)
+    other = world.elect(4)
+    world.reports = {1: None}
+    world.down(2, 3)
+    other.brokers_changed()
+    assert world.state("t")[:3] == (1, 0, (1, 2, 3))
+    world.up(2, 3)
+    world.down(1)
+    world.reports = {1: ABSENT, 2: killed(100), 3: killed(90)}
+    world.up(1, disk="new")
+    other.brokers_changed()
+    assert world.state("t").leader == 2, "it has everything"
+
+
+def test_a_leader_that_is_elected_alone_keeps_the_in_sync_set_until_it_answers(
+    world: World, office: Office
+) -> None:
+    world.up(4)
+    other = world.elect(4)
+    world.reports = {3: None}
+    world.down(1, 2)
+    other.brokers_changed()
+    assert world.state("t")[:3] == (3, 1, (1, 2, 3)), "broker 3 may be dead as well"
+    world.up(1, 2)
+    world.down(3)
+    world.reports = {1: killed(90), 2: killed(100), 3: ABSENT}
+    world.up(3, disk="new")
+    other.brokers_changed()
+    assert world.state("t").leader == 2
+
+
+def test_an_in_sync_set_shrinks_to_a_leader_that_answers(world: World, office: Office) -> None:
+    world.down(2, 3)
+    office.brokers_changed()
+    assert world.state("t")[:3] == (1, 0, (1,))
+
+
+def test_a_leader_that_is_told_everything_again_is_asked_again(
+    world: World, office: Office
+) -> None:
+    """The first question was dropped with all other messages to it."""
+    world.reports = {1: None}
+    world.down(2, 3)
+    office.brokers_changed()
+    world.reports = {}
+    office.do(lambda machine, now: machine.retell(BrokerId(1), now))
+    assert world.state("t").isr == (1,)
+
+
+def test_a_move_does_not_end_with_a_member_that_has_registered_again(
+    world: World, office: Office
+) -> None:
+    """Its place in the in-sync set is from before it was away: its disk may be empty."""
+    office.create("m", placed=[[1, 2]])
+    world.reports = {1: None}
+    world.bounce(2)
+    office.brokers_changed()
+    assert world.state("m").isr == (1, 2)
+    wish = Wish(TopicPartition("m", 0), [BrokerId(2)])
+    office.do(lambda machine, now: machine.reassign([wish], True, now))
+    assert office.assignment("m").moving
 
 
 def test_the_last_in_sync_replica_refuses_without_its_disk(world: World, office: Office) -> None:

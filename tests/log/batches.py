@@ -7,6 +7,7 @@ from uuid import UUID
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
+from barnabas.log.directory_open import open_log_directory
 from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk
@@ -51,7 +52,7 @@ def open_directory(
     disk: Disk, config: LogConfig | None = None, path: str = DATA, **options: Any
 ) -> LogDirectory:
     shared = config or LogConfig()
-    return LogDirectory.open(disk, path, meta=META, config_for=lambda topic: shared, **options)
+    return open_log_directory(disk, path, meta=META, config_for=lambda topic: shared, **options)
 
 
 def new_log(
@@ -65,6 +66,14 @@ def new_log(
 def reopened(disk: Disk, config: LogConfig | None = None) -> Log:
     """The log as the next process finds it."""
     return open_directory(disk, config).logs[PARTITION]
+
+
+def write_snapshots(log: Log) -> None:
+    """Those of the last rolls, as the thread of the log directory does."""
+    work = log.pending_snapshots()
+    if work is not None:
+        work.run()
+        log.snapshots_written(work)
 
 
 def read_batches(

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from barnabas.log.cleanable import job_for, look
 from barnabas.log.compaction import Compaction
+from barnabas.log.compaction_job import CleanedSegment
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
-from barnabas.log.jobs import Cleaned
 from barnabas.log.log import Log
 from barnabas.log.scan import headers
-from barnabas.log.swapping import Swap
+from barnabas.log.segment_swap import SegmentSwap
 from barnabas.model.ports import Disk
 from barnabas.wire.batch import BatchHeader
 from barnabas.wire.compression import Codec
@@ -80,9 +80,9 @@ def contents(log: Log) -> list[Kept]:
     ]
 
 
-def swap(disk: Disk, directory: LogDirectory, log: Log, cleaned: Cleaned) -> bool:
+def swap(disk: Disk, directory: LogDirectory, log: Log, cleaned: CleanedSegment) -> bool:
     """As the broker has it done, but for its thread."""
-    work = Swap(log, cleaned, directory.doom)
+    work = SegmentSwap(log, cleaned, directory.delete_later)
     for path in work.steps():
         disk.sync_directory(path)
     return work.done

@@ -7,7 +7,7 @@ import pytest
 
 from barnabas.log.claim import read_meta
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LogDirectory
+from barnabas.log.directory_open import open_log_directory
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk
@@ -32,7 +32,7 @@ def test_the_directory_of_another_broker_is_refused(disk: SimulatedDisk) -> None
     open_directory(disk)
     for other in (META._replace(node_id=2), META._replace(cluster_id="other")):
         with pytest.raises(KafkaError, match="use another directory"):
-            LogDirectory.open(disk, DATA, meta=other, config_for=lambda topic: CONFIG)
+            open_log_directory(disk, DATA, meta=other, config_for=lambda topic: CONFIG)
     disk.replace_file(f"{DATA}/meta.properties", b"???")
     with pytest.raises(KafkaError, match="restore or remove it"):
         open_directory(disk)

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
-from barnabas.log.reading import Slice
+from barnabas.log.reader import BatchSlice
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.records import decode_batch
@@ -55,7 +55,7 @@ def test_a_slice_keeps_to_the_bytes_asked_for_but_for_its_first_batch(disk: Simu
 
 def test_a_first_batch_too_large_stays_away_if_not_asked_for(log: Log) -> None:
     fill(log, 3)
-    assert log.read(0, 10, log.end_offset, min_one=False) == Slice(None, 0)
+    assert log.read(0, 10, log.end_offset, min_one=False) == BatchSlice(None, 0)
     whole = log.read(0, 1 << 20, log.end_offset, min_one=False)
     assert whole.file_slice is not None
     assert whole.next_offset == 9
@@ -78,8 +78,8 @@ def test_a_caught_up_reader_gets_nothing_and_touches_no_file(disk: SimulatedDisk
     fill(log, 5)
     disk.reads = 0
     disk.opened.clear()
-    assert log.read(15, 1000, 15) == Slice(None, 15)
-    assert log.read(12, 1000, 10) == Slice(None, 12)
+    assert log.read(15, 1000, 15) == BatchSlice(None, 15)
+    assert log.read(12, 1000, 10) == BatchSlice(None, 12)
     assert (disk.reads, disk.opened) == (0, [])
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.log import directory as directory_module
-from barnabas.log import recovery
+from barnabas.log import directory_open, recovery
 from barnabas.log.checkpoints import RECOVERY_POINT, decode_offsets
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
@@ -23,6 +22,7 @@ from tests.log.batches import (
     open_directory,
     read_batches,
     reopened,
+    write_snapshots,
 )
 from tests.share import some
 from tests.simulator.disk import SimulatedDisk
@@ -111,11 +111,25 @@ def test_damage_in_an_unsynced_segment_takes_the_segments_behind_it() -> None:
     assert log.append(batch(), 9, NOW).base_offset == log.end_offset - 1
 
 
+def test_an_index_rebuilt_below_the_recovery_point_is_synced() -> None:
+    """The next start trusts it: after a roll at the recovery point its segment is not checked."""
+    disk = SimulatedDisk()
+    directory, log = new_log(disk, CONFIG)
+    log.append(batch(2), 0, NOW)
+    directory.close()
+    open_directory(disk, CONFIG)
+    disk = disk.kill()
+    log = reopened(disk, CONFIG)
+    assert log.recovery_point == log.end_offset == 2
+    assert {log.active.offset_index.path, log.active.time_index.path} <= set(disk.syncs)
+
+
 def test_segments_before_the_recovery_point_are_not_read_again() -> None:
     disk = SimulatedDisk()
     directory, log = new_log(disk, CONFIG)
     for number in range(100):
         log.append(batch(2, time=NOW + number), 0, NOW)
+    write_snapshots(log)
     work = log.pending_flush(sealed_only=True)
     assert work is not None
     work.run()
@@ -408,7 +422,7 @@ def test_a_disk_that_lost_synced_records_is_reported() -> None:
     disk.replace_file(f"{DATA}/recovery-point-offset-checkpoint", b"0\n1\norders 0 400\n")
     log = reopened(disk, CONFIG)
     assert log.end_offset == 10
-    assert "the disk broke its promise" in log.findings[-1].action
+    assert "the disk did not keep" in log.findings[-1].action
 
 
 def test_holes_are_kept_where_compaction_makes_them_and_cut_elsewhere() -> None:
@@ -511,7 +525,7 @@ def test_a_log_that_cannot_be_opened_keeps_its_offsets_and_the_others_are_served
             raise ValueError("a file that nobody foresaw")
         return real(disk, path, *rest, **options)
 
-    monkeypatch.setattr(directory_module, "open_log", open_log)
+    monkeypatch.setattr(directory_open, "open_log", open_log)
     found = open_directory(disk.kill(), CONFIG)
     assert list(found.logs) == [other]
     assert "nobody foresaw" in found.damaged[PARTITION]

@@ -108,7 +108,7 @@ _UNIMPORTANT = {
     ("close", "offset index", "log/index.py:MappedEntries.release"),
     ("close", "time index", "log/index.py:MappedEntries.release"),
     ("mkdir", "directory", "broker/main.py:run"),
-    ("mkdir", "directory", "log/directory.py:_make_durable_directory"),
+    ("mkdir", "directory", "log/directory_open.py:_make_durable_directory"),
     ("ftruncate", ".lock", "broker/main.py:run"),
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from barnabas.log.log import Log
-from barnabas.log.scan import BatchReader
+from barnabas.log.scan import BatchScanner
 from barnabas.system.disk import SystemDisk
 from barnabas.wire.batch import DELETE_HORIZON
 from barnabas.wire.compression import Codec
@@ -165,7 +165,7 @@ def data_of(log: Log, start: int) -> list[bytes]:
     """Every batch on disk from the one that holds `start`."""
     found = []
     for segment in log.segments:
-        reader = BatchReader(segment.file(), segment.size)
+        reader = BatchScanner(segment.file(), segment.size)
         while header := reader.peek():
             at = reader.take(header)
             if header.last_offset >= start:

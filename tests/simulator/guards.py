@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.coordination import Coordination
 from barnabas.broker.partition import Partition
+from barnabas.broker.role import Role
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.log.log import Log
 from barnabas.log.producers import SEQUENCE_MASK
@@ -63,7 +64,7 @@ class Guards:
         for topic in broker.topics._by_name.values():
             for partition in topic.partitions:
                 log = partition.log
-                if not partition.online or partition.volume is None:
+                if not partition.is_open:
                     continue
                 before = seen.get(partition.name)
                 leads = alone or partition.leading is not None
@@ -187,7 +188,7 @@ class Guards:
     def _loaded(self, who: str, coordination: Coordination, index: int, shard: GroupShard) -> None:
         assert coordination._topic is not None
         partition = coordination._topic.partitions[index]
-        if partition.barred:  # led elsewhere since a moment ago
+        if partition.role is not Role.LEADER:  # led elsewhere since a moment ago
             return
         committed, log = self._world.committed(partition.name), partition.log
         alone = partition.leading is None
@@ -203,7 +204,7 @@ class Guards:
         broker = machine.broker
         topic = None if broker is None else broker.topics.get(OFFSETS_TOPIC)
         for partition in () if topic is None else topic.partitions:
-            if partition.volume is None or not partition.online:
+            if not partition.is_open:
                 continue
             committed, log = self._world.committed(partition.name), partition.log
             end = min(log.end_offset, committed.end)
@@ -237,7 +238,7 @@ def _replica(machine: "Machine", at: TopicPartition) -> Partition | None:
     if topic is None or at.partition >= len(topic.partitions):
         return None
     found = topic.partitions[at.partition]
-    return found if found.online and found.volume is not None else None
+    return found if found.is_open else None
 
 
 def _offsets_of(shard: GroupShard) -> Offsets:

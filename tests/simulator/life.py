@@ -133,6 +133,7 @@ class Life:
             (self.append, 50),
             (self.roll, 6),
             (self.flush, 12),
+            (self.write_snapshots_late, 5),
             (self.compact, 12),
             (self.compact_and_die, 6),
             (self.compact_and_truncate, 4),
@@ -213,6 +214,23 @@ class Life:
     def flush(self) -> None:
         self.durable = self.log.flush()
         self.directory.checkpoint()
+
+    def write_snapshots_late(self) -> None:
+        """What the thread of the directory writes arrives after other steps of the log."""
+        work = self.log.pending_snapshots()
+        if work is None:
+            return
+        log, rng = self.log, self.rng
+        before = rng.random() < 0.5
+        if before:
+            work.run()
+        steps = (self.append, self.roll, self.compact, self.delete, self.compact_and_truncate)
+        for _ in range(rng.randint(0, 3)):
+            rng.choice(steps)()
+            self.check()
+        if not before:
+            work.run()
+        log.snapshots_written(work)
 
     def delete(self) -> None:
         self.log.delete_before(self.rng.randint(self.log.start_offset, self.log.high_watermark))

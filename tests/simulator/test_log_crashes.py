@@ -7,17 +7,19 @@ names its seed.
 import os
 from contextlib import suppress
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
+from barnabas.log.producer_snapshots import TEMPORARY_SUFFIX, ProducerSnapshots, SnapshotWrite
 from barnabas.log.producers import ProducerStates
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.wire.batch import check_crc, read_header
 from tests.log.batches import NOW, PARTITION, TOPIC_ID, batch, open_directory, read_batches
-from tests.simulator.disk import SimulatedDisk
+from tests.simulator.disk import Died, SimulatedDisk
 
 SEEDS = int(os.environ.get("SEEDS", "40"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
@@ -54,6 +56,7 @@ class History:
             (self.fail_a_roll, 3),
             (self.flush, 5),
             (self.flush_sealed, 5),
+            (self.write_snapshots, 6),
             (self.checkpoint, 5),
             (self.delete, 2),
             (self.truncate, 2),
@@ -105,7 +108,7 @@ class History:
         """No space, or no file descriptor, for one of the files that a roll touches."""
         log, rng = self.log, self.rng
         base = rng.choice((log.end_offset, log.end_offset, log.segments[-1].base_offset))
-        path = f"{log.path}/{base:020d}{rng.choice(('.index', '.timeindex', '.snapshot'))}"
+        path = f"{log.path}/{base:020d}{rng.choice(('.index', '.timeindex'))}"
         if rng.random() < 0.5:
             self.disk.fail_open(path)
         else:
@@ -130,6 +133,36 @@ class History:
                 self.append()
             work.run()
             self.durable = max(self.durable, self.log.flushed(work))
+
+    def write_snapshots(self) -> None:
+        """Off the event loop: anything may happen to the log meanwhile, or to the disk."""
+        work = self.log.pending_snapshots()
+        if work is None:
+            return
+        log, rng = self.log, self.rng
+        before = rng.random() < 0.5
+        if before:
+            work.run()
+        for _ in range(rng.randint(0, 3)):
+            rng.choice((self.append, self.append, self.truncate, self.delete, self.flush_data))()
+        if not before:
+            self.disk.stop_at = self.disk.steps + rng.randint(0, 12) if rng.random() < 0.3 else -1
+            try:
+                work.run()
+            except Died:
+                self.disk.stop_at = -1
+                self.reopen_after_crash()
+                return
+            self.disk.stop_at = -1
+        log.snapshots_written(work)
+
+    def flush_data(self) -> None:
+        """Without the snapshots that are pending."""
+        work = self.log.pending_flush()
+        if work is not None:
+            work.run()
+            self.durable = self.log.flushed(work)
+            self.directory.checkpoint()
 
     def checkpoint(self) -> None:
         self.directory.checkpoint()
@@ -185,6 +218,9 @@ class History:
         assert self.log.producers.entries == before.producers.entries
         assert self.log.epochs.entries == before.epochs.entries
         self.durable = self.log.recovery_point
+
+    def reopen_after_crash(self) -> None:
+        self.rng.choice((self.kill, self.lose_power))()
 
     def lose_power(self) -> None:
         """Hazards 25 and 26: unsynced sectors and names go either way."""
@@ -269,3 +305,25 @@ def test_the_same_seed_gives_the_same_history() -> None:
         second.step()
     assert first.written == second.written
     assert isinstance(first.directory, LogDirectory)
+
+
+def test_a_snapshot_that_outlives_a_truncation_is_found() -> None:
+    """With the bug planted: a late snapshot gets its name whatever happened to the log."""
+    real = ProducerSnapshots.publish
+
+    def publish(self: ProducerSnapshots, work: SnapshotWrite) -> bool:
+        for offset, path, captured in work.snapshots:
+            if self._disk.exists(path + TEMPORARY_SUFFIX):
+                self.pending[offset] = captured
+        return real(self, work)
+
+    with patch.object(ProducerSnapshots, "publish", publish):
+        for seed in range(200):
+            history = History(seed)
+            try:
+                for _ in range(STEPS):
+                    history.step()
+                    history.check()
+            except AssertionError:
+                return
+    pytest.fail("200 histories did not show it")

@@ -24,7 +24,6 @@ from tests.simulator.story import Story
 from tests.simulator.truth import HASTY, Committed, Excused, Violation
 
 SECOND = 1_000_000
-ELECTION_S_MAX = 30
 PROGRESS_S_MAX = 60
 STORY_LINES = 60
 SEATS = 3  # of members with instance ids
@@ -254,7 +253,6 @@ class World:
         self.fate.begin()
         self._pass(plan.trouble_s)
         self.heal()
-        self._elect_all()
         self._make_progress()
         self._finish()
 
@@ -286,21 +284,6 @@ class World:
             self.fate.bring_back(machine)
 
     # --- what must hold at the end ---
-
-    def _elect_all(self) -> None:
-        """Whoever is missing is waited for, but not for long."""
-
-        def offline() -> dict[TopicPartition, State]:
-            states = self.ensemble.states.items()
-            return {at: state for at, state in states if state.leader < 0}
-
-        self.schedule.run_until(
-            self.schedule.now_us + ELECTION_S_MAX * SECOND,
-            lambda: self.problem is not None or not offline(),
-        )
-        self._raise()
-        for at, state in offline().items():
-            self.fate.excuse_offline(at, state)
 
     def _make_progress(self) -> None:
         """Within a minute: every partition takes records, and the group has read all of them."""
@@ -377,6 +360,9 @@ class World:
         if not done() and not self.schedule.run_until(
             end_us, lambda: self.problem is not None or done()
         ):
+            for at, state in self.ensemble.states.items():
+                if state.leader < 0:
+                    self.fate.excuse_offline(at, state)
             raise Violation(otherwise)
         self._raise()
 

@@ -46,7 +46,7 @@ async def test_a_partition_that_is_led_needs_no_election(running: Running, kind:
 
 async def test_nobody_can_lead_a_partition_whose_directory_is_offline(running: Running) -> None:
     await running.create("t")
-    running.broker.topics.existing("t").partition(0).online = False
+    running.broker.topics.existing("t").partition(0).fail("a test")
     assert await elected(running, 0) == [("t", 0, Code.PREFERRED_LEADER_NOT_AVAILABLE)]
     assert await elected(running, 1, "t") == [("t", 0, Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)]
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from barnabas.log.checks import RECORD_ERRORS_MAX
+from barnabas.log.batch_validation import RECORD_ERRORS_MAX
 from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId
 from barnabas.wire.compression import Codec

@@ -212,3 +212,14 @@ def renews_whatever_the_loop_does() -> list[Change]:
     from barnabas.broker.loop_heartbeat import LoopHeartbeat
 
     return [(LoopHeartbeat, "idle_ms", lambda self: 0)]
+
+
+@bug()
+def shrinks_to_a_silent_leader() -> list[Change]:
+    """A set shrinks to a leader that is registered still, though its machine has lost its disk."""
+    real = election.after_loss
+
+    def after_loss(*given: Any, **named: Any) -> Any:
+        return real(*given, **(named | {"answered": True}))
+
+    return [(election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]

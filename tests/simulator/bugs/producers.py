@@ -3,7 +3,7 @@
 from typing import Any
 
 from barnabas.client import sequences
-from barnabas.log.copying import Copying
+from barnabas.log import replica_append
 from barnabas.log.producers import ProducerStates
 from tests.simulator.bugs.planting import Change, bug
 
@@ -17,13 +17,13 @@ def takes_repeats_for_new() -> list[Change]:
 @bug()
 def followers_remember_no_producers() -> list[Change]:
     """Hazard 18: what producers wrote is not known to the next leader."""
-    real = Copying._append_as_it_is
+    real = replica_append.append_one
 
-    def append(self: Any, header: Any, batch: Any, wall_ms: int) -> None:
-        real(self, header, batch, wall_ms)
-        self.producers.entries.clear()
+    def append(log: Any, header: Any, batch: Any, wall_ms: int) -> None:
+        real(log, header, batch, wall_ms)
+        log.producers.entries.clear()
 
-    return [(Copying, "_append_as_it_is", append)]
+    return [(replica_append, "append_one", append)]
 
 
 @bug()

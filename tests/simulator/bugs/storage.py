@@ -47,7 +47,7 @@ def moves_logs_without_a_sync() -> list[Change]:
 
     def adopt(self: LogDirectory, copy: Any, source: Any) -> None:
         real(self, copy, source)
-        copy._durability.durable_offset = copy._durability.recovery_point = copy.end_offset
+        copy.durability.durable_offset = copy.durability.recovery_point = copy.end_offset
 
     async def made_durable(self: Moves, log: Any, volume: Volume) -> bool:
         return True
