@@ -13,7 +13,6 @@ from typing import NamedTuple
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Disk
 
-SUFFIX = ".txnindex"
 VERSION = 0
 _ENTRY = Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size  # 34
@@ -117,9 +116,6 @@ class AbortedIndex:
                     f" to {end_offset}"
                 )
             last = aborted.last_offset
-
-    def renamed(self, path: str) -> None:
-        self.path = path
 
     def _load(self) -> bytearray:
         data = self._data

@@ -34,6 +34,18 @@ class OpenTransactions:
             self._ended[first_offset] = marker_offset
         return first_offset
 
+    def forget_decided(self, high_watermark: int) -> None:
+        """Transactions whose marker is below it hold nobody back."""
+        if self._ended:
+            self._ended = {
+                first: marker for first, marker in self._ended.items() if marker >= high_watermark
+            }
+
+    @property
+    def undecided(self) -> int:
+        """How many that have ended may still hold readers back."""
+        return len(self._ended)
+
     def first_open(self, but: int = -1) -> int | None:
         """The first offset that is undecided, of another producer than `but`."""
         for producer_id, first_offset in self._open.items():
@@ -50,9 +62,6 @@ class OpenTransactions:
         if first_open is not None:
             stable = min(stable, first_open)
         if self._ended:
-            decided = [first for first, marker in self._ended.items() if marker < high_watermark]
-            for first in decided:
-                del self._ended[first]
-            if self._ended:
-                stable = min(stable, *self._ended)
+            self.forget_decided(high_watermark)
+            stable = min(stable, *self._ended) if self._ended else stable
         return max(stable, start_offset)

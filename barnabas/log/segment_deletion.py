@@ -75,7 +75,7 @@ def drop_segments_below_start(log: "Log") -> None:
         segment = segments.pop(0)
         log.size -= segment.size
         segment.close()
-        log.files_to_delete += segment.paths
+        log.files_to_delete += (*segment.paths, segment.aborted_path)
         _record_deletion(log, segment)
     log.files_to_delete += log.snapshots.forget_below(segments[0].base_offset)
 
