@@ -97,7 +97,7 @@ class SegmentSwap:
         segment = self._new_segment(old)
         _gather_aborted(old)
         files = [path for each in old for path in each.paths]
-        files += [each.aborted_path for each in old[1:]]
+        files += [each.aborted_path for each in old[1:] if each.has_aborted()]
         files += log.snapshots.paths_of(cleaned.bases[1:])
         for each in old:
             each.close()
