@@ -6,6 +6,7 @@ The names of the client are here: `from barnabas import Admin`; the same, blocki
 
 from typing import TYPE_CHECKING
 
+from barnabas.model.lazy import lazy_names
 from barnabas.model.version import VERSION
 
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from barnabas.client.assignors import Assignor
     from barnabas.client.batches import Delivery, RecordMetadata
     from barnabas.client.consumer import Consumer
+    from barnabas.client.deserializing import Unreadable
     from barnabas.client.membership import Cause
     from barnabas.client.message import Message
-    from barnabas.client.messages import Unreadable
     from barnabas.client.partition_consumer import PartitionConsumer
     from barnabas.client.places import Committed, Rebalancing
     from barnabas.client.workers.calls import HandlerFailed
@@ -84,23 +85,11 @@ _WHERE = {
     "Retriable": "barnabas.model.errors",
     "Retry": "barnabas.client.workers.policy",
     "TopicPartition": "barnabas.model.ids",
-    "Unreadable": "barnabas.client.messages",
+    "Unreadable": "barnabas.client.deserializing",
     "parallel": "barnabas.client.workers.parallel",
     "per_batch": "barnabas.client.workers.per_batch",
     "per_range": "barnabas.client.workers.per_range",
     "per_thread": "barnabas.client.workers.per_thread",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'barnabas' has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_WHERE]
+__getattr__, __dir__ = lazy_names(globals(), _WHERE)

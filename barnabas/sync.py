@@ -5,6 +5,8 @@ No event loop runs, and none is needed.
 
 from typing import TYPE_CHECKING
 
+from barnabas.model.lazy import lazy_names
+
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.blocking.consumer import Consumer
@@ -22,16 +24,4 @@ _WHERE = {
     "ZookeeperConsumer": "barnabas.client.zookeeper_consumer",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'barnabas.sync' has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_WHERE]
+__getattr__, __dir__ = lazy_names(globals(), _WHERE)

@@ -12,13 +12,14 @@ def until(
     condition: Callable[[], object],
     say: Callable[[], object] | str = "it stayed false",
     wait_s: float = WAIT_S,
+    pause_s: float = _PAUSE_S,
 ) -> None:
     """Ask again and again; `say` tells what was there instead."""
     deadline = time.monotonic() + wait_s
     while not condition():
         if time.monotonic() > deadline:
             raise _too_late(say, wait_s)
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
 
 
 async def eventually(

@@ -30,6 +30,7 @@ def text_key(text: str) -> bytes:
 
 
 def text_hash(text: str) -> int:
+    """`String.hashCode`, without the sign."""
     if text.isascii():
         units: bytes | tuple[int, ...] = text.encode()
     else:
@@ -40,7 +41,8 @@ def text_hash(text: str) -> int:
         part = units[start : start + len(_POWERS)]
         # One pass in C instead of a step of Python per character.
         hashed = hashed * pow(31, len(part), 1 << 32) + sum(map(mul, reversed(part), _POWERS))
-    return hashed & _MASK
+        hashed &= _MASK
+    return hashed
 
 
 def uuid_hash(value: UUID) -> int:

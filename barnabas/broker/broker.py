@@ -101,7 +101,7 @@ class Broker:
             Buffers(bytes_max if bytes_max > 0 else FRAMES_BYTES_MAX),
             self.config.socket_request_max_bytes,
         )
-        self.heartbeat = LoopHeartbeat(self)
+        self.heartbeat = LoopHeartbeat(clock, self.loop, log)
         self.housekeeping = Housekeeping(self, self._door)
         self.cleaner = Cleaner(self)
         self.recompression: Recompression | None = None  # made when a topic first needs it
@@ -202,9 +202,10 @@ class Broker:
     async def start_metrics(self) -> None:
         address = self.config.metrics_listen
         if address is not None:
+            from barnabas.broker.metrics import page
             from barnabas.broker.metrics_http import serve
 
-            self._metrics = await serve(self, address.host, address.port)
+            self._metrics = await serve(lambda: page(self), address.host, address.port)
             host, port = self._metrics.sockets[0].getsockname()[:2]
             self.log.info("metrics served", at=f"http://{Address(host, port)}/metrics")
 

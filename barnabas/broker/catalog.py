@@ -2,16 +2,17 @@
 
 In: changes, already checked against the protocol. Out: topics and partitions to serve.
 Always: the keeper has a change before anybody sees it; one change at a time.
-Not here: what the answers look like (handlers/), the files of a log (log/).
+Not here: what the answers look like (handlers/), the logs of a topic (opening.py).
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID, uuid4
 
-from barnabas.broker.partition import Partition, lost_partition
+from barnabas.broker.context import GroupsContext
+from barnabas.broker.opening import OpeningContext, open_partitions, set_aside
 from barnabas.broker.producer_ids import next_block
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.broker.topics_kept import (
@@ -19,7 +20,6 @@ from barnabas.broker.topics_kept import (
     apply_config,
     check_new_topic,
     log_config,
-    set_codec,
 )
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
@@ -35,13 +35,8 @@ from barnabas.keeper.keeper import (
     parent,
 )
 from barnabas.log.config import INT64_MAX, LogConfig
-from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
-from barnabas.model.ids import NO_TOPIC_ID, BrokerId, TopicPartition
-from barnabas.model.system_errors import NO_DESCRIPTORS, NO_ROOM
-
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 
 OPENED_PER_SLICE = 50
 _PARENTS = (
@@ -57,10 +52,18 @@ _PARENTS = (
 T = TypeVar("T")
 
 
+class CatalogContext(OpeningContext, GroupsContext, Protocol):
+    """What is needed of the broker."""
+
+    def reconfigure(self) -> None: ...
+
+    def entity_configured(self, kind: str, name: str) -> None: ...
+
+
 class Catalog:
     """The single writer of topics and configuration on a broker of its own."""
 
-    def __init__(self, broker: "Broker", keeper: Keeper) -> None:
+    def __init__(self, broker: CatalogContext, keeper: Keeper) -> None:
         self._broker = broker
         self._keeper = keeper
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
@@ -109,11 +112,11 @@ class Catalog:
             lost = self._broker.logs.lost_on()
             if not lost:
                 self._tell_missing(topic, len(replicas))
-            self._open_partitions(topic, len(replicas), lost)
+            open_partitions(self._broker, topic, len(replicas), lost)
             self._broker.topics.add(topic)
         owned = {partition.name for topic in self._broker.topics for partition in topic.partitions}
         for stray in [each for each in self._broker.logs.logs if each not in owned]:
-            self._set_aside(stray)
+            set_aside(self._broker, stray)
 
     def _tell_missing(self, topic: Topic, total: int) -> None:
         """A log that is gone may have held records: nobody should find out by their absence."""
@@ -195,7 +198,7 @@ class Catalog:
         return topic
 
     def check_new(self, name: str) -> None:
-        check_new_topic(self._broker, name)
+        check_new_topic(self._broker.topics, name)
 
     async def delete_topic(self, topic: Topic) -> None:
         async with self._one_at_a_time:
@@ -340,62 +343,10 @@ class Catalog:
     async def _open_in_slices(self, topic: Topic, total: int) -> None:
         """Thousands of new files would keep everybody waiting: others get their turn between."""
         while len(topic.partitions) < total:
-            self._open_partitions(topic, min(total, len(topic.partitions) + OPENED_PER_SLICE))
+            open_partitions(
+                self._broker, topic, min(total, len(topic.partitions) + OPENED_PER_SLICE)
+            )
             await asyncio.sleep(0)
-
-    def _open_partitions(self, topic: Topic, total: int, lost: str = "") -> None:
-        """`lost`: where a log that is nowhere else may be, out of reach."""
-        logs = self._broker.logs
-        set_codec(self._broker, topic)
-        config = log_config(topic.config, self._broker)
-        broker = BrokerId(self._broker.id)
-        for index in range(len(topic.partitions), total):
-            name = TopicPartition(topic.name, index)
-            log = self._own_log(name, topic.id)
-            why_lost = lost or logs.damaged.get(name, "")
-            if log is None and why_lost:
-                topic.partitions.append(lost_partition(name, broker, why_lost))
-                continue
-            log = log or logs.create(name, topic.id, config)
-            self._lead(log)
-            partition = Partition(name, log, logs.home(name), broker)
-            partition.configure(topic.config)
-            topic.partitions.append(partition)
-            if partition.is_unsynced:
-                self._sync(partition)
-
-    def _sync(self, partition: Partition) -> None:
-        """A process that died left it: nobody is shown what a power cut could take back."""
-        try:
-            partition.log.flush()
-        except OSError as error:
-            if error.errno in NO_DESCRIPTORS + NO_ROOM:
-                raise
-            reason = f"sync failed: {error}"
-            partition.fail(reason)
-            self._broker.logs.home(partition.name).lose(reason)
-
-    def _own_log(self, name: TopicPartition, topic_id: UUID) -> Log | None:
-        """The log under this name, if it is this topic's and not that of one before it."""
-        log = self._broker.logs.logs.get(name)
-        if log is None or log.topic_id == topic_id:
-            return log
-        if log.topic_id == NO_TOPIC_ID:  # creating it was cut off, or the file was lost
-            log.write_topic_id(topic_id)
-            return log
-        self._set_aside(name)
-        return None
-
-    def _set_aside(self, name: TopicPartition) -> None:
-        path = self._broker.logs.set_aside(name)
-        self._broker.log.warning("log of no topic set aside", partition=name, path=path)
-
-    def _lead(self, log: Log) -> None:
-        """After a crash, records may be gone that someone has read: a new epoch tells them."""
-        epoch = max(log.epochs.latest, 0)
-        crashed = log.end_offset > 0 and not self._broker.logs.was_clean(log.partition)
-        log.begin_epoch(epoch + crashed, durable=crashed)
-        log.advance_high_watermark(log.end_offset)
 
     def _topic_data(self, id_: UUID, partitions: int) -> bytes:
         return paths.topic_data(id_, {index: [self._broker.id] for index in range(partitions)})

@@ -9,8 +9,11 @@ Not here: which log and why (log/cleanable.py), which records (log/compaction.py
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from barnabas.broker.context import BrokerContext
+from barnabas.broker.moves import Moves
+from barnabas.broker.storage import Storage
 from barnabas.broker.volume import Volume
 from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
 from barnabas.log.compaction_job import CleanedSegment
@@ -20,17 +23,23 @@ from barnabas.model.errors import KafkaError
 from barnabas.model.system_errors import NO_ROOM, OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.cleaner_process import CleanerProcess
     from barnabas.broker.cleaner_protocol import Done, Stopped
 
 FAILURE_BACKOFF_MS = 60_000  # a full disk, a worker that was killed
 
 
+class CleanerContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    logs: Storage
+    moves: Moves
+
+
 class Cleaner:
     """Looks every log.cleaner.backoff.ms, and works while any log is due."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: CleanerContext) -> None:
         self._broker = broker
         self._task: asyncio.Task[None] | None = None
         self._process: CleanerProcess | None = None
@@ -52,7 +61,7 @@ class Cleaner:
         """A swap that has begun is finished; the rest is of no use."""
         self._stopping.set()
         if self._process is not None:
-            await self._process.end()
+            await self._process.close()
         if self._task is not None:
             await self._task
 
@@ -110,7 +119,7 @@ class Cleaner:
 
         broker, log = self._broker, found.log
         volume = broker.logs.home(log.partition)
-        if not await volume.checkpoint():
+        if not await volume.checkpoint() or self._stopping.is_set():
             return False
         config = broker.config
         wall_ms, began_ms = broker.clock.wall_ms(), broker.clock.monotonic_ms()
@@ -149,6 +158,8 @@ class Cleaner:
         log = found.log
         if self._stopping.is_set():
             return False
+        if self._broker.logs.logs.get(log.partition) is not log:
+            return True  # deleted meanwhile
         if found.cuts != log.cuts:
             return True  # truncated meanwhile: what was read and written is of no use
         if isinstance(report, Stopped):

@@ -34,6 +34,7 @@ class CleanerProcess:
 
     def __init__(self) -> None:
         self._process: Process | None = None
+        self._closed = False
 
     @property
     def pid(self) -> int | None:
@@ -67,7 +68,15 @@ class CleanerProcess:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", MODULE, stdin=PIPE, stdout=PIPE, env=environment
             )
+        if self._closed:  # while it was started
+            await self.end()
+            raise ConnectionAbortedError("the broker stops")
         return self._process
+
+    async def close(self) -> None:
+        """For good: no compaction begins any more, not even one that is starting its worker."""
+        self._closed = True
+        await self.end()
 
     async def end(self) -> None:
         process, self._process = self._process, None

@@ -7,13 +7,14 @@ Not here: what the controller does with them (controlling.py), what comes of it 
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from barnabas.broker.producer_ids import next_block
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.broker.topics_kept import (
     Change,
+    TopicsContext,
     apply_config,
     check_new_topic,
     log_config,
@@ -21,7 +22,7 @@ from barnabas.broker.topics_kept import (
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import LogConfig
-from barnabas.model.errors import Code, InvalidRequest, Retriable, code_of
+from barnabas.model.errors import Code, InvalidRequest, Retriable
 from barnabas.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -30,7 +31,6 @@ from barnabas.wire.messages.create_topics import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.cluster import Cluster
 
 TIMEOUT_MS = 30_000
@@ -41,10 +41,16 @@ JOINING_MS = 2_000
 _NOBODY: Mapping[str, tuple[UUID, Mapping[int, int]]] = {}
 
 
+class ClusterCatalogContext(TopicsContext, Protocol):
+    """What is needed of the broker."""
+
+    static: Mapping[str, str]
+
+
 class ClusterCatalog:
     """Satisfies AnyCatalog. What only handlers on the controller call goes straight to it."""
 
-    def __init__(self, broker: "Broker", cluster: "Cluster") -> None:
+    def __init__(self, broker: ClusterCatalogContext, cluster: "Cluster") -> None:
         self._broker = broker
         self._cluster = cluster
         self._one_at_a_time = asyncio.Lock()
@@ -74,7 +80,7 @@ class ClusterCatalog:
         apply_config(self._broker, topic)
 
     def check_new(self, name: str) -> None:
-        check_new_topic(self._broker, name)
+        check_new_topic(self._broker.topics, name)
 
     async def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """On behalf of this broker: a topic that somebody asked for, or one it needs itself."""
@@ -98,7 +104,7 @@ class ClusterCatalog:
         assert isinstance(answer, CreateTopicsResponse)
         (result,) = answer.topics
         if result.error_code not in (0, Code.TOPIC_ALREADY_EXISTS):
-            code = code_of(result.error_code)
+            code = Code.of(result.error_code)
             raise InvalidRequest(code, result.error_message or code.text)
         return await self._appeared(name)
 

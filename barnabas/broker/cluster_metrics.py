@@ -7,18 +7,22 @@ what it leads and follows. Names say what Kafka's say, in our spelling.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.broker.metrics import Figures, counters, gauges
+from barnabas.broker.metrics import Counts, Figures, counters, gauges
+from barnabas.broker.topic import Topics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from barnabas.broker.broker import Broker
     from barnabas.broker.cluster import Cluster
+    from barnabas.broker.proposals import Proposals
+    from barnabas.broker.replicas import Replicas
 
 
-def families(broker: "Broker", cluster: "Cluster") -> "Iterator[Metric]":
+def families(
+    cluster: "Cluster", replicas: "Replicas", topics: Topics, counts: Counts
+) -> "Iterator[Metric]":
     yield from _controller(cluster)
-    yield from _replication(broker, cluster)
+    yield from _replication(cluster, replicas.proposals, topics, counts)
 
 
 def _controller(cluster: "Cluster") -> "Iterator[Metric]":
@@ -41,11 +45,11 @@ def _controller(cluster: "Cluster") -> "Iterator[Metric]":
     yield from counters("barnabas_controller_", figures)
 
 
-def _replication(broker: "Broker", cluster: "Cluster") -> "Iterator[Metric]":
+def _replication(
+    cluster: "Cluster", proposals: "Proposals", topics: Topics, counts: Counts
+) -> "Iterator[Metric]":
     from prometheus_client.core import GaugeMetricFamily
 
-    assert broker.replicas is not None, "a broker in a cluster has replicas"
-    proposals, counts = broker.replicas.proposals, broker.counts
     figures: Figures = (
         ("isr_shrinks", "In-sync sets that this broker made smaller.", proposals.shrinks),
         ("isr_expands", "In-sync sets that this broker made larger.", proposals.expands),
@@ -60,7 +64,7 @@ def _replication(broker: "Broker", cluster: "Cluster") -> "Iterator[Metric]":
         labels=["follower"],
     )
     lags: dict[int, int] = {}
-    for topic in broker.topics:
+    for topic in topics:
         for partition in topic.partitions:
             follows += partition.following is not None
             leading = partition.leading

@@ -6,11 +6,13 @@ here is never overruled, but by the later word that it is elsewhere.
 Not here: whether the word is the last controller's (cluster.py), replicas here (replicas.py).
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 from uuid import UUID
 
 from barnabas.broker.cluster_settings import Settings
+from barnabas.broker.context import GroupsContext
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
+from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.model.ids import BrokerId, check_topic_name
 from barnabas.replication.state import PartitionState
@@ -20,17 +22,20 @@ from barnabas.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-
 EVERYTHING = 2  # the type of a request that names all topics
 DELETED = -2  # as leader
+
+
+class ViewContext(GroupsContext, Protocol):
+    """What is needed of the broker."""
+
+    layers: Layers
 
 
 class View:
     """Kept in `broker.topics`."""
 
-    def __init__(self, broker: "Broker", settings: Settings) -> None:
+    def __init__(self, broker: ViewContext, settings: Settings) -> None:
         self._broker = broker
         self._settings = settings
         # Topics of which all partitions have been named, and how many those were: a replica that

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from traceback import format_exception
-from typing import TYPE_CHECKING
 
+from barnabas.broker.context import GroupsContext
 from barnabas.broker.dispatch import Call
 from barnabas.broker.group_forgetting import forget_offsets
 from barnabas.broker.group_loading import GroupLoading
@@ -28,18 +28,15 @@ from barnabas.broker.later import Later
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
-from barnabas.coordinators.groups.chronicle import Chronicle
-from barnabas.coordinators.groups.member import Caller
+from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
+from barnabas.coordinators.groups.history.text import PROBLEMS, reason_text
 from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
-from barnabas.coordinators.groups.words import TROUBLES, why
 from barnabas.coordinators.runtime import Answer, Now, Outcome, Runtime
 from barnabas.keeper.paths import GROUPS
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import Message
-
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
 
 SWEEP_S = 30.0  # after a shard was loaded, by when all topics are known here
 LOAD_WAIT_S_MAX = 0.5
@@ -48,7 +45,7 @@ Reply = Message | Later[Message]
 Verb = Callable[[GroupShard, Caller, Now], Outcome[Record]]
 
 
-def coordination(broker: "Broker") -> "Coordination":
+def coordination(broker: GroupsContext) -> "Coordination":
     """The broker's, made on first use."""
     if broker.coordination is None:
         broker.coordination = Coordination(broker)
@@ -58,12 +55,12 @@ def coordination(broker: "Broker") -> "Coordination":
 class Coordination:
     """The group coordinator of one broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: GroupsContext) -> None:
         self._broker = broker
         self._clock = broker.clock
         self._loop = broker.loop
         self.runtime: Runtime[GroupShard] = Runtime()
-        self.chronicle = Chronicle()
+        self.rebalance_statistics = RebalanceStatistics()
         self.since_ms = self._clock.wall_ms()  # stories begin here
         self.pace = Pace(broker.topics)
         self._topic: Topic | None = None
@@ -163,7 +160,7 @@ class Coordination:
         partition.on_commit = partial(self._committed, index)
         partition.on_lost = partial(self._loop.call_soon, self._lost, index, term)
         journal = PartitionJournal(partition)
-        shard = GroupShard(self._shared, self.chronicle, TopicsSeen(self._broker.topics))
+        shard = GroupShard(self._shared, self.rebalance_statistics, TopicsSeen(self._broker.topics))
         self.runtime.start_loading(index, shard, journal)
         if partition.log.end_offset > partition.log.start_offset:
             self._loading.add(index, partition)
@@ -265,7 +262,7 @@ class Coordination:
         shard = self.runtime.shard(partition)
         answers = self.runtime.carry_out(partition, verb(shard, caller, now), now)
         self._arm(shard.next_deadline())
-        if self.chronicle.untold:
+        if self.rebalance_statistics.unlogged:
             self._tell()
         if len(answers) == 1 and answers[0].token is later:
             return answers[0].response
@@ -335,19 +332,19 @@ class Coordination:
 
     def _tell(self) -> None:
         """One line per rebalance that is over, its cause in words."""
-        for group, chapter in self.chronicle.take():
-            overtaken = chapter.sync_ms < 0
+        for group, entry in self.rebalance_statistics.take():
+            overtaken = entry.sync_ms < 0
             say = self._broker.log.debug if overtaken else self._broker.log.info
-            if any(cause.kind in TROUBLES for cause in chapter.causes):
+            if any(cause.kind in PROBLEMS for cause in entry.causes):
                 say = self._broker.log.warning
             say(
                 "rebalance",
                 group=group,
-                generation=chapter.generation,
-                members=chapter.members,
-                why=why(chapter),
-                join_ms=chapter.join_ms,
-                sync_ms=chapter.sync_ms,
+                generation=entry.generation,
+                members=entry.members,
+                why=reason_text(entry),
+                join_ms=entry.join_ms,
+                sync_ms=entry.sync_ms,
                 **({"overtaken": True} if overtaken else {}),
             )
 

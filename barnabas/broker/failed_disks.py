@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from barnabas.broker.context import BrokerContext
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.replicas_failed import (
@@ -16,14 +17,13 @@ from barnabas.wire.messages.replicas_failed import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.replicas import Cluster
 
 TIMEOUT_MS = 10_000
 AGAIN_S = 0.5
 
 
-async def tell(broker: "Broker", cluster: "Cluster", names: Iterable[TopicPartition]) -> None:
+async def tell(broker: BrokerContext, cluster: "Cluster", names: Iterable[TopicPartition]) -> None:
     topics: dict[str, list[int]] = {}
     for name in names:
         topics.setdefault(name.topic, []).append(name.partition)

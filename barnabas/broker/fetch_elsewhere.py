@@ -6,6 +6,7 @@ In: partitions that this broker leads, or does not. Out: parts of a FetchRespons
 from typing import TYPE_CHECKING
 
 from barnabas.broker.topic import Topic
+from barnabas.config.broker import BrokerConfig
 from barnabas.config.broker_roles import RACK_SELECTOR
 from barnabas.model.errors import Code
 from barnabas.wire.messages.fetch import (
@@ -16,8 +17,9 @@ from barnabas.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.cluster import Cluster
     from barnabas.broker.partition import Partition
+    from barnabas.broker.replicas import Replicas
 
 _ENDPOINTS_SINCE = 16
 _NO_LEADER = LeaderIdAndEpoch()
@@ -42,10 +44,12 @@ def failed(index: int, code: Code, topic: Topic | None) -> PartitionData:
     )
 
 
-def nearer_replica(broker: "Broker", partition: "Partition", offset: int, rack: str) -> int:
+def nearer_replica(
+    config: BrokerConfig, replicas: "Replicas", partition: "Partition", offset: int, rack: str
+) -> int:
     """A replica in sync that has the offset, in the consumer's rack; -1: none, or this one."""
-    config, leading, replicas = broker.config, partition.leading, broker.replicas
-    if config.replica_selector_class != RACK_SELECTOR or leading is None or replicas is None:
+    leading = partition.leading
+    if config.replica_selector_class != RACK_SELECTOR or leading is None:
         return -1
     if config.broker_rack == rack:
         return -1
@@ -62,16 +66,16 @@ def nearer_replica(broker: "Broker", partition: "Partition", offset: int, rack: 
 
 
 def endpoints(
-    broker: "Broker", version: int, responses: list[FetchableTopicResponse]
+    cluster: "Cluster | None", version: int, responses: list[FetchableTopicResponse]
 ) -> list[NodeEndpoint]:
     """Where the leaders are that the response names."""
-    if broker.cluster is None or version < _ENDPOINTS_SINCE:
+    if cluster is None or version < _ENDPOINTS_SINCE:
         return []
     leaders = {
         partition.current_leader.leader_id for topic in responses for partition in topic.partitions
     }
     return [
         NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
-        for member in broker.cluster.members.values()
+        for member in cluster.members.values()
         if member.id in leaders
     ]

@@ -7,24 +7,32 @@ Not here: what a fetcher does (fetcher.py).
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+from barnabas.broker.context import BrokerContext
 from barnabas.broker.fetcher import Fetcher
 from barnabas.broker.followed import Followed, Key
 from barnabas.model.ids import BrokerId
 from barnabas.replication.follower import Follower
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.partition import Partition
-    from barnabas.broker.replicas import Cluster
+    from barnabas.broker.replicas import Cluster, Replicas
+    from barnabas.broker.topic import Topics
+
+
+class FetchersContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    topics: "Topics"
+    replicas: "Replicas | None"
 
 
 class Fetchers:
     """All of a broker, by leader."""
 
-    def __init__(self, broker: "Broker", cluster: "Cluster") -> None:
+    def __init__(self, broker: FetchersContext, cluster: "Cluster") -> None:
         self.broker = broker
         self.cluster = cluster
         self._fetchers: dict[BrokerId, Fetcher] = {}

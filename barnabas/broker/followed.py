@@ -8,6 +8,7 @@ Not here: fetching (fetcher.py), where to cut (replication/follower.py).
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from barnabas.broker.context import BrokerContext
 from barnabas.broker.volume import Volume
 from barnabas.model.errors import Code, Corrupt, KafkaError
 from barnabas.replication.follower import Follower, cut_at
@@ -19,7 +20,6 @@ from barnabas.wire.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.partition import Partition
     from barnabas.broker.peers import Peers
 
@@ -56,7 +56,7 @@ async def flush(followed: Followed) -> None:
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, reason)
 
 
-async def cut(broker: "Broker", followed: Followed, epoch: int, end: int) -> None:
+async def cut(broker: BrokerContext, followed: Followed, epoch: int, end: int) -> None:
     """The leader's `epoch` ends at `end`: what differs here goes."""
     partition = followed.partition
     log = partition.log
@@ -83,7 +83,7 @@ async def cut(broker: "Broker", followed: Followed, epoch: int, end: int) -> Non
     await _checkpoint(partition.volume)
 
 
-async def find_place(broker: "Broker", peers: "Peers", followed: Followed) -> None:
+async def find_place(broker: BrokerContext, peers: "Peers", followed: Followed) -> None:
     """The leader has nothing where this log ends: it begins later, or ends before."""
     partition, leader = followed.partition, followed.machine.leader
     log, volume = partition.log, partition.volume
@@ -117,7 +117,7 @@ async def _checkpoint(volume: Volume) -> None:
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{volume.path}: no checkpoint written")
 
 
-async def _offset(broker: "Broker", peers: "Peers", followed: Followed, timestamp: int) -> int:
+async def _offset(broker: BrokerContext, peers: "Peers", followed: Followed, timestamp: int) -> int:
     name = followed.partition.name
     asked = ListOffsetsPartition(
         partition_index=name.partition,

@@ -5,14 +5,12 @@ Always: found on the loop, read off it: an unread record may be cold.
 
 import asyncio
 from struct import error as StructError
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from barnabas.broker.topic import Topics
 from barnabas.model.errors import KafkaError
 from barnabas.model.ports import FileSlice
 from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader, time_about
-
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
 
 
 class Place(NamedTuple):
@@ -25,18 +23,18 @@ class Place(NamedTuple):
     end: int
 
 
-async def unread_since_ms(broker: "Broker", places: list[Place]) -> list[int | None]:
+async def unread_since_ms(topics: Topics, places: list[Place]) -> list[int | None]:
     """When the first unread record of each was written, about; None if all is read."""
-    unread = [(_unread(broker, place), place.committed) for place in places]
+    unread = [(_unread(topics, place), place.committed) for place in places]
     if not any(part for part, _ in unread):
         return [None] * len(places)
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(None, lambda: [_timestamp(*each) for each in unread])
 
 
-def _unread(broker: "Broker", place: Place) -> FileSlice | None:
+def _unread(topics: Topics, place: Place) -> FileSlice | None:
     """Where the first unread batch lies."""
-    found = broker.topics.get(place.topic)
+    found = topics.get(place.topic)
     if found is None or place.committed >= place.end:
         return None
     log = found.partitions[place.partition].log

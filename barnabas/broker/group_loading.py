@@ -8,8 +8,8 @@ Not here: which shards this broker has (coordination.py), what records mean (coo
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from barnabas.broker.context import GroupsContext
 from barnabas.broker.doomed import Doomed
 from barnabas.broker.partition import Partition
 from barnabas.coordinators.groups.records import OffsetRecord
@@ -17,9 +17,6 @@ from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.runtime import Now, Runtime
 from barnabas.log.config import INT64_MAX
 from barnabas.wire.records import iter_batches
-
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
 
 LOAD_BYTES = 1 << 20
 LOAD_SLICE_S = 0.004
@@ -34,7 +31,7 @@ class GroupLoading:
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: GroupsContext,
         runtime: Runtime[GroupShard],
         now: Callable[[], Now],
         loaded: Callable[[int], None],

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.broker.group_lag import Place, unread_since_ms
 from barnabas.broker.group_pace import Rate, end_offset
-from barnabas.coordinators.groups.chronicle import SECONDS, Durations
-from barnabas.coordinators.groups.classic_speakers import MixedGroup
+from barnabas.broker.topic import Topics
+from barnabas.coordinators.groups.consumer.group import ConsumerGroup
+from barnabas.coordinators.groups.history.statistics import SECONDS, Durations
 from barnabas.coordinators.groups.subscription import CONSUMER, partitions_of
 from barnabas.model.errors import KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.coordination import Coordination
-    from barnabas.coordinators.groups.classic import ClassicGroup
+    from barnabas.coordinators.groups.classic.group import ClassicGroup
 
 GROUPS_MAX = 500
 PARTITIONS_MAX = 2_000
@@ -45,11 +45,8 @@ class GroupFigures(NamedTuple):
     no_commit_yet: dict[str, int]  # group to partitions
 
 
-async def measure(broker: "Broker") -> GroupFigures | None:
-    """None when there are no groups, or none that can be asked yet."""
-    groups = broker.coordination
-    if groups is None:
-        return None
+async def measure(groups: "Coordination", topics: Topics) -> GroupFigures | None:
+    """None when no group can be asked yet."""
     try:
         shards = groups.shards()
     except KafkaError:
@@ -68,38 +65,38 @@ async def measure(broker: "Broker") -> GroupFigures | None:
         sizes.append((id_, group.size, group.generation))
         offsets = {(topic, number): value for topic, number, value in shard.offsets.of_group(id_)}
         no_commit_yet[id_] = 0
-        for topic, partition in dict.fromkeys((*offsets, *_assigned(broker, group))):
-            end = end_offset(broker.topics, topic, partition)
+        for topic, partition in dict.fromkeys((*offsets, *_assigned(topics, group))):
+            end = end_offset(topics, topic, partition)
             if end is None:
                 continue
             if (topic, partition) in offsets:
                 committed = offsets[topic, partition].offset
             else:  # all that is there: its members may have read none of it
-                committed = broker.topics.existing(topic).partitions[partition].log.start_offset
+                committed = topics.existing(topic).partitions[partition].log.start_offset
                 no_commit_yet[id_] += committed < end
             if len(places) < PARTITIONS_MAX:
                 places.append(Place(id_, topic, partition, committed, end))
             else:
                 left_out += 1
-    lags = await _lags(broker, groups, places)
+    lags = await _lags(groups, topics, places)
     return GroupFigures(len(ids), sizes, lags, left_out, no_commit_yet)
 
 
-def _assigned(broker: "Broker", group: "ClassicGroup | MixedGroup") -> Iterator[tuple[str, int]]:
+def _assigned(topics: Topics, group: "ClassicGroup | ConsumerGroup") -> Iterator[tuple[str, int]]:
     """What the members have; nothing of those that are no consumers."""
-    if isinstance(group, MixedGroup):
-        for topic_id, number in group.kept.owners:
-            topic = broker.topics.by_id(topic_id)
+    if isinstance(group, ConsumerGroup):
+        for topic_id, number in group.stored.owners:
+            topic = topics.by_id(topic_id)
             if topic is not None:
                 yield topic.name, number
-    elif group.roster.protocol_type == CONSUMER:
-        for member in group.roster.members.values():
+    elif group.members.protocol_type == CONSUMER:
+        for member in group.members.by_id.values():
             yield from partitions_of(member.assignment) or ()
 
 
-async def _lags(broker: "Broker", groups: "Coordination", places: list[Place]) -> list[Lag]:
+async def _lags(groups: "Coordination", topics: Topics, places: list[Place]) -> list[Lag]:
     now = groups.now()
-    times = await unread_since_ms(broker, places)
+    times = await unread_since_ms(topics, places)
     lags = []
     for (group, topic, partition, committed, end), unread_ms in zip(places, times, strict=True):
         records = max(0, end - committed)
@@ -127,23 +124,23 @@ def families(groups: "Coordination", figures: GroupFigures) -> Iterator[Any]:
         HistogramMetricFamily,
     )
 
-    chronicle = groups.chronicle
+    statistics = groups.rebalance_statistics
     rebalances = CounterMetricFamily(
         "barnabas_group_rebalances", "Rebalances, by what set them off.", labels=["cause"]
     )
-    for kind, count in chronicle.rebalances.items():
+    for kind, count in statistics.rebalances.items():
         rebalances.add_metric([kind.name.lower()], count)
     yield rebalances
     yield CounterMetricFamily(
         "barnabas_group_rebalances_overtaken",
         "Rebalances that another one overtook before they were done.",
-        chronicle.overtaken,
+        statistics.overtaken,
     )
     phases = HistogramMetricFamily(
         "barnabas_group_rebalance_seconds", "How long rebalances took.", labels=["phase"]
     )
-    phases.add_metric(["join"], _buckets(chronicle.join), chronicle.join.sum_s)
-    phases.add_metric(["sync"], _buckets(chronicle.sync), chronicle.sync.sum_s)
+    phases.add_metric(["join"], _buckets(statistics.join), statistics.join.sum_s)
+    phases.add_metric(["sync"], _buckets(statistics.sync), statistics.sync.sum_s)
     yield phases
     yield GaugeMetricFamily("barnabas_groups", "Groups with members or offsets.", figures.total)
     members = GaugeMetricFamily("barnabas_group_members", "Members.", labels=["group"])

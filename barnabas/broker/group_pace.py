@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from barnabas.broker.topic import Topics
-from barnabas.coordinators.groups.offsets import Offsets
+from barnabas.coordinators.groups.offsets.store import CommittedOffsets
 from barnabas.coordinators.runtime import Now
 
 SAMPLE_MS = 10_000
@@ -42,7 +42,7 @@ class Pace:
         self._topics = topics
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
 
-    def sample(self, groups: Iterable[tuple[str, Offsets]], now: Now) -> None:
+    def sample(self, groups: Iterable[tuple[str, CommittedOffsets]], now: Now) -> None:
         places = (
             (group, topic, partition, value.offset)
             for group, offsets in groups

@@ -14,7 +14,7 @@ from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.broker.role import Role
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.group import GroupConfig
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.limits import GroupLimits
 
 if TYPE_CHECKING:
     from barnabas.broker.topic import Topics
@@ -63,9 +63,9 @@ class TopicsSeen:
         return [topic.name for topic in self._topics]
 
 
-def limits(config: BrokerConfig, groups: Mapping[str, Mapping[str, int]]) -> Limits:
+def limits(config: BrokerConfig, groups: Mapping[str, Mapping[str, int]]) -> GroupLimits:
     """`groups`: what settings of single groups replace (`group_limits`)."""
-    return Limits(
+    return GroupLimits(
         session_timeout_ms_min=config.group_min_session_timeout_ms,
         session_timeout_ms_max=config.group_max_session_timeout_ms,
         members_max=config.group_max_size,
@@ -77,7 +77,7 @@ def limits(config: BrokerConfig, groups: Mapping[str, Mapping[str, int]]) -> Lim
         consumer_members_max=config.group_consumer_max_size,
         consumer_assignors=config.group_consumer_assignors or ("uniform",),
         consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
-        consumer_lull_ms=LULL_MS,
+        consumer_join_pause_ms=LULL_MS,
         consumer_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
         consumer_downgrade=config.group_consumer_migration_policy in ("bidirectional", "downgrade"),
         groups=groups,
@@ -85,7 +85,7 @@ def limits(config: BrokerConfig, groups: Mapping[str, Mapping[str, int]]) -> Lim
 
 
 def group_limits(settings: Mapping[str, str]) -> dict[str, int]:
-    """The fields of Limits that a group's own settings replace."""
+    """The fields of GroupLimits that a group's own settings replace."""
     config = GroupConfig(settings)
     values = {
         "consumer.session.timeout.ms": config.consumer_session_timeout_ms,

@@ -1,15 +1,16 @@
 """How well this broker is, beside being alive: its event loop, its open files, its disks, its log.
 
-In: a broker. Out: figures, for `/metrics` and for `barnabas status`.
+In: log directories, the heartbeat of the loop, the logger. Out: figures, for `/metrics` and for
+`barnabas status`.
 Always: nothing here asks a disk, which may not answer.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from barnabas.broker.loop_heartbeat import LoopHeartbeat
+from barnabas.broker.storage import Storage
+from barnabas.system.logs import Logger
 from barnabas.system.machine import open_files
-
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
 
 STATES = ("online", "full", "offline")
 
@@ -32,14 +33,14 @@ class Health(NamedTuple):
     log_dirs: list[LogDirState]
 
 
-def health_of(broker: "Broker") -> Health:
+def health_of(logs: Storage, heartbeat: LoopHeartbeat, log: Logger) -> Health:
     log_dirs = []
-    for volume in broker.logs.volumes:
+    for volume in logs.volumes:
         if not volume.online:
             log_dirs.append(LogDirState(volume.path, "offline", volume.failure))
         else:
             log_dirs.append(LogDirState(volume.path, "full" if volume.full else "online"))
-    for path, reason in broker.logs.unopened.items():
+    for path, reason in logs.unopened.items():
         log_dirs.append(LogDirState(path, "offline", reason))
     opened, most = open_files()
-    return Health(broker.heartbeat.delay_ms_p99(), opened, most, broker.log.dropped, log_dirs)
+    return Health(heartbeat.delay_ms_p99(), opened, most, log.dropped, log_dirs)

@@ -4,15 +4,15 @@ Always: whatever may wait for a disk runs in its volume's thread (volume.py), ne
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from barnabas.broker.connection import Door
+from barnabas.broker.connection import Connection, Door
+from barnabas.broker.context import BrokerContext
+from barnabas.broker.descriptors import Descriptors
+from barnabas.broker.storage import Storage
 from barnabas.broker.volume import Volume
 from barnabas.log.config import INT64_MAX
 from barnabas.model.errors import KafkaError
-
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
 
 TICK_S = 1.0
 CHECKPOINT_EVERY_TICKS = 5
@@ -23,10 +23,18 @@ RETENTION_SLICE_S = 0.005
 CLOCK_JUMP_MS = 3_600_000
 
 
+class HousekeepingContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    logs: Storage
+    descriptors: Descriptors
+    connections: dict[Connection, None]
+
+
 class Housekeeping:
     """One tick a second; on each volume, one piece of work at a time."""
 
-    def __init__(self, broker: "Broker", door: Door) -> None:
+    def __init__(self, broker: HousekeepingContext, door: Door) -> None:
         self._broker = broker
         self._door = door
         self._ticks = 0

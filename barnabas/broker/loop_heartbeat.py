@@ -7,10 +7,9 @@ Not here: what a session does about a loop that stands still (keeper/).
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+from barnabas.model.ports import Clock
+from barnabas.system.logs import Logger
 
 BEAT_MS = 100
 WINDOW_MS = 60_000
@@ -20,16 +19,17 @@ BLOCKED_MS = 1_000  # from here on a delay is worth a line in the log
 class LoopHeartbeat:
     """Starts with the listener, ends after everything else."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._clock = broker.clock
+    def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop, log: Logger) -> None:
+        self._clock = clock
+        self._loop = loop
+        self._log = log
         self._beat_ms = self._clock.monotonic_ms()
         self._delays_ms: deque[int] = deque(maxlen=WINDOW_MS // BEAT_MS)
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         self._beat_ms = self._clock.monotonic_ms()
-        self._timer = self._broker.loop.call_later(BEAT_MS / 1000, self._beat)
+        self._timer = self._loop.call_later(BEAT_MS / 1000, self._beat)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -53,5 +53,5 @@ class LoopHeartbeat:
         for waited_ms in range(delay_ms - BEAT_MS, max(0, delay_ms - WINDOW_MS), -BEAT_MS):
             self._delays_ms.append(waited_ms)
         if delay_ms >= BLOCKED_MS:
-            self._broker.log.warning("event loop was blocked", ms=delay_ms)
-        self._timer = self._broker.loop.call_later(BEAT_MS / 1000, self._beat)
+            self._log.warning("event loop was blocked", ms=delay_ms)
+        self._timer = self._loop.call_later(BEAT_MS / 1000, self._beat)

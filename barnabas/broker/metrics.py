@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
     from barnabas.broker.broker import Broker
+    from barnabas.broker.cleaner import Cleaner
     from barnabas.broker.group_metrics import GroupFigures
+    from barnabas.broker.health import Health
+    from barnabas.broker.topic import Topics
 
 Figures = Iterable[tuple[str, str, float]]
 """Of each its name, what it is, and its value."""
@@ -59,7 +62,7 @@ async def page(broker: "Broker") -> bytes:
     if broker.coordination is not None:
         from barnabas.broker.group_metrics import measure
 
-        figures = await measure(broker)
+        figures = await measure(broker.coordination, broker.topics)
     registry.register(_Collector(broker, figures))
     return generate_latest(registry)
 
@@ -72,6 +75,7 @@ class _Collector:
     def collect(self) -> "Iterator[Metric]":
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+        from barnabas.broker.health import health_of
         from barnabas.wire.apis import APIS
 
         broker = self._broker
@@ -100,9 +104,9 @@ class _Collector:
             ("request_buffer_bytes", "Memory of requests under way.", broker.request_buffer_bytes),
         )
         yield from gauges("barnabas_", figures)
-        yield from _health(broker)
+        yield from _health(health_of(broker.logs, broker.heartbeat, broker.log))
         labels = ["topic", "partition"]
-        yield from _compaction(broker)
+        yield from _compaction(broker.cleaner, broker.topics, broker.clock.wall_ms())
         end = GaugeMetricFamily("barnabas_log_end_offset", "Next offset.", labels=labels)
         start = GaugeMetricFamily("barnabas_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("barnabas_log_bytes", "Bytes on disk.", labels=labels)
@@ -115,10 +119,12 @@ class _Collector:
                 start.add_metric(values, partition.log.start_offset)
                 size.add_metric(values, partition.log.size)
         yield from (end, start, size)
-        if broker.cluster is not None:
+        if broker.cluster is not None and broker.replicas is not None:
             from barnabas.broker import cluster_metrics
 
-            yield from cluster_metrics.families(broker, broker.cluster)
+            yield from cluster_metrics.families(
+                broker.cluster, broker.replicas, broker.topics, broker.counts
+            )
         if self._groups is not None and broker.coordination is not None:
             from barnabas.broker.group_metrics import families
 
@@ -139,12 +145,11 @@ def gauges(prefix: str, figures: Figures) -> "Iterator[GaugeMetricFamily]":
         yield GaugeMetricFamily(prefix + name, doc, value)
 
 
-def _health(broker: "Broker") -> "Iterator[Metric]":
+def _health(health: "Health") -> "Iterator[Metric]":
     from prometheus_client.core import GaugeMetricFamily
 
-    from barnabas.broker.health import STATES, health_of
+    from barnabas.broker.health import STATES
 
-    health = health_of(broker)
     figures: Figures = (
         (
             "loop_delay_seconds_p99",
@@ -166,13 +171,12 @@ def _health(broker: "Broker") -> "Iterator[Metric]":
     yield states
 
 
-def _compaction(broker: "Broker") -> "Iterator[Metric]":
+def _compaction(cleaner: "Cleaner", topics: "Topics", wall_ms: int) -> "Iterator[Metric]":
     from prometheus_client.core import GaugeMetricFamily
 
     from barnabas.log.cleanable import look
     from barnabas.model.errors import KafkaError
 
-    cleaner = broker.cleaner
     figures: Figures = (
         ("runs", "Passes of compaction over a log.", cleaner.runs),
         ("failures", "Passes that came to nothing.", cleaner.failures),
@@ -188,8 +192,7 @@ def _compaction(broker: "Broker") -> "Iterator[Metric]":
     labels = ["topic", "partition"]
     dirty = GaugeMetricFamily("barnabas_log_dirty_bytes", "Not compacted yet.", labels=labels)
     ratio = GaugeMetricFamily("barnabas_log_dirty_ratio", "Their share of the log.", labels=labels)
-    wall_ms = broker.clock.wall_ms()
-    for topic in broker.topics:
+    for topic in topics:
         if "compact" not in topic.config.cleanup_policy:
             continue
         for partition in topic.partitions:

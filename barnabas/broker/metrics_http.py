@@ -4,22 +4,22 @@ Always: a request is bounded in size and time, and can do nothing but read.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+Page = Callable[[], Awaitable[bytes]]
+"""The metrics, in Prometheus' text format."""
 
 REQUEST_BYTES_MAX = 16 * 1024
 REQUEST_S_MAX = 5.0
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def serve(broker: "Broker", host: str, port: int) -> asyncio.Server:
+async def serve(page: Page, host: str, port: int) -> asyncio.Server:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(REQUEST_S_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
-            writer.write(await _reply(broker, head))
+            writer.write(await _reply(page, head))
             async with asyncio.timeout(REQUEST_S_MAX):
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
@@ -30,16 +30,14 @@ async def serve(broker: "Broker", host: str, port: int) -> asyncio.Server:
     return await asyncio.start_server(answer, host or None, port, limit=REQUEST_BYTES_MAX)
 
 
-async def _reply(broker: "Broker", head: bytes) -> bytes:
+async def _reply(page: Page, head: bytes) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if method not in (b"GET", b"HEAD"):
         return _response("405 Method Not Allowed", b"only GET\n")
     if path not in (b"/metrics", b"/"):
         return _response("404 Not Found", b"the metrics are at /metrics\n")
-    from barnabas.broker.metrics import page
-
-    return _response("200 OK", await page(broker))
+    return _response("200 OK", await page())
 
 
 def _response(status: str, body: bytes) -> bytes:

@@ -9,17 +9,16 @@ Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/direc
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from barnabas.broker.context import BrokerContext
 from barnabas.broker.partition import Partition
+from barnabas.broker.storage import Storage
 from barnabas.broker.volume import Volume
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.replication.throttle import Throttle
-
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
 
 COPY_BYTES = 1 << 20  # read and written at a time
 WAIT_MS_MAX = 1_000  # until the rate is looked at again
@@ -37,10 +36,16 @@ class Move:
         self.switched = False  # the copy is the partition's log; only the source is left to delete
 
 
+class MovesContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    logs: Storage
+
+
 class Moves:
     """All moves of a broker; one at a time, the others wait."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: MovesContext) -> None:
         self._broker = broker
         self._moves: dict[TopicPartition, Move] = {}
         self._one_at_a_time = asyncio.Lock()

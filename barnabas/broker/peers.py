@@ -21,10 +21,11 @@ from barnabas.broker.member import PEER
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
-from barnabas.model.ports import Buffer, Network, Stream
+from barnabas.model.ports import Network, Stream
 from barnabas.system.logs import Logger
 from barnabas.wire.apis import APIS
 from barnabas.wire.codec import Message
+from barnabas.wire.frames import drop_sent
 from barnabas.wire.session import Exchange
 
 Lane = Literal["control", "data", "forward"]
@@ -286,18 +287,11 @@ class _Open:
         unsent = self._unsent
         try:
             while unsent:
-                run: list[Buffer] = list(unsent[:_PARTS_MAX])
-                count = self._stream.send(run)
+                count = self._stream.send(unsent[:_PARTS_MAX])
                 if not count:
                     self._stream.watch_writable(self._writable)
                     return
-                done = 0
-                while done < len(run) and count >= len(run[done]):
-                    count -= len(run[done])
-                    done += 1
-                del unsent[:done]
-                if count:
-                    unsent[0] = unsent[0][count:]
+                drop_sent(unsent, count)
         except OSError as why:
             self.end(Code.NETWORK_EXCEPTION, why.strerror or str(why))
             return

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from barnabas.broker.context import BrokerContext
 from barnabas.broker.leading import Leading
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
@@ -25,7 +26,6 @@ from barnabas.wire.messages.alter_partition import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.replicas import Cluster
 
 TIMEOUT_MS = 15_000  # the controller may be at thousands of partitions
@@ -51,7 +51,7 @@ Key = tuple[UUID, int]
 class Proposals:
     """All of a broker."""
 
-    def __init__(self, broker: "Broker", cluster: "Cluster") -> None:
+    def __init__(self, broker: BrokerContext, cluster: "Cluster") -> None:
         self._broker = broker
         self._cluster = cluster
         self._open: dict[Key, tuple[Leading, Proposal]] = {}

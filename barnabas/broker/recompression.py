@@ -10,11 +10,11 @@ Not here: the append (handlers/produce.py).
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from barnabas.broker.dispatch import Call
 from barnabas.broker.later import Later
 from barnabas.model.errors import KafkaError
 from barnabas.wire.batch import ATTRIBUTES_POSITION, CODEC_MASK
@@ -27,8 +27,13 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.records import recompressed
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-    from barnabas.broker.topic import Topic
+    from barnabas.broker.topic import Topic, Topics
+
+Append = Callable[
+    [Mapping[tuple[int, int], KafkaError]], ProduceResponse | Later[ProduceResponse] | None
+]
+"""Appends the request. It is given the batches that could not be recompressed, by the places of
+topic and partition in the request."""
 
 
 def codec_of(compression_type: str) -> Codec | None:
@@ -41,8 +46,9 @@ def codec_of(compression_type: str) -> Codec | None:
 class Recompression:
     """Made when a topic first asks for it."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, topics: "Topics", loop: asyncio.AbstractEventLoop) -> None:
+        self._topics = topics
+        self._loop = loop
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recompression")
         self.batches = 0
 
@@ -59,15 +65,22 @@ class Recompression:
             for partition in data.partition_data
         )
 
-    async def append(
-        self, request: ProduceRequest, call: Call, by_id: bool
-    ) -> ProduceResponse | None:
-        """Call `keep` before: the request's bytes are only lent."""
-        from barnabas.broker.handlers.produce import append_all
-
-        refusals: dict[int, KafkaError] = {}
-        loop = self._broker.loop
+    def append(
+        self, request: ProduceRequest, by_id: bool, append: Append
+    ) -> Coroutine[Any, Any, ProduceResponse | None]:
+        """Recompress, then `append`. The request's bytes are only lent: they are copied now."""
         for data in request.topic_data:
+            data.partition_data[:] = [
+                _with_records(partition, bytearray(partition.records or b""))
+                for partition in data.partition_data
+            ]
+        return self._append(request, by_id, append)
+
+    async def _append(
+        self, request: ProduceRequest, by_id: bool, append: Append
+    ) -> ProduceResponse | None:
+        unreadable: dict[tuple[int, int], KafkaError] = {}
+        for topic_place, data in enumerate(request.topic_data):
             topic = self._topic(data.topic_id if by_id else data.name)
             if topic is None or topic.codec is None:
                 continue
@@ -78,33 +91,24 @@ class Recompression:
                 if len(batch) > topic.config.max_message_bytes:
                     continue  # the append refuses it
                 try:
-                    records = await loop.run_in_executor(
+                    records = await self._loop.run_in_executor(
                         self._thread, recompressed, batch, topic.codec
                     )
                 except KafkaError as error:
-                    refusals[id(partition)] = error
+                    unreadable[topic_place, place] = error
                     continue
                 data.partition_data[place] = _with_records(partition, records)
                 self.batches += 1
-        answer = append_all(self._broker, request, call, by_id, refusals)
+        answer = append(unreadable)
         if not isinstance(answer, Later):
             return answer
-        synced: asyncio.Future[ProduceResponse] = loop.create_future()
-        answer.then(synced.set_result)
-        return await synced
+        committed: asyncio.Future[ProduceResponse] = self._loop.create_future()
+        answer.then(committed.set_result)
+        return await committed
 
     def _topic(self, name_or_id: str | UUID) -> "Topic | None":
-        topics = self._broker.topics
+        topics = self._topics
         return topics.get(name_or_id) if isinstance(name_or_id, str) else topics.by_id(name_or_id)
-
-
-def keep(request: ProduceRequest) -> None:
-    """Copies of the batches, for the time when their buffer has other uses."""
-    for data in request.topic_data:
-        data.partition_data[:] = [
-            _with_records(partition, bytearray(partition.records or b""))
-            for partition in data.partition_data
-        ]
 
 
 def _with_records(partition: PartitionProduceData, records: bytearray) -> PartitionProduceData:

@@ -2,7 +2,7 @@
 
 In: what it says of itself when it fetches. Out: the same to the leader of the partition, once it
 is sure that the follower's log is the beginning of the leader's; else why it must not count.
-Not here: replies (replica_sessions.py).
+Not here: what a reply is made of, and when it leaves (replica_sessions.py).
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -10,16 +10,23 @@ from uuid import UUID
 
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
+from barnabas.model.ports import FileSlice
 from barnabas.replication.follower import diverges
 from barnabas.replication.leader import NotAReplica, OldIncarnation
-from barnabas.wire.messages.fetch import FetchPartition
+from barnabas.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.leading import Leading
     from barnabas.broker.partition import Partition
+    from barnabas.broker.topic import Topics
 
 Key = tuple[UUID, int]
+_NO_EPOCH = EpochEndOffset()
 
 
 class Session(Protocol):
@@ -87,10 +94,10 @@ class Place:
 
     # What the follower says
 
-    def take(self, broker: "Broker") -> "Partition":
+    def take(self, topics: "Topics") -> "Partition":
         """Let the partition know what the follower has, unless `diverging` says it differs."""
         topic_id, index = self.key
-        topic = broker.topics.by_id(topic_id)
+        topic = topics.by_id(topic_id)
         if topic is None:
             raise Retriable(Code.UNKNOWN_TOPIC_ID, f"no topic with id {topic_id}")
         partition = topic.partition(index)
@@ -129,3 +136,38 @@ class Place:
             self.leading = leading
             self.told = (-1, -1)
             leading.listeners[self.session.follower] = self
+
+    # What the follower is told
+
+    def data(
+        self,
+        partition: "Partition",
+        records: FileSlice | bytes = b"",
+        diverging: EpochEndOffset = _NO_EPOCH,
+    ) -> PartitionData:
+        log = partition.log
+        self.told = (log.high_watermark, log.start_offset)
+        return PartitionData(
+            partition_index=self.key[1],
+            error_code=0,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.high_watermark,
+            log_start_offset=log.start_offset,
+            diverging_epoch=diverging,
+            records=records,
+        )
+
+    def failure(self, topics: "Topics", error: KafkaError) -> PartitionData:
+        topic_id, index = self.key
+        topic = topics.by_id(topic_id)
+        leader = LeaderIdAndEpoch()
+        if topic is not None and 0 <= index < len(topic.partitions):
+            known = topic.partitions[index]
+            leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
+        return PartitionData(
+            partition_index=index,
+            error_code=error.code,
+            high_watermark=-1,
+            current_leader=leader,
+            records=b"",
+        )

@@ -10,11 +10,15 @@ Not here: consumers (handlers/fetch.py), the follower's own end (fetcher.py).
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from barnabas.broker.context import BrokerContext
+from barnabas.broker.descriptors import Descriptors
+from barnabas.broker.dispatch import Dispatcher
 from barnabas.broker.later import Later
 from barnabas.broker.replica_places import Key, Place
+from barnabas.broker.topic import Topics
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.model.ports import FileSlice
@@ -24,13 +28,13 @@ from barnabas.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
     PartitionData,
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.cluster import Cluster
     from barnabas.broker.partition import Partition
+    from barnabas.broker.replicas import Replicas
     from barnabas.replication.throttle import Throttle
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -39,14 +43,26 @@ CATCH_UP_BYTES = 1 << 20  # of one reply, for replicas that are not in sync
 MARKS_WAIT_S = 0.1  # until a watermark that has moved is told without records
 WAIT_MS_MAX = 30_000
 
-_NO_EPOCH = EpochEndOffset()
+
+class ReplicaSessionsContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    topics: Topics
+    descriptors: Descriptors
+    dispatcher: Dispatcher
+    cluster: "Cluster | None"
+    replicas: "Replicas | None"
 
 
 class ReplicaSession:
     """One follower's fetches from this broker, one at a time."""
 
     def __init__(
-        self, broker: "Broker", follower: BrokerId, broker_epoch: int, session_id: int
+        self,
+        broker: ReplicaSessionsContext,
+        follower: BrokerId,
+        broker_epoch: int,
+        session_id: int,
     ) -> None:
         self.follower = follower
         self.broker_epoch = broker_epoch
@@ -177,7 +193,7 @@ class ReplicaSession:
         place.error = place.diverging = None
         self._fresh.pop(place, None)
         try:
-            partition = place.take(self._broker)
+            partition = place.take(self._broker.topics)
         except KafkaError as error:
             place.leave()
             place.error = error
@@ -258,7 +274,7 @@ class ReplicaSession:
         if place.error is not None:
             error, place.error = place.error, None
             del self._fresh[place]
-            return self._failure(place, error)
+            return place.failure(self._broker.topics, error)
         partition = place.partition
         if partition is None:  # the follower hears of another leadership, and asks for that
             self._fresh.pop(place, None)
@@ -269,9 +285,7 @@ class ReplicaSession:
             epoch, end = place.diverging
             place.diverging = None
             del self._fresh[place]
-            data = self._marks_of(
-                place, partition, diverging=EpochEndOffset(epoch=epoch, end_offset=end)
-            )
+            data = place.data(partition, diverging=EpochEndOffset(epoch=epoch, end_offset=end))
             # It cuts its log: records from where it was would leave a gap. Until it asks again.
             place.leave()
             return data
@@ -281,10 +295,10 @@ class ReplicaSession:
             found = log.read(place.offset, min(place.bytes_max, left), log.end_offset).file_slice
         except KafkaError as error:
             del self._fresh[place]
-            return self._failure(place, error)
+            return place.failure(self._broker.topics, error)
         except OSError as error:
             del self._fresh[place]
-            return self._failure(place, partition.unreadable(error))
+            return place.failure(self._broker.topics, partition.unreadable(error))
         del self._fresh[place]
         if found is None:
             return None
@@ -296,7 +310,7 @@ class ReplicaSession:
         place.leading.given(self.follower)
         self._given.append(place)
         self._broker.counts.replicated_out += found.length
-        return self._marks_of(place, partition, records=found)
+        return place.data(partition, records=found)
 
     def _warm(self, place: Place, partition: "Partition", found: FileSlice) -> None:
         """Read in the thread of its volume, and given when it is in memory."""
@@ -323,46 +337,13 @@ class ReplicaSession:
                 continue
             log = partition.log
             if place.told != (log.high_watermark, log.start_offset):
-                found.setdefault(place.key[0], []).append(self._marks_of(place, partition))
-
-    def _marks_of(
-        self,
-        place: Place,
-        partition: "Partition",
-        records: FileSlice | bytes = b"",
-        diverging: EpochEndOffset = _NO_EPOCH,
-    ) -> PartitionData:
-        log = partition.log
-        place.told = (log.high_watermark, log.start_offset)
-        return PartitionData(
-            partition_index=place.key[1],
-            error_code=0,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.high_watermark,
-            log_start_offset=log.start_offset,
-            diverging_epoch=diverging,
-            records=records,
-        )
-
-    def _failure(self, place: Place, error: KafkaError) -> PartitionData:
-        topic = self._broker.topics.by_id(place.key[0])
-        leader = LeaderIdAndEpoch()
-        if topic is not None and 0 <= place.key[1] < len(topic.partitions):
-            known = topic.partitions[place.key[1]]
-            leader = LeaderIdAndEpoch(leader_id=known.leader, leader_epoch=known.leader_epoch)
-        return PartitionData(
-            partition_index=place.key[1],
-            error_code=error.code,
-            high_watermark=-1,
-            current_leader=leader,
-            records=b"",
-        )
+                found.setdefault(place.key[0], []).append(place.data(partition))
 
 
 class ReplicaSessions:
     """All followers of this broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: ReplicaSessionsContext) -> None:
         self._broker = broker
         self._sessions: dict[BrokerId, ReplicaSession] = {}
         self._next_id = 1

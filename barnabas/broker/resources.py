@@ -8,10 +8,11 @@ Not here: what an option may be set to (config/alter.py), where settings are kep
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from barnabas.broker.context import BrokerContext
 from barnabas.config.alter import (
     Change,
     Operation,
@@ -28,10 +29,32 @@ from barnabas.config.topic import TopicConfig
 from barnabas.keeper.paths import CLIENT_METRICS, GROUPS
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import check_topic_name
+from barnabas.system.logs import Logger
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-    from barnabas.broker.topic import Topic
+    from barnabas.broker.cluster import Cluster
+    from barnabas.broker.member import Member
+    from barnabas.broker.topic import Topic, Topics
+    from barnabas.broker.topics_kept import AnyCatalog
+
+
+R = TypeVar("R")
+
+
+class ResourcesContext(BrokerContext, Protocol):
+    """What is needed of the broker."""
+
+    host: str
+    port: int
+    layers: Layers
+    topics: "Topics"
+    catalog: "AnyCatalog"
+    cluster: "Cluster | None"
+
+    @property
+    def listening_port(self) -> int: ...
+
+    def nodes(self) -> "list[Member]": ...
 
 
 class Kind(IntEnum):
@@ -54,39 +77,50 @@ class Alteration(NamedTuple):
 
 
 async def alter_each(
-    broker: "Broker", alterations: Sequence[Alteration], validate_only: bool
-) -> list[KafkaError | None]:
-    """The answer for each, in order."""
+    broker: ResourcesContext,
+    alterations: Sequence[Alteration],
+    validate_only: bool,
+    result: Callable[..., R],
+) -> list[R]:
+    """Alter the resources one after the other. `result` makes the answer for one resource."""
     counts = Counter((each.kind, each.name) for each in alterations)
-    answers: list[KafkaError | None] = []
+    results = []
     for each in alterations:
+        refusal: KafkaError | None = None
         try:
             if counts[each.kind, each.name] > 1:
                 raise _invalid(f"{each.name[:300]!r} is in the request more than once")
             await _alter(broker, each, validate_only)
-            answers.append(None)
         except KafkaError as error:
-            answers.append(error)
-    return answers
+            refusal = error
+        results.append(
+            result(
+                error_code=refusal.code if refusal else 0,
+                error_message=refusal.detail if refusal else None,
+                resource_type=each.kind,
+                resource_name=each.name,
+            )
+        )
+    return results
 
 
-def existing_topic(broker: "Broker", name: str) -> "Topic":
-    return broker.topics.existing(check_topic_name(name))
+def existing_topic(topics: "Topics", name: str) -> "Topic":
+    return topics.existing(check_topic_name(name))
 
 
-def which_broker(broker: "Broker", name: str) -> int | None:
-    """This broker's id; None for an empty name, which means the defaults of all brokers."""
+def which_broker(own: int, name: str) -> int | None:
+    """This broker's id, `own`; None for an empty name, which means the defaults of all."""
     if not name:
         return None
-    if name != str(broker.id):
-        raise _invalid(f"broker {name[:20]!r}: this is broker {broker.id}; ask the one you mean")
-    return broker.id
+    if name != str(own):
+        raise _invalid(f"broker {name[:20]!r}: this is broker {own}; ask the one you mean")
+    return own
 
 
-def altered_broker(broker: "Broker", name: str) -> int | None:
+def altered_broker(broker: ResourcesContext, name: str) -> int | None:
     """In a cluster settings are made by the controller, for whichever broker."""
     if broker.cluster is None or not name:
-        return which_broker(broker, name)
+        return which_broker(broker.id, name)
     known = [node.id for node in broker.nodes()]
     if not name.isdecimal() or int(name) not in known:
         raise _invalid(f"broker {name[:20]!r} is not there: {known} are")
@@ -107,15 +141,15 @@ ENTITIES = {Kind.GROUP: GROUPS, Kind.CLIENT_METRICS: CLIENT_METRICS}
 """Resources that need not exist to have settings, and where these are in the keeper."""
 
 
-def entity_settings(broker: "Broker", kind: int, name: str) -> Mapping[str, str]:
+def entity_settings(catalog: "AnyCatalog", kind: int, name: str) -> Mapping[str, str]:
     """Of a group, or of a subscription to clients' metrics."""
     if not name:
         what = "group" if kind == Kind.GROUP else "client metrics subscription"
         raise _invalid(f"the name of a {what} must not be empty: name the one you mean")
-    return broker.catalog.entities.get((ENTITIES[Kind(kind)], name), {})
+    return catalog.entities.get((ENTITIES[Kind(kind)], name), {})
 
 
-async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> None:
+async def _alter(broker: ResourcesContext, asked: Alteration, validate_only: bool) -> None:
     changes = _changes(asked)
 
     def changed_topic(current: Mapping[str, str]) -> dict[str, str]:
@@ -135,7 +169,7 @@ async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> No
         return alter_client_metrics(before, changes)
 
     if asked.kind == Kind.TOPIC:
-        topic = existing_topic(broker, asked.name)
+        topic = existing_topic(broker.topics, asked.name)
         if validate_only:
             changed_topic(topic.overrides)
         else:
@@ -146,9 +180,9 @@ async def _alter(broker: "Broker", asked: Alteration, validate_only: bool) -> No
             changed_broker(broker.catalog.dynamic.get(id_, {}))
         else:
             await broker.catalog.configure_broker(id_, changed_broker)
-            _warn(broker, changes)
+            _warn(broker.log, changes)
     elif asked.kind in ENTITIES:
-        now = entity_settings(broker, asked.kind, asked.name)
+        now = entity_settings(broker.catalog, asked.kind, asked.name)
         if validate_only:
             changed_entity(now)
         else:
@@ -174,7 +208,7 @@ def _changes(asked: Alteration) -> list[Change]:
     return changes
 
 
-def _check_in_force(broker: "Broker", id_: int | None, settings: Mapping[str, str]) -> None:
+def _check_in_force(broker: ResourcesContext, id_: int | None, settings: Mapping[str, str]) -> None:
     """Settings that do not go with those made elsewhere would keep the broker from starting."""
     dynamic = {**broker.catalog.dynamic, id_: settings}
     static = dict(broker.layers.by_source)[Source.STATIC_BROKER]
@@ -184,14 +218,14 @@ def _check_in_force(broker: "Broker", id_: int | None, settings: Mapping[str, st
         TopicConfig(topic.overrides, layers)
 
 
-def _warn(broker: "Broker", changes: Sequence[Change]) -> None:
+def _warn(log: Logger, changes: Sequence[Change]) -> None:
     """As a start does of options that do nothing."""
     given = {change.name: change.text for change in changes if change.text is not None}
     for name, reason in without_effect(given):
-        broker.log.warning("option has no effect", option=name, reason=reason)
+        log.warning("option has no effect", option=name, reason=reason)
 
 
-def values_in_force(broker: "Broker") -> dict[str, str]:
+def values_in_force(broker: ResourcesContext) -> dict[str, str]:
     """What a running broker has made of options that say where it is, and who."""
     config = broker.config
     listeners = [

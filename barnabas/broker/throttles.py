@@ -5,10 +5,10 @@ Not here: counting bytes and time (replication/throttle.py).
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.context import BrokerContext
 from barnabas.replication.throttle import Throttle
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.topic import Topic
 
 EVERYTHING = "*"
@@ -17,7 +17,7 @@ EVERYTHING = "*"
 class Throttles:
     """Of one broker, one in each direction."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
         now, config = broker.clock.monotonic_ms(), broker.config
         self._sent = Throttle(config.leader_replication_throttled_rate, now)

@@ -6,8 +6,8 @@ from uuid import UUID
 from barnabas.broker.partition import Partition, absent_partition
 from barnabas.broker.role import Role
 from barnabas.config.topic import TopicConfig
-from barnabas.model.errors import Code, InvalidRequest, Retriable
-from barnabas.model.ids import TopicPartition
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition, check_topic_name
 from barnabas.wire.compression import Codec
 
 PARTITIONS_MAX = 200_000  # of one topic: a number from outside makes no more
@@ -104,3 +104,12 @@ class Topics:
 def metric_name(topic: str) -> str:
     """What metrics call a topic: two names that differ only in '.' and '_' would be one."""
     return topic.replace(".", "_")
+
+
+def why_missing(name: str) -> Code:
+    """Of a name that is no topic's: no topic can have it, or none has it now."""
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return Code.UNKNOWN_TOPIC_OR_PARTITION

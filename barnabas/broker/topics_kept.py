@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from barnabas.broker.topic import Topic, metric_name
+from barnabas.broker.context import BrokerContext
+from barnabas.broker.topic import Topic, Topics, metric_name
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import LogConfig
 from barnabas.model.errors import Code, InvalidRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.cluster import Cluster
+    from barnabas.broker.recompression import Recompression
 
 Change = Callable[[Mapping[str, str]], dict[str, str]]
 """Works new settings out from those in force, or raises a KafkaError."""
@@ -69,11 +71,20 @@ class AnyCatalog(Protocol):
     def close(self) -> None: ...
 
 
-def check_new_topic(broker: "Broker", name: str) -> None:
+class TopicsContext(BrokerContext, Protocol):
+    """What putting a topic's settings in force needs of the broker."""
+
+    layers: Layers
+    topics: Topics
+    cluster: "Cluster | None"
+    recompression: "Recompression | None"
+
+
+def check_new_topic(topics: Topics, name: str) -> None:
     """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC when metrics could not tell two names apart."""
-    if broker.topics.get(name) is not None:
+    if topics.get(name) is not None:
         raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
-    alike = broker.topics.by_metric(metric_name(name))
+    alike = topics.by_metric(metric_name(name))
     if alike is not None:
         raise InvalidRequest(
             Code.INVALID_TOPIC_EXCEPTION,
@@ -82,7 +93,7 @@ def check_new_topic(broker: "Broker", name: str) -> None:
         )
 
 
-def apply_config(broker: "Broker", topic: Topic) -> None:
+def apply_config(broker: TopicsContext, topic: Topic) -> None:
     """Put a topic's configuration in force."""
     topic.config = TopicConfig(topic.overrides, broker.layers)
     set_codec(broker, topic)
@@ -92,7 +103,7 @@ def apply_config(broker: "Broker", topic: Topic) -> None:
         partition.configure(topic.config)
 
 
-def set_codec(broker: "Broker", topic: Topic) -> None:
+def set_codec(broker: TopicsContext, topic: Topic) -> None:
     kind = topic.config.compression_type
     if kind == "producer" or topic.internal:  # the broker packs its own as it likes
         topic.codec = None
@@ -101,7 +112,7 @@ def set_codec(broker: "Broker", topic: Topic) -> None:
 
     topic.codec = codec_of(kind)
     if broker.recompression is None:
-        broker.recompression = Recompression(broker)
+        broker.recompression = Recompression(broker.topics, broker.loop)
 
 
 def _segment_ms(config: TopicConfig) -> int:
@@ -111,7 +122,7 @@ def _segment_ms(config: TopicConfig) -> int:
     return config.segment_ms
 
 
-def log_config(config: TopicConfig, broker: "Broker") -> LogConfig:
+def log_config(config: TopicConfig, broker: TopicsContext) -> LogConfig:
     """What a log needs to know of its topic's configuration."""
     return LogConfig(
         segment_bytes=config.segment_bytes,

@@ -8,12 +8,12 @@ import click
 from barnabas.cli import exits
 from barnabas.cli.groups import NamedCommands
 from barnabas.cli.pipeline_cluster import cluster
+from barnabas.cli.pipeline_errors import fails_in_lines
 from barnabas.cli.pipeline_roster import ls, status, stop_
 from barnabas.cli.up import HostAndPort
 from barnabas.config.kinds import Address
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.roster import Enrolled
     from barnabas.pipeline.spec import Spec
     from barnabas.pipeline.stopping import Stop
@@ -35,6 +35,7 @@ command.add_command(cluster)
 @command.command("run")
 @click.argument("spec", type=_SPEC)
 @click.option("--metrics", type=HostAndPort(), help="Where Prometheus may read its progress.")
+@fails_in_lines
 def run_(spec: Path, metrics: Address | None) -> int:
     """Run a pipeline, until all there is now is done, or until it is stopped.
 
@@ -42,29 +43,23 @@ def run_(spec: Path, metrics: Address | None) -> int:
     """
     from barnabas.pipeline.errors import PipelineError, from_spark
     from barnabas.pipeline.roster import enrolled
-    from barnabas.pipeline.spec import SpecError
     from barnabas.pipeline.stopping import Stop, heeding
 
-    try:
-        loaded = _loaded(spec)
-        stop = Stop()
-        with heeding(stop.ask), enrolled(loaded, spec) as entry:
-            try:
-                _run(loaded, metrics, entry, stop)
-            except Exception as problem:
-                short = problem if isinstance(problem, PipelineError) else from_spark(problem)
-                entry.ended(str(short or problem))
-                if short is None:
-                    raise
-                raise short from None
-            except BaseException as problem:
-                entry.ended(type(problem).__name__)
+    loaded = _loaded(spec)
+    stop = Stop()
+    with heeding(stop.ask), enrolled(loaded, spec) as entry:
+        try:
+            _run(loaded, metrics, entry, stop)
+        except Exception as problem:
+            short = problem if isinstance(problem, PipelineError) else from_spark(problem)
+            entry.ended(str(short or problem))
+            if short is None:
                 raise
-            entry.ended(None)
-    except SpecError as problem:
-        return _failed(problem, exits.USAGE)
-    except PipelineError as problem:
-        return _failed(problem)
+            raise short from None
+        except BaseException as problem:
+            entry.ended(type(problem).__name__)
+            raise
+        entry.ended(None)
     return exits.OK
 
 
@@ -98,19 +93,13 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "Stop")
 
 @command.command("dry-run")
 @click.argument("spec", type=_SPEC)
+@fails_in_lines
 def dry_run(spec: Path) -> int:
     """Check a spec and ask the brokers for its topics; change nothing."""
-    from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.planning import planned
-    from barnabas.pipeline.spec import SpecError
 
-    try:
-        for line in planned(_loaded(spec)):
-            click.echo(line)
-    except SpecError as problem:
-        return _failed(problem, exits.USAGE)
-    except PipelineError as problem:
-        return _failed(problem)
+    for line in planned(_loaded(spec)):
+        click.echo(line)
     return exits.OK
 
 
@@ -122,6 +111,7 @@ def dry_run(spec: Path) -> int:
     type=click.Path(file_okay=False, path_type=Path),
     help="Do not submit: put all that is needed here, and print the command.",
 )
+@fails_in_lines
 def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
     """Send a pipeline to YARN, Kubernetes or a Spark cluster, by spark-submit.
 
@@ -132,40 +122,33 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
     import tempfile
     from contextlib import ExitStack, nullcontext
 
-    from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.planning import planned
     from barnabas.pipeline.quick import unzipped
-    from barnabas.pipeline.spec import SpecError
     from barnabas.pipeline.starting import check_java, check_master, python_of, spark_home
     from barnabas.pipeline.submitting import prepare, submit, submit_command
 
-    try:
-        loaded = _loaded(spec)
-        with ExitStack() as stack:
-            where = into
-            if where is None:
-                check_java()
-                made = tempfile.TemporaryDirectory(prefix="barnabas-submit-")
-                where = Path(stack.enter_context(made))
-            where = where.resolve()
-            given = submit_command(loaded, where, more)
-            where.mkdir(parents=True, exist_ok=True)
-            prepare(spec, loaded, where)
-            if into is not None:
-                click.echo(shlex.join(given))
-                return exits.OK
-            # Drivers that stay here use this Python's pyspark; others get the one in Spark's zip.
-            stays = loaded.run.master.startswith("spark://")
-            if stays:
-                check_master(loaded.run.master)
-                list(planned(loaded))  # as `run` does: most mistakes show in a second
-            python = python_of(loaded.run.options)
-            with unzipped(spark_home(), python) if stays else nullcontext():
-                return submit(given, click.echo, lambda line: click.echo(line, err=True))
-    except SpecError as problem:
-        return _failed(problem, exits.USAGE)
-    except PipelineError as problem:
-        return _failed(problem)
+    loaded = _loaded(spec)
+    with ExitStack() as stack:
+        where = into
+        if where is None:
+            check_java()
+            made = tempfile.TemporaryDirectory(prefix="barnabas-submit-")
+            where = Path(stack.enter_context(made))
+        where = where.resolve()
+        given = submit_command(loaded, where, more)
+        where.mkdir(parents=True, exist_ok=True)
+        prepare(spec, loaded, where)
+        if into is not None:
+            click.echo(shlex.join(given))
+            return exits.OK
+        # Drivers that stay here use this Python's pyspark; others get the one in Spark's zip.
+        stays = loaded.run.master.startswith("spark://")
+        if stays:
+            check_master(loaded.run.master)
+            list(planned(loaded))  # as `run` does: most mistakes show in a second
+        python = python_of(loaded.run.options)
+        with unzipped(spark_home(), python) if stays else nullcontext():
+            return submit(given, click.echo, lambda line: click.echo(line, err=True))
 
 
 @command.command("package")
@@ -173,15 +156,12 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
 @click.option(
     "--module", "modules", multiple=True, help="A module of yours; more than once for several."
 )
+@fails_in_lines
 def package_(path: Path, modules: tuple[str, ...]) -> int:
     """Write what executors need of this package, for spark-submit's --archives."""
-    from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.package import write_package
 
-    try:
-        write_package(path, modules)
-    except PipelineError as problem:
-        return _failed(problem)
+    write_package(path, modules)
     return exits.OK
 
 
@@ -189,9 +169,3 @@ def _loaded(path: Path) -> "Spec":
     from barnabas.pipeline.spec import load
 
     return load(path)
-
-
-def _failed(problem: "PipelineError", code: int | None = None) -> int:
-    for line in str(problem).splitlines():
-        click.echo(f"barnabas: {line}", err=True)
-    return exits.exit_code_by(problem.code) if code is None else code

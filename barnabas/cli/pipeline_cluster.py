@@ -6,6 +6,7 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.groups import NamedCommands
+from barnabas.cli.pipeline_errors import fails_in_lines
 from barnabas.cli.up import HostAndPort
 from barnabas.config.kinds import Address
 
@@ -24,13 +25,13 @@ def cluster() -> None:
               help="Of each worker, for executors.")  # fmt: skip
 @click.option("--listen", type=HostAndPort(), default="127.0.0.1:7077", show_default=True,
               help="Port 0 picks one. Whoever reaches it can run programs here.")  # fmt: skip
+@fails_in_lines
 def up(workers: int, cores: int, memory: str, listen: Address) -> int:
     """Run a master and workers, in the foreground.
 
     Prints one line with the address for `run.master` when all workers have joined. Ctrl-C or
     SIGTERM stops it cleanly.
     """
-    from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.standalone import standalone
     from barnabas.pipeline.stopping import Stop
 
@@ -41,18 +42,14 @@ def up(workers: int, cores: int, memory: str, listen: Address) -> int:
     stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.ask())
-    try:
-        with standalone(
-            host=listen.host or "127.0.0.1",
-            port=listen.port,
-            workers=workers,
-            cores=cores,
-            memory=memory,
-            stop=stop,
-        ) as running:
-            click.echo(f"spark ready on {running.master} ({workers} workers, {cores} cores each)")
-            running.watch(stop)
-    except PipelineError as problem:
-        click.echo(f"barnabas: {problem}", err=True)
-        return exits.FAILURE
+    with standalone(
+        host=listen.host or "127.0.0.1",
+        port=listen.port,
+        workers=workers,
+        cores=cores,
+        memory=memory,
+        stop=stop,
+    ) as running:
+        click.echo(f"spark ready on {running.master} ({workers} workers, {cores} cores each)")
+        running.watch(stop)
     return exits.OK

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli import exits
+from barnabas.cli.pipeline_errors import fails_in_lines, report
 from barnabas.cli.render import Row, chosen_output, output_option, render, write_document
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def ls(everything: bool, output: str) -> int:
 @click.command("status")
 @click.argument("name")
 @output_option
+@fails_in_lines
 def status(name: str, output: str) -> int:
     """Say how far a pipeline is, and where it keeps what it needs.
 
@@ -42,14 +44,9 @@ def status(name: str, output: str) -> int:
     """
     from dataclasses import asdict
 
-    from barnabas.pipeline.errors import PipelineError
     from barnabas.pipeline.roster import ENDED, RUNNING, entry_of
 
-    try:
-        entry = entry_of(name)
-    except PipelineError as problem:
-        click.echo(f"barnabas: {problem}", err=True)
-        return exits.exit_code_by(problem.code)
+    entry = entry_of(name)
     if chosen_output(output) == "table":
         for line in _lines(entry):
             click.echo(line)
@@ -102,8 +99,7 @@ def stop_(names: tuple[str, ...], timeout: float) -> int:
             ended = stop(name, timeout)
             click.echo(f"{name} {ended.state} after {ended.batches} batches, {ended.rows} rows")
         except PipelineError as problem:
-            click.echo(f"barnabas: {problem}", err=True)
-            worst = max(worst, exits.exit_code_by(problem.code))
+            worst = max(worst, report(problem))
     return worst
 
 

@@ -63,6 +63,7 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
         self._cluster = cluster
 
     async def __aenter__(self) -> Self:
+        self._cluster.net.check_owner()
         return self
 
     async def __aexit__(self, *_: object) -> None:

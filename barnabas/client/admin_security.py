@@ -5,7 +5,7 @@ answered with those that are.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import check
@@ -71,16 +71,7 @@ class SecurityAdmin:
 
     async def acls(self, which: AclFilter | None = None) -> list[Acl]:
         """The rules that match."""
-        wanted = which or AclFilter()
-        request = describe_acls.DescribeAclsRequest(
-            resource_type_filter=_number(RESOURCES, wanted.resource),
-            resource_name_filter=wanted.name,
-            pattern_type_filter=_number(PATTERNS, wanted.pattern),
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=_number(OPERATIONS, wanted.operation),
-            permission_type=_number(PERMISSIONS, wanted.permission),
-        )
+        request = describe_acls.DescribeAclsRequest(**_filter_fields(which or AclFilter()))
 
         async def attempt() -> list[Acl]:
             connection = await self._cluster.controller()
@@ -88,19 +79,7 @@ class SecurityAdmin:
                 request, describe_acls.DescribeAclsResponse, timeout_ms=self._cluster.timeout_ms
             )
             check(response.error_code, response.error_message, about="ACLs")
-            return [
-                Acl(
-                    _name(RESOURCES, resource.resource_type),
-                    resource.resource_name,
-                    acl.principal,
-                    _name(OPERATIONS, acl.operation),
-                    _name(PERMISSIONS, acl.permission_type),
-                    acl.host,
-                    _name(PATTERNS, resource.pattern_type),
-                )
-                for resource in response.resources
-                for acl in resource.acls
-            ]
+            return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
 
         return await self._cluster.retrying(attempt)
 
@@ -135,17 +114,7 @@ class SecurityAdmin:
     async def delete_acls(self, which: AclFilter) -> list[Acl]:
         """Take away the rules that match; those that went."""
         request = delete_acls.DeleteAclsRequest(
-            filters=[
-                delete_acls.DeleteAclsFilter(
-                    resource_type_filter=_number(RESOURCES, which.resource),
-                    resource_name_filter=which.name,
-                    pattern_type_filter=_number(PATTERNS, which.pattern),
-                    principal_filter=which.principal,
-                    host_filter=which.host,
-                    operation=_number(OPERATIONS, which.operation),
-                    permission_type=_number(PERMISSIONS, which.permission),
-                )
-            ]
+            filters=[delete_acls.DeleteAclsFilter(**_filter_fields(which))]
         )
 
         async def attempt() -> list[Acl]:
@@ -158,17 +127,7 @@ class SecurityAdmin:
                 check(result.error_code, result.error_message, about=str(which))
                 for acl in result.matching_acls:
                     check(acl.error_code, acl.error_message, about=str(which))
-                    gone.append(
-                        Acl(
-                            _name(RESOURCES, acl.resource_type),
-                            acl.resource_name,
-                            acl.principal,
-                            _name(OPERATIONS, acl.operation),
-                            _name(PERMISSIONS, acl.permission_type),
-                            acl.host,
-                            _name(PATTERNS, acl.pattern_type),
-                        )
-                    )
+                    gone.append(_acl(acl, acl))
             return gone
 
         return await self._cluster.retrying(attempt)
@@ -232,6 +191,33 @@ class SecurityAdmin:
                 check(entry.error_code, entry.error_message, about=f"quota of {dict(entity)}")
 
         await self._cluster.retrying(attempt)
+
+
+def _filter_fields(which: AclFilter) -> dict[str, Any]:
+    return {
+        "resource_type_filter": _number(RESOURCES, which.resource),
+        "resource_name_filter": which.name,
+        "pattern_type_filter": _number(PATTERNS, which.pattern),
+        "principal_filter": which.principal,
+        "host_filter": which.host,
+        "operation": _number(OPERATIONS, which.operation),
+        "permission_type": _number(PERMISSIONS, which.permission),
+    }
+
+
+def _acl(
+    resource: describe_acls.DescribeAclsResource | delete_acls.DeleteAclsMatchingAcl,
+    acl: describe_acls.AclDescription | delete_acls.DeleteAclsMatchingAcl,
+) -> Acl:
+    return Acl(
+        _name(RESOURCES, resource.resource_type),
+        resource.resource_name,
+        acl.principal,
+        _name(OPERATIONS, acl.operation),
+        _name(PERMISSIONS, acl.permission_type),
+        acl.host,
+        _name(PATTERNS, resource.pattern_type),
+    )
 
 
 def _number(names: tuple[str, ...], name: str) -> int:

@@ -7,10 +7,12 @@ Not here: what has been used (messages.py), the requests (places.py).
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.membership import Standing
+from barnabas.client.message import Message
 from barnabas.client.net import Answer
 from barnabas.client.places import (
     COMMIT_VERSION_MAX,
@@ -20,6 +22,7 @@ from barnabas.client.places import (
     fetch_committed,
 )
 from barnabas.client.progress import Place
+from barnabas.client.seeking import At, Numbers
 from barnabas.config.option import invalid
 from barnabas.model.errors import KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
@@ -30,6 +33,7 @@ _LAST_MS_MAX = 5_000  # how long a close or a handover waits for its commit
 
 Places = Mapping[TopicPartition, Place]
 Offsets = dict[TopicPartition, Committed]
+GivenOffsets = Numbers | Mapping[TopicPartition, Committed] | Mapping[At, Committed]
 
 
 class Commits:
@@ -125,6 +129,15 @@ class Commits:
             lambda: fetch_committed(self._cluster, self._group_id, partitions)
         )
 
+    async def left_off(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Place]:
+        """Where the group goes on reading; asked once."""
+        try:
+            found = await fetch_committed(self._cluster, self._group_id, partitions)
+        except Retriable:
+            self._cluster.forget_coordinator(self._group_id)
+            raise
+        return {at: Place(place.offset, place.leader_epoch) for at, place in found.items()}
+
     async def _ready(self, deadline: int | None) -> bool:
         """Whether a commit could be sent at once."""
         if self._cluster.coordinator_connected(self._group_id) is not None:
@@ -149,6 +162,17 @@ class Commits:
             timeout_ms=self._cluster.timeout_ms,
             version_max=COMMIT_VERSION_MAX,
         )
+
+
+def offsets_of(what: Message[Any, Any] | GivenOffsets) -> Offsets:
+    """What a user asks to commit: these offsets, or the one after a message."""
+    if isinstance(what, Mapping):
+        return {
+            TopicPartition(*at): place if isinstance(place, Committed) else Committed(place)
+            for at, place in what.items()
+        }
+    at = TopicPartition(what.topic, what.partition)
+    return {at: Committed(what.offset + 1, what.leader_epoch)}
 
 
 def as_offsets(places: Places) -> Offsets:

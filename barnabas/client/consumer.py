@@ -12,7 +12,9 @@ from uuid import uuid4
 
 from barnabas.client.aio import open_cluster
 from barnabas.client.assignors import Assignor, chosen
+from barnabas.client.callbacks import called
 from barnabas.client.cluster import Cluster
+from barnabas.client.deserializing import Interceptor
 from barnabas.client.member import GroupMember
 from barnabas.client.membership import (
     Cause,
@@ -26,7 +28,7 @@ from barnabas.client.membership import (
 from barnabas.client.membership_classic import ClassicMembership
 from barnabas.client.membership_consumer import ConsumerMembership
 from barnabas.client.message import K, V
-from barnabas.client.messages import Interceptor, Messages, called
+from barnabas.client.messages import Messages
 from barnabas.client.net import Answer
 from barnabas.client.subscription import Subscription, Wanted, subscription
 from barnabas.config.client import Settings, Value

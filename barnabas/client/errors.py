@@ -41,14 +41,13 @@ _FENCED = frozenset(
         Code.FENCED_MEMBER_EPOCH,
     }
 )
-_BY_NUMBER = {int(code): code for code in Code}
 _FAILED = frozenset({Code.UNKNOWN_SERVER_ERROR})
 
 
 def error_of(number: int, detail: str | None = None, *, about: str = "") -> KafkaError:
     """`about` names the thing; `detail` is what the broker said."""
-    code = _BY_NUMBER.get(number)
-    if code is None:
+    code = Code.of(number)
+    if code != number:
         return Failed(Code.UNKNOWN_SERVER_ERROR, f"{about}: error code {number} is new to us")
     kind: type[KafkaError] = InvalidRequest
     if code in _RETRIABLE:

@@ -4,7 +4,8 @@ In: answers of the coordinator, what topics look like, time. Out: the steps of m
 Always: a partition is given to the reader only in the generation that assigned it; before a join
 an eager member has let go of everything, a cooperative one keeps reading what it keeps; when the
 coordinator no longer knows us, partitions are lost, not revoked.
-Not here: what a leader does (leading.py), what consumers write to each other (shares.py).
+Not here: what a leader does (leading.py), the requests (classic_requests.py), what consumers write
+to each other (shares.py).
 
 UNJOINED -> JOINING -> (the leader) DESCRIBING -> SYNCING -> STABLE; any -> UNJOINED, LEFT, FAILED.
 """
@@ -15,6 +16,12 @@ from uuid import UUID
 
 from barnabas.assignment import Topics
 from barnabas.client.assignors import Assignor
+from barnabas.client.classic_requests import (
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
+)
 from barnabas.client.leading import Leading
 from barnabas.client.membership import (
     AGAIN,
@@ -34,16 +41,12 @@ from barnabas.client.membership import (
     listed,
     slow,
 )
-from barnabas.client.shares import PROTOCOL_TYPE, encode_subscription, read_share
+from barnabas.client.shares import encode_subscription, read_share
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.wire.messages.leave_group import LeaveGroupResponse
 from barnabas.wire.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -51,7 +54,6 @@ from barnabas.wire.messages.sync_group import (
 )
 
 NO_GENERATION = -1
-_REASON_LENGTH_MAX = 255
 _FORGOTTEN = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
 _AGAIN = AGAIN | {Code.REBALANCE_IN_PROGRESS}
 _REMEDIES: dict[int, str] = {
@@ -161,22 +163,9 @@ class ClassicMembership:
         if now < self._wait_until:
             return Wait(self._wait_until)
         self.state = State.JOINING
-        reason = self._rejoin.text[:_REASON_LENGTH_MAX] if self._rejoin else None
-        return Ask(
-            JoinGroupRequest(
-                group_id=self.terms.group_id,
-                session_timeout_ms=self.terms.session_timeout_ms,
-                rebalance_timeout_ms=self.terms.poll_interval_ms_max,
-                member_id=self.member_id,
-                group_instance_id=self.terms.instance_id,
-                protocol_type=PROTOCOL_TYPE,
-                protocols=[
-                    JoinGroupRequestProtocol(name=one.name, metadata=self._metadata(one))
-                    for one in self._assignors.values()
-                ],
-                reason=reason,
-            )
-        )
+        reason = self._rejoin.text if self._rejoin else None
+        metadata = {name: self._metadata(one) for name, one in self._assignors.items()}
+        return Ask(join_request(self.terms, self.member_id, metadata, reason))
 
     def _metadata(self, assignor: Assignor) -> bytes:
         # An eager member has let go of everything; what it had it may claim in its user data.
@@ -191,15 +180,7 @@ class ClassicMembership:
     def _syncing(self, assignments: list[SyncGroupRequestAssignment]) -> Ask:
         self._sync = None
         return Ask(
-            SyncGroupRequest(
-                group_id=self.terms.group_id,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.terms.instance_id,
-                protocol_type=PROTOCOL_TYPE,
-                protocol_name=self._protocol,
-                assignments=assignments,
-            )
+            sync_request(self.terms, self.member_id, self.generation, self._protocol, assignments)
         )
 
     def _settling(self) -> Step | None:
@@ -333,14 +314,7 @@ class ClassicMembership:
         if now < self._beat_at:
             return None
         self._beating = True
-        return Ask(
-            HeartbeatRequest(
-                group_id=self.terms.group_id,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.terms.instance_id,
-            )
-        )
+        return Ask(heartbeat_request(self.terms, self.member_id, self.generation))
 
     def next_beat(self) -> int | None:
         if self.state is not State.STABLE or self._beating or self._gone is not None:
@@ -380,8 +354,7 @@ class ClassicMembership:
         """A static member goes without a word, to find its place when it returns."""
         if not self.member_id or self.terms.instance_id is not None:
             return None
-        identity = MemberIdentity(member_id=self.member_id, reason=reason[:_REASON_LENGTH_MAX])
-        return Ask(LeaveGroupRequest(group_id=self.terms.group_id, members=[identity]))
+        return Ask(leave_request(self.terms, self.member_id, reason))
 
     # --- turns ---
 

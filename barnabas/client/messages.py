@@ -5,27 +5,28 @@ Always: a message counts as used when the next one is asked for, or at a close w
 exception; only what was used is committed by itself. Callbacks are called between messages.
 For a group member each message of an iteration is a poll: commits and rebalances happen within a
 batch, and what is left of a batch goes with the partitions that are revoked.
-Not here: reading (reader.py), where to read on (seeking.py), groups (member.py).
+Not here: deserializers and interceptors (deserializing.py), reading (reader.py), where to read on
+(seeking.py), groups (member.py).
 """
 
-import inspect
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from time import monotonic
-from typing import Any, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 from weakref import WeakSet
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.commits import Commits, as_offsets
+from barnabas.client.commits import Commits, GivenOffsets, as_offsets, offsets_of
+from barnabas.client.deserializing import Deserializing, Interceptor
 from barnabas.client.membership import Standing
 from barnabas.client.message import K, Message, RawMessage, V
 from barnabas.client.net import Answer
-from barnabas.client.places import Committed, fetch_committed, reset_of
+from barnabas.client.places import Committed, reset_of
 from barnabas.client.progress import Place
 from barnabas.client.reader import Reader, closed
-from barnabas.client.seeking import At, Numbers, Seeking
-from barnabas.model.errors import Code, Corrupt, Fenced, InvalidRequest, Retriable
+from barnabas.client.seeking import At, Seeking
+from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import Message as WireMessage
 
@@ -36,27 +37,6 @@ _log = logging.getLogger("barnabas.client")
 # all that a message costs in between.
 _GROUP_LOOK_S = 0.01
 NEVER_S = float("inf")
-
-Offsets = Numbers | Mapping[TopicPartition, Committed] | Mapping[At, Committed]
-
-
-class Interceptor(Protocol):
-    """Sees messages before they are handed out, and offsets after they were committed."""
-
-    def on_consume(self, messages: list[Message[Any, Any]]) -> list[Message[Any, Any]]: ...
-
-    def on_commit(self, offsets: Mapping[TopicPartition, Committed]) -> None: ...
-
-
-class Unreadable(Corrupt):
-    """A deserializer failed. The position stays at the message: seek past it to go on."""
-
-    def __init__(self, message: RawMessage, problem: Exception) -> None:
-        super().__init__(
-            f"{message.topic}-{message.partition}, offset {message.offset}: the deserializer"
-            f" failed: {problem!r}. Seek to {message.offset + 1} to leave it out"
-        )
-        self.message = message
 
 
 class Messages(Seeking, Generic[K, V]):
@@ -78,12 +58,16 @@ class Messages(Seeking, Generic[K, V]):
         self._owns_cluster = owns_cluster
         self._owner: object = self  # who is named to callbacks
         self._group_id = config.group_id
-        self._key_deserializer = key_deserializer
-        self._value_deserializer = value_deserializer
-        self._interceptors = list(interceptors)
         self._plain = key_deserializer is None and value_deserializer is None and not interceptors
         search = self._left_off if self._group_id else None
         self._reader = Reader(cluster, reset_of(config.auto_offset_reset), search)
+        self._deserializing = Deserializing(
+            key_deserializer,
+            value_deserializer,
+            interceptors,
+            give_back=self._reader.give_back,
+            read_again=self._read_again,
+        )
         self._count_max = config.max_poll_records
         self._batch: list[RawMessage] = []  # of the iteration
         self._next = 0
@@ -91,7 +75,7 @@ class Messages(Seeking, Generic[K, V]):
         self._group_look_at = NEVER_S  # when the group has its turn within a batch
         self._in_hand: dict[TopicPartition, Place] = {}  # positions before the last batch
         self._auto_commit = config.enable_auto_commit and bool(self._group_id)
-        self._commits = Commits(cluster, self._commits_as, self._told_commit)
+        self._commits = Commits(cluster, self._commits_as, self._deserializing.told_commit)
         self._polling = False
         self._closed = False
         _made.add(self)
@@ -102,6 +86,7 @@ class Messages(Seeking, Generic[K, V]):
         self._owns_cluster = owns_cluster
 
     async def __aenter__(self) -> Self:
+        self._cluster.net.check_owner()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -251,7 +236,7 @@ class Messages(Seeking, Generic[K, V]):
                 self._group_look_at = self._next_group_look()
                 if self._plain:
                     return taken
-                if messages := self._opened(taken):
+                if messages := self._deserializing.messages_of(taken):
                     return messages  # else the interceptors left none of them over
             if deadline is not None and self._cluster.net.now_ms() >= deadline:
                 return []
@@ -277,38 +262,6 @@ class Messages(Seeking, Generic[K, V]):
     def _others(self) -> Callable[[], Sequence[Answer[WireMessage]]] | None:
         return None
 
-    def _opened(self, taken: list[RawMessage]) -> list[RawMessage]:
-        """Deserialized, and seen by the interceptors."""
-        key_of, value_of = self._key_deserializer, self._value_deserializer
-        messages = cast("list[Message[Any, Any]]", taken)
-        for number, message in enumerate(messages):
-            key, value = message.key, message.value
-            try:
-                if key_of is not None and key is not None:
-                    message.key = key_of(key)
-                if value_of is not None and value is not None:
-                    message.value = value_of(value)
-            except Exception as problem:
-                message.key, message.value = key, value
-                self._reader.give_back(taken[number:])
-                if number == 0:
-                    raise Unreadable(message, problem) from problem
-                messages = messages[:number]
-                break
-        try:
-            for one in self._interceptors:
-                messages = one.on_consume(messages)
-                if not isinstance(messages, list):
-                    raise InvalidRequest(
-                        Code.INVALID_REQUEST,
-                        f"on_consume of the interceptor {one!r:.200} returned {messages!r:.100}:"
-                        " it must return a list of messages",
-                    )
-        except BaseException:
-            self._read_again(taken)
-            raise
-        return messages
-
     def _positions(self) -> dict[TopicPartition, Place]:
         """Of the next message of each partition, where it is known."""
         places = self._reader.positions()
@@ -333,7 +286,7 @@ class Messages(Seeking, Generic[K, V]):
 
     # --- commits ---
 
-    async def commit(self, what: Message[Any, Any] | Offsets | None = None) -> None:
+    async def commit(self, what: Message[Any, Any] | GivenOffsets | None = None) -> None:
         """The message, these offsets (of the next to read), or all that was handed out.
 
         Fenced: the partition belongs to another member by now. Rebalancing: ask for messages
@@ -341,7 +294,7 @@ class Messages(Seeking, Generic[K, V]):
         """
         await self._commits.now(self._committable(what))
 
-    async def commit_nowait(self, what: Message[Any, Any] | Offsets | None = None) -> None:
+    async def commit_nowait(self, what: Message[Any, Any] | GivenOffsets | None = None) -> None:
         """The same, but the answer is looked at by the next poll, which logs what failed."""
         await self._commits.soon(self._committable(what))
 
@@ -350,9 +303,9 @@ class Messages(Seeking, Generic[K, V]):
         return await self._commits.found(self._those(partitions))
 
     def _committable(
-        self, what: Message[Any, Any] | Offsets | None
+        self, what: Message[Any, Any] | GivenOffsets | None
     ) -> dict[TopicPartition, Committed]:
-        offsets = self._offsets_of(what)
+        offsets = as_offsets(self._positions()) if what is None else offsets_of(what)
         for at in offsets if self._shares else ():
             if at not in self._reader.progress:
                 raise Fenced(
@@ -362,19 +315,6 @@ class Messages(Seeking, Generic[K, V]):
                     " its last commit",
                 )
         return offsets
-
-    def _offsets_of(
-        self, what: Message[Any, Any] | Offsets | None
-    ) -> dict[TopicPartition, Committed]:
-        if what is None:
-            return as_offsets(self._positions())
-        if isinstance(what, Mapping):
-            return {
-                TopicPartition(*at): place if isinstance(place, Committed) else Committed(place)
-                for at, place in what.items()
-            }
-        at = TopicPartition(what.topic, what.partition)
-        return {at: Committed(what.offset + 1, what.leader_epoch)}
 
     def _commits_as(self) -> Standing | None:
         """As which member; None: as somebody who is not one."""
@@ -387,10 +327,6 @@ class Messages(Seeking, Generic[K, V]):
     def _may_commit(self) -> bool:
         return True
 
-    def _told_commit(self, offsets: dict[TopicPartition, Committed]) -> None:
-        for one in self._interceptors:
-            one.on_commit(offsets)
-
     async def _commit_last(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Before partitions go: what was used of them."""
         places = {**self._positions(), **self._in_hand}
@@ -401,12 +337,7 @@ class Messages(Seeking, Generic[K, V]):
 
     async def _left_off(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Place]:
         """Where the group left off."""
-        try:
-            found = await fetch_committed(self._cluster, self._group_id, partitions)
-        except Retriable:
-            self._cluster.forget_coordinator(self._group_id)
-            raise
-        return {at: Place(place.offset, place.leader_epoch) for at, place in found.items()}
+        return await self._commits.left_off(partitions)
 
     # --- the end ---
 
@@ -454,14 +385,6 @@ class Messages(Seeking, Generic[K, V]):
 
     async def _leave(self) -> None:
         """What a group does at the end."""
-
-
-async def called(callback: Callable[..., Any] | None, *arguments: object) -> None:
-    """A function of the user's, which may be a coroutine function."""
-    if callback is not None:
-        result = callback(*arguments)
-        if inspect.isawaitable(result):
-            await result
 
 
 _made: "WeakSet[Messages[Any, Any]]" = WeakSet()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.aio import open_cluster
 from barnabas.client.cluster import Cluster
+from barnabas.client.deserializing import Interceptor
 from barnabas.client.message import K, V
-from barnabas.client.messages import Interceptor, Messages
+from barnabas.client.messages import Messages
 from barnabas.client.seeking import At, Numbers
 from barnabas.config.client import Settings, Value
 from barnabas.config.option import invalid

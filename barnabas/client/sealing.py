@@ -7,38 +7,22 @@ Not here: when a batch leaves (outbox.py).
 
 from barnabas.client import sequences
 from barnabas.client.batches import Batch
-from barnabas.wire.batch import HEADER_SIZE, BatchHeader, write_header
-from barnabas.wire.compression import Codec, compress
-from barnabas.wire.records import decode_batch
+from barnabas.wire.compression import Codec
+from barnabas.wire.records import decode_batch, producer_batch
 
 
 def sealed(batch: Batch, codec: Codec) -> bytearray:
     """Nothing more is added to it."""
-    data = batch.close()
-    if codec is not Codec.NONE:
-        with memoryview(data) as view:
-            packed = compress(codec, view[HEADER_SIZE:], None)
-        data = bytearray(HEADER_SIZE)
-        data += packed
-    write_header(
-        data,
-        BatchHeader(
-            base_offset=0,
-            length=0,
-            leader_epoch=-1,
-            magic=0,
-            crc=0,
-            attributes=int(codec),
-            last_offset_delta=batch.count - 1,
-            base_timestamp=batch.base_timestamp,
-            max_timestamp=batch.max_timestamp,
-            producer_id=batch.producer_id,
-            producer_epoch=batch.epoch,
-            base_sequence=batch.sequence,
-            record_count=batch.count,
-        ),
+    return producer_batch(
+        batch.close(),
+        batch.count,
+        codec,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.epoch,
+        batch.sequence,
     )
-    return data
 
 
 def halves(batch: Batch) -> list[Batch]:

@@ -40,6 +40,7 @@ class Seeking(ABC):
 
     async def position(self, at: At) -> int:
         """The offset of the next message that will be handed out."""
+        self._cluster.net.check_owner()
         one = self._reader.progress[TopicPartition(*at)]
         if one.offset == UNKNOWN:
             await self._cluster.retrying(lambda: self._reader.find([one.at]))
@@ -47,6 +48,7 @@ class Seeking(ABC):
 
     async def seek(self, at: At, offset: int, leader_epoch: int = -1) -> None:
         """Go on there; -1 is the end, -2 the beginning."""
+        self._cluster.net.check_owner()
         self._put_back()
         at = TopicPartition(*at)
         self._reader.progress[at]  # that it is assigned
@@ -59,6 +61,7 @@ class Seeking(ABC):
 
     async def seek_to_time(self, at: At, timestamp_ms: int) -> int:
         """Go on at the first record of this time or later, else at the end; its offset."""
+        self._cluster.net.check_owner()
         self._put_back()
         at = TopicPartition(*at)
         self._reader.progress[at]
@@ -68,11 +71,13 @@ class Seeking(ABC):
 
     async def seek_to_beginning(self, *partitions: At) -> None:
         """Of these partitions, or all that are assigned."""
+        self._cluster.net.check_owner()
         self._put_back()
         await self._seek_all(dict.fromkeys(self._those(partitions), EARLIEST))
 
     async def seek_to_end(self, *partitions: At) -> None:
         """Of these partitions, or all that are assigned."""
+        self._cluster.net.check_owner()
         self._put_back()
         await self._seek_all(dict.fromkeys(self._those(partitions), LATEST))
 

@@ -40,17 +40,6 @@ def views_of(parts: list[Any]) -> list[memoryview]:
     return [memoryview(part) for part in parts if len(part)]
 
 
-def cut(rest: list[memoryview], sent: int) -> None:
-    """Take what was sent off the front."""
-    done = 0
-    while done < len(rest) and sent >= len(rest[done]):
-        sent -= len(rest[done])
-        done += 1
-    del rest[:done]
-    if sent:
-        rest[0] = rest[0][sent:]
-
-
 class Unreached(Retriable):
     """No connection was made at all: refused, no route, no such host, or no answer in time."""
 

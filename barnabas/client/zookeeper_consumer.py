@@ -17,12 +17,13 @@ from uuid import uuid4
 
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.messages import Messages as BlockingMessages
+from barnabas.client.callbacks import called
 from barnabas.client.cluster import Cluster
 from barnabas.client.commits import Commits, Offsets
 from barnabas.client.consumer import Callback, sorted_out
 from barnabas.client.membership import Cause
 from barnabas.client.message import Raw
-from barnabas.client.messages import Messages, called
+from barnabas.client.messages import Messages
 from barnabas.client.net import Answer
 from barnabas.client.places import Committed
 from barnabas.client.progress import Place
@@ -125,7 +126,7 @@ class ZookeeperFlows(Messages[Raw, Raw]):
         self._on_revoked = on_revoked
         self._news: deque[Event | SessionState] = deque()  # from another thread
         self._member: ZookeeperMember | None = None
-        self._commits = KeeperCommits(cluster, self._ask, self._told_commit)
+        self._commits = KeeperCommits(cluster, self._ask, self._deserializing.told_commit)
 
     def _ask(self, question: Callable[[ZookeeperMember], T]) -> T:
         """What a commit, or the search for one, comes to."""

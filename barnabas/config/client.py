@@ -304,8 +304,8 @@ class ClientConfig(Config):
 
 
 def _put(given: dict[str, str], name: str, value: object, said: str) -> None:
-    if name == "bootstrap.servers" and value is None:
-        raise invalid(f"{said} is None: name a broker, as in 'localhost:9092', or leave it out")
+    if name == "bootstrap.servers":
+        _check_servers(value, said)
     if name not in OPTIONS and name.startswith(_NOT_SUPPORTED_YET):
         if name == "security.protocol" and str(value).upper() == "PLAINTEXT":
             return  # the only one there is
@@ -319,6 +319,19 @@ def _put(given: dict[str, str], name: str, value: object, said: str) -> None:
         raise invalid(f"unknown client option {said[:100]!r}{hint}")
     if value is not None:
         given[name] = _text(value, said)
+
+
+def _check_servers(value: object, said: str) -> None:
+    if value is None:
+        raise invalid(f"{said} is None: name a broker, as in 'localhost:9092', or leave it out")
+    if not value and isinstance(value, str | tuple | list):
+        raise invalid(f"{said} names no broker: name one, as in 'localhost:9092', or leave it out")
+    names = value if isinstance(value, tuple | list) else (value,)
+    if not all(isinstance(each, str) for each in names):
+        raise invalid(
+            f"{said} is {value!r:.100}: name brokers as a text or a list of texts, as in"
+            " 'localhost:9092'"
+        )
 
 
 def _text(value: object, said: str) -> str:

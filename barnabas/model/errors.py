@@ -17,7 +17,7 @@ class Code(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> "Code":
-        """The code that came over the wire; one that is not in the table is not expected."""
+        """The code of an answer; UNKNOWN_SERVER_ERROR if the number is not in the table."""
         found = cls._value2member_map_.get(number, cls.UNKNOWN_SERVER_ERROR)
         assert isinstance(found, Code)
         return found
@@ -157,14 +157,6 @@ class Code(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "the topology's epoch is not valid"
     STREAMS_TOPOLOGY_FENCED = 132, "the topology's epoch is fenced"
     SHARE_SESSION_LIMIT_REACHED = 133, "there are too many share sessions"
-
-
-_BY_NUMBER = {int(code): code for code in Code}
-
-
-def code_of(number: int) -> Code:
-    """As an answer has it; UNKNOWN_SERVER_ERROR where it is new to us."""
-    return _BY_NUMBER.get(number, Code.UNKNOWN_SERVER_ERROR)
 
 
 class KafkaError(Exception):

@@ -7,6 +7,8 @@ Nothing here is imported before Spark or a user asks for it: pyspark is half a g
 
 from typing import TYPE_CHECKING
 
+from barnabas.model.lazy import lazy_names
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -28,15 +30,4 @@ def register(spark: "SparkSession") -> None:
     spark.dataSource.register(BarnabasSource)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'barnabas.pipeline' has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_WHERE]
+__getattr__, __dir__ = lazy_names(globals(), _WHERE)

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import barnabas
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.planning import look_here
+from barnabas.pipeline.transform import look_here
 
 FOLDER = "barnabas-package"
 _WITH = ("crc32c", "cramjam", "msgspec")

@@ -12,19 +12,21 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas.model.errors import KafkaError
+from barnabas.client.blocking.admin import Admin
+from barnabas.model.errors import Code, KafkaError
 from barnabas.pipeline.checkpoint import Checkpoint, ensure_directory
-from barnabas.pipeline.cluster import Brokers
+from barnabas.pipeline.cluster import Brokers, opened
 from barnabas.pipeline.dead_letters import DeadLetters
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.offsets import to_json
 from barnabas.pipeline.options import source_options
-from barnabas.pipeline.planning import client_options, ensure_topic, function, source_of, told
 from barnabas.pipeline.progress import Batch, Progress
 from barnabas.pipeline.queries import look_after
-from barnabas.pipeline.spec import IDENTICAL, Spec
+from barnabas.pipeline.spec import Spec
+from barnabas.pipeline.spec_source import mirroring_of, source_of
 from barnabas.pipeline.starting import session
 from barnabas.pipeline.stopping import Stop
+from barnabas.pipeline.transform import error_line, function
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,16 +83,7 @@ def _activate(spark: "SparkSession") -> None:
 
 
 def _mirror(spec: Spec, spark: "SparkSession", say: Say, progress: Progress, stop: Stop) -> None:
-    from barnabas.pipeline.mirror import Mirroring
-
-    mirroring = Mirroring(
-        client_options(spec, spec.source.servers),
-        client_options(spec, spec.sink.servers),
-        name=spec.source.group,
-        topics=spec.source.topics,
-        pattern=spec.source.pattern,
-        identical=spec.sink.offsets == IDENTICAL,
-    )
+    mirroring = mirroring_of(spec)
 
     def copy(tasks: Sequence["CopyTask"]) -> Iterable["Copied"]:
         found: list[Copied] = spark.sparkContext.parallelize(tasks, len(tasks)).map(_copy).collect()
@@ -143,7 +136,7 @@ def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: Stop) 
 
     for topic in (spec.errors.retry_topic, spec.errors.dlq):
         if topic is not None:
-            ensure_topic(spec.source.servers, topic)
+            _ensure_topic(spec.source.servers, topic)
     given = {**_source(spec), "group.id": spec.source.group}
     checkpoint = _checkpoint(spec, spark, given)
     queries: list[Any] = []
@@ -171,6 +164,16 @@ def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: Stop) 
     finally:
         for query in queries:
             query.stop()
+
+
+def _ensure_topic(servers: str, topic: str) -> None:
+    """Topics for bad rows are created when a pipeline starts that needs them."""
+    admin = Admin(cluster=opened({"bootstrap.servers": servers}))
+    try:
+        admin.create_topic(topic)
+    except KafkaError as problem:
+        if problem.code is not Code.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 def _checkpoint(spec: Spec, spark: "SparkSession", given: dict[str, str]) -> Checkpoint:
@@ -217,7 +220,7 @@ def _transformed(name: str, rows: Any) -> Any:
     except (PipelineError, PySparkException):
         raise
     except Exception as problem:
-        raise PipelineError(f"transform: {name!r} failed: {told(problem)}") from problem
+        raise PipelineError(f"transform: {name!r} failed: {error_line(problem)}") from problem
     if not hasattr(found, "writeStream"):
         raise PipelineError(
             f"transform: {name!r} returned {type(found).__name__}: return a DataFrame"

@@ -20,15 +20,8 @@ from barnabas.client.errors import check, partition_error
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_PRODUCER_ID, NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.errors import PipelineError
-from barnabas.wire.batch import (
-    CODEC_MASK,
-    HEADER_SIZE,
-    NO_SEQUENCE,
-    BatchHeader,
-    read_header,
-    write_header,
-)
-from barnabas.wire.compression import Codec, compress
+from barnabas.wire.batch import CODEC_MASK, NO_SEQUENCE, read_header, write_header
+from barnabas.wire.compression import Codec
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
@@ -36,6 +29,7 @@ from barnabas.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from barnabas.wire.records import producer_batch
 
 _BY_NAME_MAX = 12  # the last version of Produce that names topics
 _ROUNDS_MAX = 3  # under way; brokers keep the last five batches of a producer to know them again
@@ -143,30 +137,15 @@ class BatchSender:
         self, at: TopicPartition, records: bytearray, count: int, first_ms: int, latest_ms: int
     ) -> Packed:
         """Put a header in front of records, which leave room for it."""
-        data = records
-        if self._codec is not Codec.NONE:
-            with memoryview(records) as view:
-                packed = compress(self._codec, view[HEADER_SIZE:])
-            data = bytearray(HEADER_SIZE)
-            data += packed
-        sequence = self._next_sequence(at, count)
-        write_header(
-            data,
-            BatchHeader(
-                base_offset=0,
-                length=0,
-                leader_epoch=-1,
-                magic=0,
-                crc=0,
-                attributes=int(self._codec),
-                last_offset_delta=count - 1,
-                base_timestamp=first_ms,
-                max_timestamp=latest_ms,
-                producer_id=self.producer_id,
-                producer_epoch=self.epoch,
-                base_sequence=sequence,
-                record_count=count,
-            ),
+        data = producer_batch(
+            records,
+            count,
+            self._codec,
+            first_ms,
+            latest_ms,
+            self.producer_id,
+            self.epoch,
+            self._next_sequence(at, count),
         )
         return Packed(at, data, count)
 

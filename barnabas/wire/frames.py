@@ -150,3 +150,14 @@ def _merge_parts(pieces: list[Any]) -> list[Buffer | FileSlice]:
     if start < len(pieces):
         parts.append(b"".join(pieces[start:]))
     return parts
+
+
+def drop_sent(unsent: list[memoryview], sent: int) -> None:
+    """Take the bytes that a stream has taken off the front of the parts still to be sent."""
+    done = 0
+    while done < len(unsent) and sent >= len(unsent[done]):
+        sent -= len(unsent[done])
+        done += 1
+    del unsent[:done]
+    if sent:
+        unsent[0] = unsent[0][sent:]

@@ -41,6 +41,7 @@ __all__ = [
     "encode_batch",
     "find_by_time",
     "iter_batches",
+    "producer_batch",
     "recompressed",
     "records_of",
 ]
@@ -82,12 +83,7 @@ class BatchBuilder(RecordWriter):
                 f"last offset delta {last_offset_delta}, but there is a record at"
                 f" {self.last_offset_delta}"
             )
-        batch = self.close()
-        if codec is not Codec.NONE:
-            with memoryview(batch) as view:
-                packed = compress(codec, view[HEADER_SIZE:], level)
-            batch = bytearray(HEADER_SIZE)
-            batch += packed
+        batch = _with_records_compressed(self.close(), codec, level)
         attributes = (
             codec
             | (LOG_APPEND_TIME if log_append_time is not None else 0)
@@ -110,6 +106,45 @@ class BatchBuilder(RecordWriter):
             leader_epoch,
         )
         return batch
+
+
+def producer_batch(
+    records: bytearray,
+    count: int,
+    codec: Codec,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> bytearray:
+    """The batch as its producer sends it. `records` leave room for the header."""
+    batch = _with_records_compressed(records, codec)
+    seal(
+        batch,
+        (
+            codec,
+            count - 1,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            count,
+        ),
+    )
+    return batch
+
+
+def _with_records_compressed(batch: bytearray, codec: Codec, level: int | None = None) -> bytearray:
+    """The header is written afterwards: it has the checksum of the compressed records."""
+    if codec is Codec.NONE:
+        return batch
+    with memoryview(batch) as view:
+        compressed = compress(codec, view[HEADER_SIZE:], level)
+    batch = bytearray(HEADER_SIZE)
+    batch += compressed
+    return batch
 
 
 def batch_of(encoded: Sequence[tuple[bytes, bytes | None]], timestamp: int) -> bytearray:

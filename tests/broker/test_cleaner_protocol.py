@@ -90,3 +90,31 @@ async def test_a_worker_that_talks_rubbish_or_dies_is_ended_and_reported(
     assert len(reports) == 1
     assert isinstance(reports[0], Stopped)
     assert process.pid is None
+
+
+async def test_a_worker_that_was_being_started_at_the_close_does_no_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that stops would wait for the whole compaction."""
+    process = CleanerProcess()
+    starting, go = asyncio.Event(), asyncio.Event()
+    started = asyncio.create_subprocess_exec
+
+    async def held(*_command: str, **options: object) -> asyncio.subprocess.Process:
+        starting.set()
+        await go.wait()
+        works_long = "import time; time.sleep(3600)"
+        return await started(sys.executable, "-c", works_long, **options)  # type: ignore[arg-type]
+
+    async def carried_out() -> list[Report]:
+        return [report async for report in process.carry_out(Order(JOB, 1.0))]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", held)
+    async with asyncio.timeout(60):
+        working = asyncio.create_task(carried_out())
+        await starting.wait()
+        await process.close()
+        go.set()
+        (report,) = await working
+    assert isinstance(report, Stopped)
+    assert process.pid is None

@@ -108,6 +108,27 @@ async def test_leaders_and_the_controller_die_and_others_take_over(tmp_path: Pat
         assert codes == [Code.ELECTION_NOT_NEEDED, Code.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+@pytest.mark.parametrize("allowed", ["true", "false"])
+async def test_a_broker_option_says_whether_a_replica_that_is_not_in_sync_may_lead(
+    tmp_path: Path, allowed: str
+) -> None:
+    options = {"unclean.leader.election.enable": allowed}
+    async with cluster_of(tmp_path, settings=options) as clustered:
+        controller = clustered.controller()
+        assert controller is not None
+        leader, follower = (id_ for id_ in clustered.brokers if id_ != controller)
+        await place(clustered, "t", [leader, follower])
+        await clustered.kill(follower)
+        await eventually(lambda: clustered.partition(leader, "t").in_sync == [leader])
+        await clustered.kill(leader)
+        await clustered.start(follower)
+        expected = follower if allowed == "true" else -1
+        await eventually(lambda: clustered.partition(follower, "t").leader == expected)
+        cluster = clustered.brokers[controller].cluster
+        assert cluster is not None
+        assert cluster.controlling.unclean_elections == (allowed == "true")
+
+
 async def test_a_broker_that_stops_in_good_order_leaves_nobody_without_a_leader(
     tmp_path: Path,
 ) -> None:

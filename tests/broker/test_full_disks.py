@@ -162,3 +162,17 @@ async def test_a_topic_is_refused_while_the_keeper_file_has_no_room_and_made_onc
         database.execute("PRAGMA max_page_count=100000")
         await running.create("later")
         assert (await produced(running, "later", 0)).error_code == 0
+
+
+async def test_the_log_says_why_a_topic_was_not_created(
+    tmp_path: Path, directories: list[Path]
+) -> None:
+    """The client hears of it, but whoever looks after the disk reads the log."""
+    disk = FullDisk()
+    async with running_broker(tmp_path, log_dirs(directories), disk=disk) as running:
+        with disk.full("write", "partition.metadata"), pytest.raises(AssertionError):
+            await running.create("t")
+        assert disk.met
+        assert "topic not created" in running.log.getvalue()
+        assert "No space left on device" in running.log.getvalue()
+        await running.create("t")

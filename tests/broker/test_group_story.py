@@ -10,7 +10,7 @@ import pytest
 from barnabas.broker.group_metrics import catch_up_seconds
 from barnabas.broker.group_pace import Pace, Rate
 from barnabas.broker.metrics import page
-from barnabas.coordinators.groups.offsets import Offsets
+from barnabas.coordinators.groups.offsets.store import CommittedOffsets
 from barnabas.coordinators.groups.records import OffsetCommitValue, OffsetRecord
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code
@@ -186,7 +186,7 @@ async def test_metrics_of_many_groups_stay_within_their_bound(
 
 
 async def test_pace_goes_back_to_the_oldest_sample(running: Running) -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
 
     def committed(offset: int) -> None:
         value = OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=0)
@@ -209,3 +209,33 @@ def test_time_to_catch_up() -> None:
     assert catch_up_seconds(100, None) is None
     assert catch_up_seconds(100, Rate(10_000, 300, 100)) == 5
     assert catch_up_seconds(100, Rate(10_000, 100, 100)) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "generation", "code", "said"),
+    [
+        ("consumer poll timeout has expired.", 1, Code.UNKNOWN_MEMBER_ID,
+         "did not poll within its max.poll.interval.ms of 5 min, and left; its partitions may"
+         " belong to other members; it must poll to join again, and reads on from the last commit;"
+         " raise max.poll.interval.ms, lower max.poll.records, or handle records faster"),
+        (None, 0, Code.ILLEGAL_GENERATION,
+         "the group has rebalanced since the member joined; its partitions may belong to other"
+         " members; it must poll to join again, and reads on from the last commit"),
+    ],
+    ids=["late poll", "generation"],
+)  # fmt: skip
+async def test_the_log_says_why_a_commit_was_refused_and_what_to_do(
+    running: Running, reason: str | None, generation: int, code: Code, said: str
+) -> None:
+    member = await join(running)
+    if reason is not None:
+        gone = MemberIdentity(member_id=member, reason=reason)
+        request = LeaveGroupRequest(group_id="g", members=[gone])
+        assert (await running.ask(request, LeaveGroupResponse, 5)).error_code == 0
+    refused = commit_request("g", {0: 5}, member=member, generation=generation)
+    response = await running.ask(refused, OffsetCommitResponse, 9)
+    assert response.topics[0].partitions[0].error_code == code
+    lines = [json.loads(line) for line in running.log.getvalue().splitlines()]
+    (line,) = (line for line in lines if line["event"] == "commit refused")
+    assert (line["group"], line["member"], line["code"]) == ("g", member, code.name)
+    assert said in line["reason"]

@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.broker.coordination import Coordination
 from barnabas.broker.later import Later
-from barnabas.coordinators.groups.room import MEMBER_BYTES
+from barnabas.coordinators.groups.memory import MEMBER_BYTES
 from barnabas.coordinators.runtime import Answer, Now
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
@@ -196,7 +196,7 @@ async def test_ten_megabytes_of_metadata_are_refused(running: Running) -> None:
 
 async def test_all_members_together_may_bring_only_so_much(running: Running) -> None:
     """Newcomers are sent away, those who are in stay in, and who leaves makes room."""
-    room = coordination(running).shards()[0].limits.room
+    room = coordination(running).shards()[0].limits.memory
     room.bytes_max = 3_000_000
     members = []
     for number in range(4):
@@ -213,7 +213,7 @@ async def test_all_members_together_may_bring_only_so_much(running: Running) -> 
 
 
 async def test_names_given_out_to_nobody_take_up_room_until_they_expire(running: Running) -> None:
-    room = coordination(running).shards()[0].limits.room
+    room = coordination(running).shards()[0].limits.memory
     room.bytes_max = 50 * MEMBER_BYTES
     codes = []
     for number in range(60):
@@ -350,7 +350,7 @@ async def test_an_answer_that_fails_leaves_the_others_to_be_told(running: Runnin
 async def test_a_member_that_is_in_cannot_bring_more_than_there_is_room_for(
     running: Running,
 ) -> None:
-    room = coordination(running).shards()[0].limits.room
+    room = coordination(running).shards()[0].limits.memory
     room.bytes_max = 500_000
     joined = await running.ask(join_request(metadata=b"x"), JoinGroupResponse, DIRECT)
     member = joined.member_id
@@ -364,7 +364,7 @@ async def test_a_member_that_is_in_cannot_bring_more_than_there_is_room_for(
 
 
 async def test_long_names_weigh_as_metadata_does(running: Running) -> None:
-    room = coordination(running).shards()[0].limits.room
+    room = coordination(running).shards()[0].limits.memory
     await running.ask(join_request(instance="i" * 30_000), JoinGroupResponse, NAMED)
     assert room.used > 60_000  # the instance id, and the member id that was made from it
     key = JoinGroupRequest.api_key
@@ -388,8 +388,8 @@ async def test_groups_that_were_read_back_weigh_what_they_did(tmp_path: Path) ->
         joined = await running.ask(join_request(metadata=bytes(90_000)), JoinGroupResponse, DIRECT)
         sync = sync_request("g", joined.member_id, joined.generation_id)
         assert not (await running.ask(sync, SyncGroupResponse)).error_code
-        used = coordination(running).shards()[0].limits.room.used
+        used = coordination(running).shards()[0].limits.memory.used
         assert used >= 90_000
     async with running_broker(tmp_path, AT_ONCE, keeper) as running:
         await running.ask(FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse)
-        assert coordination(running).shards()[0].limits.room.used == used
+        assert coordination(running).shards()[0].limits.memory.used == used

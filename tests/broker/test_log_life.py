@@ -148,6 +148,20 @@ async def test_a_broker_stops_at_once_in_the_middle_of_a_pass(tmp_path: Path) ->
         assert not list((tmp_path / "t-0").glob("*.cleaned"))
 
 
+async def test_a_topic_that_is_deleted_in_the_middle_of_a_pass_is_no_fault(tmp_path: Path) -> None:
+    slow = {**QUICK, "log.cleaner.io.max.bytes.per.second": "10000"}
+    async with running_broker(tmp_path, slow) as running:
+        await running.create("t", configs=COMPACTED)
+        for number in range(40):
+            await put(running, "t", (f"k{number % 4}", f"{number}" * 100))
+        cleaner = running.broker.cleaner
+        await eventually(lambda: cleaner.worker_pid is not None)
+        await running.broker.catalog.delete_topic(running.broker.topics.existing("t"))
+        await eventually(lambda: cleaner.worker_pid is None)
+        assert cleaner.failures == 0
+        assert "log not compacted" not in running.log.getvalue()
+
+
 async def test_a_damaged_log_is_told_of_once_and_left_alone(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {**QUICK, "log.cleaner.enable": "false"}) as running:
         await running.create("t", configs=COMPACTED)

@@ -11,18 +11,15 @@ from barnabas.system.logs import Logger
 
 
 class Turning:
-    """A broker whose clock and loop the test turns."""
+    """A clock and a loop that the test turns."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000
         self.said = io.StringIO()
         self._beat: Callable[[], None] | None = None
-        broker = SimpleNamespace(
-            clock=SimpleNamespace(monotonic_ms=lambda: self.now_ms),
-            loop=SimpleNamespace(call_later=self._call_later),
-            log=Logger(self.said),
-        )
-        self.heartbeat = LoopHeartbeat(cast(Any, broker))
+        clock = SimpleNamespace(monotonic_ms=lambda: self.now_ms)
+        loop = SimpleNamespace(call_later=self._call_later)
+        self.heartbeat = LoopHeartbeat(cast(Any, clock), cast(Any, loop), Logger(self.said))
         self.heartbeat.start()
 
     def _call_later(self, wait_s: float, beat: Callable[[], None]) -> None:

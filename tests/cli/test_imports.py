@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,6 +149,12 @@ def test_a_process_loads_no_more_than_its_page_says(claim: Claim) -> None:
         if any(module == each or module.startswith(f"{each}.") for each in claim.without)
     ]
     assert not too_much
+
+
+def test_modules_that_must_not_be_loaded_exist() -> None:
+    """A module that was renamed would never be loaded by its old name."""
+    names = {name for claim in CLAIMS for name in claim.without if name.startswith("barnabas.")}
+    assert [name for name in sorted(names) if find_spec(name) is None] == []
 
 
 def test_every_sentence_about_imports_is_checked() -> None:

@@ -25,7 +25,8 @@ from barnabas.client.membership import (
 )
 from barnabas.client.membership_classic import ClassicMembership
 from barnabas.client.membership_consumer import ConsumerMembership
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.classic.group import ClassicGroup
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.codec import Message
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -67,8 +68,7 @@ class Coordinator(World):
         group: Any = self.shard.group(GROUP)
         if group is None:
             return set()
-        kept = group.roster if hasattr(group, "roster") else group.kept
-        return set(kept.members)
+        return set(group.members.by_id if isinstance(group, ClassicGroup) else group.stored.members)
 
 
 @dataclass
@@ -100,7 +100,7 @@ class History:
     def __init__(self, seed: int, kind: str) -> None:
         self.chance = random.Random(seed)
         self.kind = kind
-        limits = Limits()
+        limits = GroupLimits()
         self.world = Coordinator(limits=limits, topics=Cluster({"t": 4}))
         self.members: list[Member] = []
         self.started = 0

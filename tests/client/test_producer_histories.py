@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from barnabas.client.batches import Delivery
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.messages.produce import PartitionProduceResponse
 from tests.client.producer_histories import PARTITIONS, TOPIC, History
@@ -189,3 +190,38 @@ def test_a_number_that_is_too_old_is_no_success_in_a_recreated_topic() -> None:
         assert not history.sent[0][2].done()
     history.run(0)
     check(history)
+
+
+def test_a_batch_that_the_deleted_topic_refused_is_written_though_the_new_topic_took_the_next() -> (
+    None
+):
+    """Both requests name the topic, and metadata shows the new one only later."""
+    history = History(1, linger_ms=0, in_flight_max=5)
+    history.calm, history.size_max = True, 1 << 20
+
+    def send() -> Delivery:
+        value = b"%d" % len(history.sent)
+        delivery = history.accumulator.add(TOPIC, value, None, (), 0, None, None)
+        history.sent.append((0, value, delivery))
+        history.poll()
+        return delivery
+
+    send()
+    history.arrive()
+    history.answer()
+    refused, taken = send(), send()
+    history.recreate()
+    history.arrive()
+    history.recreate()
+    history.arrive()
+    for _ in range(2):
+        history.answer()
+    assert (refused.done(), taken.metadata().offset) == (False, 0)
+    history.now += 100
+    history.poll()
+    history.arrive()
+    history.answer()
+    assert not refused.done()
+    history.run(0)
+    assert history.logs[0].values == [b"2", b"1"]
+    assert refused.metadata().offset == 1

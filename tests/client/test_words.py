@@ -17,6 +17,7 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from tests.process import BrokerProcess
+from tests.waiting import until
 
 ANYTHING: Any = barnabas
 
@@ -33,6 +34,23 @@ def test_no_bootstrap_servers_at_all_are_refused(face: Any) -> None:
     for given in ({"bootstrap.servers": None}, {"bootstrap_servers": None}):
         with pytest.raises(InvalidRequest, match="is None: name a broker"):
             face.Admin(given) if "bootstrap.servers" in given else face.Admin(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "names no broker: name one"),
+        ("", "names no broker: name one"),
+        ([None], r"\[None\]: name brokers as a text or a list of texts"),
+        (["localhost:9092", None], "None.*: name brokers as a text or a list of texts"),
+        (9092, "9092: name brokers as a text or a list of texts"),
+    ],
+)
+def test_bootstrap_servers_are_texts(given: Any, said: str) -> None:
+    makes: list[Any] = [barnabas.Admin, barnabas.sync.Admin]
+    for make in makes:
+        with pytest.raises(InvalidRequest, match=said):
+            make(bootstrap_servers=given)
 
 
 class Forgetful:
@@ -77,6 +95,20 @@ async def test_a_user_function_that_returns_rubbish_is_named(
             async with asyncio.timeout(30):
                 while "no topic not-there" not in caplog.text:
                     assert await missing.getmany(timeout=0.1) == []
+
+
+def test_a_reader_of_a_partition_that_is_not_there_says_so(
+    broker: BrokerProcess, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {
+        "bootstrap_servers": broker.bootstrap_servers, "allow_auto_create_topics": False,
+    }  # fmt: skip
+    with (
+        caplog.at_level(logging.WARNING, "barnabas.client"),
+        barnabas.sync.PartitionConsumer([(topic, 0)], **options) as reader,
+    ):
+        said = f"reading waits: UNKNOWN_TOPIC_OR_PARTITION: topic {topic!r}"
+        until(lambda: reader.getmany(timeout=0.1) == [] and said in caplog.text)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from barnabas.client.zookeeper_member import Held
 from barnabas.keeper.keeper import Event, What
 from barnabas.model.errors import Code
 from tests.client.old_group import OldGroup, at
-from tests.coordinators.new_groups import told, world
+from tests.coordinators.consumer_groups import told, world
 from tests.coordinators.world import World
 
 MEMBERS, PARTITIONS = 10, 30

@@ -46,13 +46,20 @@ async def test_consumers_and_admin_refuse_a_second_loop(
                 pass
 
         calls: list[Callable[[], Any]] = [
+            admin.__aenter__,
             admin.topics,
             admin.close,
             iterating,
+            reader.__aenter__,
             reader.getone,
             reader.getmany,
             reader.read_arrow,
             reader.end_offsets,
+            lambda: reader.position((topic, 0)),
+            lambda: reader.seek((topic, 0), 7),
+            lambda: reader.seek_to_time((topic, 0), 0),
+            reader.seek_to_beginning,
+            reader.seek_to_end,
             reader.close,
             grouped.getone,
             grouped.getmany,
@@ -128,6 +135,8 @@ def test_blocking_clients_refuse_a_forked_child_which_leaves_its_parent_alone(
             "next of partitions": lambda: next(reader),
             "read_arrow": lambda: reader.read_arrow(timeout=5),
             "end_offsets": reader.end_offsets,
+            "position": lambda: reader.position((topic, 0)),
+            "seek": lambda: reader.seek((topic, 0), 7),
             "topics": admin.topics,
             "send": lambda: producer.send(topic, b"from the child"),
         }

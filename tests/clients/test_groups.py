@@ -31,20 +31,7 @@ def test_members_come_and_go_and_every_record_is_read_once(
     broker: BrokerProcess, topic: str, library: str, strategy: str
 ) -> None:
     with team_of(broker.bootstrap_servers, topic, 6, [library] * 2, strategy=strategy) as team:
-        team.write(50)
-        team.wait_read()
-        team.wait_committed()
-        newcomer = team.add(library, strategy)
-        team.wait_shared()
-        team.write(50)
-        team.wait_read()
-        team.wait_committed()
-        team.end(team.members[0])
-        team.wait_shared()
-        assert newcomer.owned
-        team.write(50)
-        team.wait_read()
-        team.wait_committed()
+        team.come_and_go(library, strategy, records=50)
         team.check_read_once()
 
 

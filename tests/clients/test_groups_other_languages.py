@@ -23,19 +23,7 @@ def test_members_in_java_come_and_go_and_every_record_is_read_once(
     java_client: Java, broker: BrokerProcess, topic: str, assignor: str
 ) -> None:
     with team_of(broker.bootstrap_servers, topic, 6, ["java"] * 2, strategy=assignor) as team:
-        team.write(20)
-        team.wait_read()
-        team.wait_committed()
-        newcomer = team.add("java", assignor)
-        team.wait_shared()
-        team.write(20)
-        team.wait_read()
-        team.wait_committed()
-        team.end(team.members[0])
-        team.wait_shared()
-        assert newcomer.owned
-        team.write(20)
-        team.wait_read()
+        team.come_and_go("java", assignor, records=20)
         team.check_read_once()
 
 
@@ -117,19 +105,7 @@ def test_members_of_kafkajs_come_and_go_and_every_record_is_read_once(
     kafkajs: Node, broker: BrokerProcess, topic: str
 ) -> None:
     with team_of(broker.bootstrap_servers, topic, 6, ["kafkajs"] * 2) as team:
-        team.write(20)
-        team.wait_read()
-        team.wait_committed()
-        newcomer = team.add("kafkajs")
-        team.wait_shared()
-        team.write(20)
-        team.wait_read()
-        team.wait_committed()
-        team.end(team.members[0])
-        team.wait_shared()
-        assert newcomer.owned
-        team.write(20)
-        team.wait_read()
+        team.come_and_go("kafkajs", records=20)
         team.check_read_once()
 
 

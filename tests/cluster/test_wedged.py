@@ -17,8 +17,6 @@ from barnabas.wire.frames import read_response
 from barnabas.wire.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.records import decode_batch, iter_batches
 from tests.cluster.members import Cluster, Member
-from tests.peers.cache import Missing
-from tests.peers.zookeeper import Zookeeper
 from tests.raw import RawClient, batch_of, name_of, produce_request, records_in
 from tests.waiting import until
 
@@ -36,17 +34,6 @@ def hang(*_):
         pipe.read()
 signal.signal(signal.SIGUSR1, hang)
 """
-
-
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zookeeper]:
-    pytest.importorskip("kazoo", reason="kazoo is not installed: pip install -e '.[zookeeper]'")
-    try:
-        running = Zookeeper(tmp_path_factory.mktemp("zookeeper"))
-    except Missing as missing:
-        pytest.skip(str(missing))
-    yield running
-    running.kill()
 
 
 @pytest.fixture(params=["file", "zookeeper"])

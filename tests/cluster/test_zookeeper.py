@@ -1,13 +1,11 @@
 """`barnabas up --zookeeper`: brokers that join a real ensemble, one command each."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import barnabas
-from tests.peers.cache import Missing
 from tests.peers.zookeeper import Zookeeper
 from tests.process import BrokerProcess
 
@@ -23,17 +21,6 @@ class Joining(BrokerProcess):
         return [*super().command(), *self._more]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zookeeper]:
-    pytest.importorskip("kazoo", reason="kazoo is not installed: pip install -e '.[zookeeper]'")
-    try:
-        running = Zookeeper(tmp_path_factory.mktemp("zookeeper"))
-    except Missing as missing:
-        pytest.skip(str(missing))
-    yield running
-    running.kill()
-
-
 def _joined(home: Path, name: str, zookeeper: str, *more: str) -> Joining:
     (home / name).mkdir()
     broker = Joining(home / name, zookeeper, *more)
@@ -42,9 +29,9 @@ def _joined(home: Path, name: str, zookeeper: str, *more: str) -> Joining:
 
 
 def test_brokers_join_with_their_ids_and_racks_and_keep_records(
-    server: Zookeeper, tmp_path: Path
+    zookeeper: Zookeeper, tmp_path: Path
 ) -> None:
-    address = f"{server.address}/joined"
+    address = f"{zookeeper.address}/joined"
     brokers = []
     try:
         brokers.append(_joined(tmp_path, "one", address, "--id", "7", "--rack", "a"))
@@ -68,8 +55,8 @@ def test_brokers_join_with_their_ids_and_racks_and_keep_records(
         broker.check_log()
 
 
-def test_an_id_that_lives_is_refused(server: Zookeeper, tmp_path: Path) -> None:
-    address = f"{server.address}/twice"
+def test_an_id_that_lives_is_refused(zookeeper: Zookeeper, tmp_path: Path) -> None:
+    address = f"{zookeeper.address}/twice"
     quick = ("--id", "1", "-X", "zookeeper.session.timeout.ms=4000")
     first = _joined(tmp_path, "one", address, *quick)
     try:

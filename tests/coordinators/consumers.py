@@ -189,7 +189,7 @@ class ClassicConsumer:
 
 
 class NewConsumer:
-    """A client of the new protocol: what it is told to give up it gives up, then says so."""
+    """A client of the consumer protocol: it releases partitions, then reports it."""
 
     protocol = "consumer"
 

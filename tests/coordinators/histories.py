@@ -9,12 +9,12 @@ in peace gets to share out all partitions.
 from itertools import count
 from random import Random
 
-from barnabas.coordinators.groups.classic import ClassicGroup
-from barnabas.coordinators.groups.classic_speakers import MixedGroup
-from barnabas.coordinators.groups.consumer_member import AWAY
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.classic.group import ClassicGroup
+from barnabas.coordinators.groups.classic.states import ClassicGroupState
+from barnabas.coordinators.groups.consumer.group import ConsumerGroup
+from barnabas.coordinators.groups.consumer.member import AWAY
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
-from barnabas.coordinators.groups.states import State
 from barnabas.coordinators.runtime import Runtime
 from barnabas.model.errors import Code
 from tests.coordinators.consumers import PARTITIONS, ClassicConsumer, NewConsumer
@@ -42,7 +42,7 @@ class MirroredJournal(MemoryJournal):
         super().__init__()
         self.crash_after_append = False
         self.mirror: Runtime[GroupShard] = Runtime()
-        self.mirror.start_loading(PARTITION, GroupShard(Limits()), MemoryJournal())
+        self.mirror.start_loading(PARTITION, GroupShard(GroupLimits()), MemoryJournal())
         self.mirrored = self.mirror._seats[PARTITION].shard
 
     def append(self, batch: bytearray, wall_ms: int) -> int:
@@ -78,15 +78,15 @@ class Life:
         self.asked = False  # an administrator is at work
         self.lost: set[int] = set()  # calls whose broker is gone: nobody waits for them
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> GroupLimits:
         size = self.random.choice((2, 4, 100))
-        return Limits(
+        return GroupLimits(
             initial_rebalance_delay_ms=self.random.choice((0, 500, 3_000)),
             members_max=size,
             consumer_members_max=size,
             consumer_session_timeout_ms=self.random.choice((6_000, 15_000, 45_000)),
             consumer_assignment_interval_ms=self.random.choice((0, 1_000, 1_000, 5_000)),
-            consumer_lull_ms=self.random.choice((0, 100, 1_000)),
+            consumer_join_pause_ms=self.random.choice((0, 100, 1_000)),
             consumer_upgrade=self.random.random() < 0.8,
             consumer_downgrade=self.random.random() < 0.8,
         )
@@ -114,24 +114,28 @@ class Life:
         for index, offset in self.offsets.items():
             assert self.world.fetch("t", index)[0] == offset
         group = shard.group(GROUP)
-        if isinstance(group, MixedGroup):
+        if isinstance(group, ConsumerGroup):
             self.check_new(group)
             return
-        if group is not None and group.state is State.EMPTY and GROUP in shard.generations:
+        if (
+            group is not None
+            and group.state is ClassicGroupState.EMPTY
+            and GROUP in shard.generations
+        ):
             assert shard.generations[GROUP].generation == group.generation
             assert not shard.generations[GROUP].members
-        if group is not None and group.state is State.STABLE:
+        if group is not None and group.state is ClassicGroupState.STABLE:
             kept = shard.generations[GROUP]
             assert kept.generation == group.generation
-            assert kept.leader == group.roster.leader
+            assert kept.leader == group.members.leader
             assert {m.member_id: m.assignment for m in kept.members} == {
-                m.id: m.assignment for m in group.roster.members.values()
+                m.id: m.assignment for m in group.members.by_id.values()
             }
 
-    def check_new(self, group: MixedGroup) -> None:
+    def check_new(self, group: ConsumerGroup) -> None:
         """Who holds what has one answer, and nobody who may still speak thinks otherwise."""
-        kept = group.kept
-        held = [partition for member in kept.members.values() for partition in member.holds()]
+        kept = group.stored
+        held = [partition for member in kept.members.values() for partition in member.partitions()]
         assert len(held) == len(set(held)), "a partition has two owners"
         assert {p: kept.owners[p] for p in held} == kept.owners
         wanted = [
@@ -147,7 +151,7 @@ class Life:
             assert (consumer.protocol == "classic") == (member.classic is not None)
             if consumer.protocol == "classic" and consumer.epoch != member.epoch:
                 continue  # of an old generation: it may think what it likes
-            holds = {index for id_, index in member.holds() if id_ == topic}
+            holds = {index for id_, index in member.partitions() if id_ == topic}
             assert consumer.holds() <= holds, (
                 f"{consumer.member} has {consumer.holds()}, and may have {holds}"
             )
@@ -294,7 +298,7 @@ class Life:
         if isinstance(group, ClassicGroup):
             here = [c for c in self.consumers if c.epoch == group.generation]
         else:
-            here = [c for c in self.consumers if c.epoch == group.kept.epoch]
+            here = [c for c in self.consumers if c.epoch == group.stored.epoch]
         owned = [index for consumer in here for index in consumer.holds()]
         return len(here) == len(self.consumers) and sorted(owned) == list(range(PARTITIONS))
 

@@ -1,7 +1,7 @@
 """Membership of classic groups, told as transcripts."""
 
-from barnabas.coordinators.groups.classic import ClassicGroup
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.classic.group import ClassicGroup
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code
 from tests.coordinators.world import World, assignment, subscription
 
@@ -51,7 +51,7 @@ def test_the_first_rebalance_waits_no_longer_than_the_rebalance_timeout() -> Non
 
 
 def test_without_an_initial_delay_the_first_member_gets_its_generation_at_once() -> None:
-    world = World(Limits(initial_rebalance_delay_ms=0))
+    world = World(GroupLimits(initial_rebalance_delay_ms=0))
     _, join = world.new()
     world.advance(0)
     assert join.response.generation_id == 1
@@ -288,7 +288,7 @@ def test_a_rebalance_during_the_sync_phase_sends_the_waiting_back() -> None:
 
 
 def test_the_group_takes_no_more_members_than_its_limit() -> None:
-    world = World(Limits(members_max=2))
+    world = World(GroupLimits(members_max=2))
     (one, two), _ = world.stable(2)
     assert world.join().code is Code.GROUP_MAX_SIZE_REACHED
     world.join(one)
@@ -319,7 +319,7 @@ def test_undecodable_metadata_of_a_consumer_is_passed_on_as_it_is() -> None:
 
 def test_a_new_member_that_never_gets_its_answer_is_given_up() -> None:
     """A client that dies while it waits must not hold up the group for ever."""
-    world = World(Limits(new_member_join_ms=30_000))
+    world = World(GroupLimits(new_member_join_ms=30_000))
     (one, two), generation = world.stable(2, session=1_000_000, rebalance=600_000)
     _, newcomer = world.new(rebalance=600_000)
     world.join(one, rebalance=600_000, session=1_000_000)
@@ -333,7 +333,7 @@ def test_version_0_has_one_timeout_for_both() -> None:
     world.join(version=0, session=7_000, rebalance=-1)
     group = world.shard.group("g")
     assert isinstance(group, ClassicGroup)
-    assert group.roster.rebalance_timeout_ms() == 7_000
+    assert group.members.rebalance_timeout_ms() == 7_000
 
 
 def test_an_assignment_is_told_to_nobody_before_the_log_has_it() -> None:

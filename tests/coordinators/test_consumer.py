@@ -1,10 +1,10 @@
-"""Groups of the new protocol: transcripts of heartbeats and what comes of them."""
+"""Consumer groups: heartbeats and their effects."""
 
 import pytest
 
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code
-from tests.coordinators.new_groups import kept, told, two_members, world
+from tests.coordinators.consumer_groups import stored, told, two_members, world
 from tests.coordinators.world import PARTITION, Cluster, World, broken_disk
 
 # --- joining and sharing --------------------------------------------------------------------------
@@ -39,19 +39,19 @@ def test_members_that_come_together_are_given_their_shares_together() -> None:
     for name in "bcd":
         assert told(w, w.enter(name)) == (1, [])
     assert w.state() == "Assigning"
-    assert kept(w).epoch == 4
+    assert stored(w).epoch == 4
     w.advance(999)
     assert told(w, w.beat("b", 1)) == (1, None)
     w.advance(1)
     assert told(w, w.beat("b", 1)) == (4, None)
-    assert kept(w).target_epoch == 4
-    assert sorted(p for t in kept(w).targets.values() for ps in t.values() for p in ps) == [
+    assert stored(w).target_epoch == 4
+    assert sorted(p for t in stored(w).targets.values() for ps in t.values() for p in ps) == [
         *range(4)
     ]
 
 
 def test_a_fleet_that_starts_together_is_given_its_shares_together() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     first = w.enter("a")
     w.advance(80)
     second = w.enter("b")
@@ -64,7 +64,7 @@ def test_a_fleet_that_starts_together_is_given_its_shares_together() -> None:
 
 
 def test_a_member_that_joins_again_while_it_waits_is_answered_once() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     lost = w.enter("a")
     again = w.enter("a")
     assert lost.code is Code.COORDINATOR_NOT_AVAILABLE
@@ -73,7 +73,7 @@ def test_a_member_that_joins_again_while_it_waits_is_answered_once() -> None:
 
 
 def test_a_member_that_goes_while_it_waits_is_answered() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     first, second = w.enter("a"), w.enter("b")
     w.beat("a", -1)
     assert first.code is Code.UNKNOWN_MEMBER_ID
@@ -82,14 +82,14 @@ def test_a_member_that_goes_while_it_waits_is_answered() -> None:
 
 
 def test_a_member_that_waits_is_answered_when_its_coordinator_moves() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     first = w.enter("a")
     w.deliver(w.runtime.unload(PARTITION))
     assert first.code is Code.NOT_COORDINATOR
 
 
 def test_a_member_that_waits_is_answered_when_the_log_does_not_take_its_target() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     first, second = w.enter("a"), w.enter("b")
     w.journal.error = broken_disk()
     w.advance(100)
@@ -102,11 +102,11 @@ def test_a_member_that_waits_is_answered_when_the_log_does_not_take_its_target()
 
 
 def test_newcomers_cannot_put_off_the_first_shares_for_ever() -> None:
-    w = world(consumer_lull_ms=100)
+    w = world(consumer_join_pause_ms=100)
     for name in "abcdefghijklmnop":
         w.enter(name)
         w.advance(80)
-    assert kept(w).target_epoch > 1
+    assert stored(w).target_epoch > 1
 
 
 def test_whoever_has_something_to_wait_for_is_asked_to_come_back_soon() -> None:
@@ -130,11 +130,11 @@ def test_a_clock_that_is_turned_back_holds_nobody_up() -> None:
 
 
 def test_range_and_uniform_as_most_members_ask() -> None:
-    w = World(Limits(consumer_assignment_interval_ms=0), topics=Cluster({"t": 3, "u": 3}))
+    w = World(GroupLimits(consumer_assignment_interval_ms=0), topics=Cluster({"t": 3, "u": 3}))
     w.enter("a", ["t", "u"], assignor="range")
     w.enter("b", ["t", "u"], assignor="range")
     targets = [
-        {w.topics.name_of(t): ps for t, ps in kept(w).targets[name].items()} for name in "ab"
+        {w.topics.name_of(t): ps for t, ps in stored(w).targets[name].items()} for name in "ab"
     ]
     assert targets == [{"t": (0, 1), "u": (0, 1)}, {"t": (2,), "u": (2,)}]
 
@@ -189,7 +189,7 @@ def test_a_full_group_takes_nobody_in() -> None:
 
 def test_what_members_bring_is_bounded_for_all_groups_together() -> None:
     w = world()
-    room = w.limits.room
+    room = w.limits.memory
     room.bytes_max = 10_000
     for number in range(3):
         assert w.enter(f"m{number}", group=f"g{number}").code is Code.NONE
@@ -237,7 +237,7 @@ def test_a_silent_member_goes_after_its_session() -> None:
     w.advance(44_000)
     w.beat("a", 2)
     w.advance(1_000)
-    assert list(kept(w).members) == ["a"]
+    assert list(stored(w).members) == ["a"]
     assert told(w, w.beat("a", 2)) == (3, [0, 1, 2, 3])
     assert w.beat("b", 2).code is Code.UNKNOWN_MEMBER_ID
 
@@ -291,13 +291,13 @@ def test_a_static_member_that_is_back_in_time_moves_nothing() -> None:
     w.enter("b")
     w.beat("a", 1, instance="i")
     w.beat("a", 1, owned={"t": [0, 1]}, instance="i")
-    epoch = kept(w).epoch
+    epoch = stored(w).epoch
     assert w.beat("a", -2, instance="i").response.member_epoch == -2
     w.advance(20_000)
     assert told(w, w.beat("b", 2)) == (2, [2, 3])
     assert told(w, w.enter("a2", instance="i")) == (2, [0, 1])
-    assert kept(w).epoch == epoch
-    assert "a" not in kept(w).members
+    assert stored(w).epoch == epoch
+    assert "a" not in stored(w).members
 
 
 def test_a_static_member_that_stays_away_is_given_up() -> None:

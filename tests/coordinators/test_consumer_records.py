@@ -1,16 +1,15 @@
-"""Records of groups of the new protocol, byte for byte as Kafka 4.3's own classes write them."""
+"""Records of consumer groups, byte for byte as Kafka 4.3's own classes write them."""
 
 from uuid import UUID
 
 import pytest
 
-from barnabas.coordinators.groups.consumer_member import (
+from barnabas.coordinators.groups.consumer.member import (
     ClassicSide,
     ConsumerMember,
-    Standing,
     target_record,
 )
-from barnabas.coordinators.groups.consumer_records import (
+from barnabas.coordinators.groups.consumer.records import (
     EPOCH_KEY,
     PARTITIONS_KEY,
     REGEX_KEY,
@@ -18,11 +17,12 @@ from barnabas.coordinators.groups.consumer_records import (
     ConsumerRecord,
     EpochValue,
     PartitionsValue,
+    RecordedTopic,
     RegexValue,
     TargetEpochValue,
-    TopicMetadata,
 )
-from barnabas.coordinators.groups.consumer_state import ConsumerState
+from barnabas.coordinators.groups.consumer.states import MemberState
+from barnabas.coordinators.groups.consumer.stored import StoredConsumerGroup
 from barnabas.coordinators.groups.records import decode, encode
 from barnabas.model.errors import Corrupt
 
@@ -32,7 +32,7 @@ MEMBER = ConsumerMember(
     "m",
     epoch=5,
     previous_epoch=4,
-    standing=Standing.UNREVOKED,
+    state=MemberState.UNREVOKED,
     instance_id="i",
     rebalance_timeout_ms=60_000,
     client_id="c",
@@ -53,7 +53,7 @@ CLASSIC = ConsumerMember(
     classic=ClassicSide(45_000, (("range", b"xy"),)),
 )
 PARTITIONS = PartitionsValue(
-    topics=[TopicMetadata(topic_id=TOPIC, topic_name="t", num_partitions=3, partition_metadata=[])]
+    topics=[RecordedTopic(topic_id=TOPIC, topic_name="t", num_partitions=3, partition_metadata=[])]
 )
 
 RECORDS = [
@@ -63,12 +63,12 @@ RECORDS = [
         "000000000005010008fffffffffffffff7",
     ),
     (
-        MEMBER.wants("g"),
+        MEMBER.metadata_record("g"),
         "000500016700016d",
         "00000269000263032f68030274027504782e2a0000ea600672616e676501000100",
     ),
     (
-        CLASSIC.wants("g"),
+        CLASSIC.metadata_record("g"),
         "000500016700016d",
         "00000002720263032f68020274010000ea6000010011010000afc8020672616e67650378790000",
     ),
@@ -88,7 +88,7 @@ RECORDS = [
         "000002000000000000000000000000000000070300000000000000020000",
     ),
     (
-        MEMBER.stands("g"),
+        MEMBER.assignment_record("g"),
         "000800016700016d",
         "000000000005000000040102000000000000000000000000000000070200000000010005020000000302"
         "000000000000000000000000000000070200000002010005020000000400",
@@ -128,10 +128,10 @@ def test_a_record_that_is_cut_off_is_corrupt(record: ConsumerRecord, key: str, v
 def test_a_member_comes_back_from_its_records_in_either_order() -> None:
     """Compaction keeps the last of each, wherever it stands."""
     for records in (
-        [MEMBER.wants("g"), MEMBER.stands("g")],
-        [MEMBER.stands("g"), MEMBER.wants("g")],
+        [MEMBER.metadata_record("g"), MEMBER.assignment_record("g")],
+        [MEMBER.assignment_record("g"), MEMBER.metadata_record("g")],
     ):
-        kept = ConsumerState("g")
+        kept = StoredConsumerGroup("g")
         for record in records:
             kept.replay(record)
         assert kept.members == {"m": MEMBER}
@@ -144,14 +144,14 @@ def test_epochs_that_older_brokers_did_not_keep_count_from_the_member_s() -> Non
         "0100"
     )
     record = decode(bytes.fromhex("000800016700016d"), value)
-    kept = ConsumerState("g")
+    kept = StoredConsumerGroup("g")
     assert isinstance(record, ConsumerRecord)
     kept.replay(record)
     assert kept.members["m"].assigned == {TOPIC: {0: 5}}
 
 
 def test_tombstones_of_what_is_not_there_do_nothing() -> None:
-    kept = ConsumerState("g")
+    kept = StoredConsumerGroup("g")
     for record, _, _ in RECORDS:
         kept.replay(record._replace(value=None))
     assert kept.members == {}

@@ -1,8 +1,8 @@
 """Groups that change their protocol while they live."""
 
-from barnabas.coordinators.groups.classic import ClassicGroup
-from barnabas.coordinators.groups.classic_speakers import MixedGroup
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.classic.group import ClassicGroup
+from barnabas.coordinators.groups.consumer.group import ConsumerGroup
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.subscription import partitions_of
 from barnabas.model.errors import Code
 from tests.coordinators.world import (
@@ -20,7 +20,7 @@ from tests.coordinators.world import (
 def world(**limits: int | bool) -> World:
     limits.setdefault("initial_rebalance_delay_ms", 0)
     limits.setdefault("consumer_assignment_interval_ms", 0)
-    return World(Limits(**limits), topics=Cluster({"t": 4}))  # type: ignore[arg-type]
+    return World(GroupLimits(**limits), topics=Cluster({"t": 4}))  # type: ignore[arg-type]
 
 
 def classic(w: World) -> tuple[str, int]:
@@ -59,7 +59,7 @@ def shares(call: Call) -> list[int]:
     return [index for _, index in partitions]
 
 
-def group(w: World) -> ClassicGroup | MixedGroup:
+def group(w: World) -> ClassicGroup | ConsumerGroup:
     found = w.shard.group(GROUP)
     assert found is not None
     return found
@@ -70,12 +70,12 @@ def test_the_first_new_member_turns_the_group() -> None:
     member, generation = classic(w)
     w.enter("n")
     found = group(w)
-    assert isinstance(found, MixedGroup)
+    assert isinstance(found, ConsumerGroup)
     assert GROUP not in w.shard.generations
-    assert found.kept.epoch == generation + 1
-    assert found.kept.members[member].classic is not None
+    assert found.stored.epoch == generation + 1
+    assert found.stored.members[member].classic is not None
     w.start()
-    assert isinstance(group(w), MixedGroup)
+    assert isinstance(group(w), ConsumerGroup)
 
 
 def test_a_classic_member_gives_up_first_and_fetches_its_share() -> None:
@@ -146,7 +146,7 @@ def test_a_stalled_member_whose_group_was_turned_back_may_turn_it_again() -> Non
     w.advance(1_000)
     assert w.beat("n", epoch).code is Code.UNKNOWN_MEMBER_ID
     assert w.enter("n").code is Code.NONE
-    assert isinstance(group(w), MixedGroup)
+    assert isinstance(group(w), ConsumerGroup)
 
 
 def test_a_classic_member_that_takes_the_place_of_the_last_new_one() -> None:
@@ -186,7 +186,7 @@ def test_the_policy_decides() -> None:
     w = world(consumer_downgrade=False)
     mixed(w)
     w.beat("n", -1)
-    assert isinstance(group(w), MixedGroup)
+    assert isinstance(group(w), ConsumerGroup)
 
 
 def test_without_a_way_back_the_classic_members_go_on_among_themselves() -> None:
@@ -261,7 +261,7 @@ def test_a_change_that_the_log_does_not_take_has_not_happened() -> None:
     w.journal.error = broken_disk()
     assert w.beat("n", -1).code is Code.NOT_COORDINATOR
     w.journal.error = None
-    assert isinstance(group(w), MixedGroup)
+    assert isinstance(group(w), ConsumerGroup)
     assert w.beat("n", 2).code is Code.NONE
 
 
@@ -271,6 +271,6 @@ def test_a_classic_member_that_rejoins_in_a_new_group_has_not_changed_its_subscr
     w.enter("m")
     assert w.heartbeat(member, epoch) is Code.REBALANCE_IN_PROGRESS
     rejoin(w, member, {"t": []})
-    chapter = group(w).story.current
-    assert chapter is not None
-    assert [(cause.kind.name, cause.member) for cause in chapter.causes] == [("JOINED", "m")]
+    entry = group(w).history.current
+    assert entry is not None
+    assert [(cause.kind.name, cause.member) for cause in entry.causes] == [("JOINED", "m")]

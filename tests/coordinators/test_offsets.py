@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.runtime import Outcome
 from barnabas.model.errors import Code
 from tests.coordinators.world import World, broken_disk
@@ -81,7 +81,7 @@ def test_a_commit_shows_life() -> None:
 
 
 def test_metadata_that_is_too_long_fails_alone() -> None:
-    world = World(Limits(offset_metadata_chars_max=10))
+    world = World(GroupLimits(offset_metadata_chars_max=10))
     assert world.commit_code(1, metadata="x" * 11) is Code.OFFSET_METADATA_TOO_LARGE
     assert world.commit_code(1, metadata="x" * 10) is Code.NONE
 
@@ -112,7 +112,7 @@ def test_offsets_of_a_simple_group_go_a_while_after_each_commit() -> None:
 
 
 def test_a_group_with_members_loses_only_topics_it_has_left() -> None:
-    world = World(Limits(offsets_retention_ms=HOUR_MS))
+    world = World(GroupLimits(offsets_retention_ms=HOUR_MS))
     (one, two), generation = world.stable(2, topics=["t"], session=1_800_000)
     world.commit(5, member=one, generation=generation, topic="t")
     world.commit(5, member=one, generation=generation, topic="former")
@@ -197,7 +197,7 @@ def test_offsets_of_a_deleted_topic_go_though_their_names_fill_many_batches() ->
 
 def test_all_offsets_of_a_group_that_are_out_of_retention_go_soon() -> None:
     """A slice at a time, and not a slice per check."""
-    world = World(Limits(offsets_retention_ms=HOUR_MS))
+    world = World(GroupLimits(offsets_retention_ms=HOUR_MS))
     for partition in range(2_500):
         world.commit(5, partition=partition)
     world.advance(HOUR_MS + world.limits.offsets_retention_check_ms + 1_000)
@@ -206,7 +206,7 @@ def test_all_offsets_of_a_group_that_are_out_of_retention_go_soon() -> None:
 
 
 def test_retention_does_not_ask_a_log_that_refuses_over_and_over() -> None:
-    world = World(Limits(offsets_retention_ms=HOUR_MS))
+    world = World(GroupLimits(offsets_retention_ms=HOUR_MS))
     for partition in range(1_500):
         world.commit(5, partition=partition)
     world.journal.error = broken_disk()

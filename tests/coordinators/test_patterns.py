@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from barnabas.coordinators.groups.patterns import Pattern
+from barnabas.coordinators.groups.consumer.patterns import Pattern
 from barnabas.model.errors import Code, InvalidRequest
 
 ATOMS = (

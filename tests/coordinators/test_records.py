@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from barnabas.coordinators.groups.records import (
-    GroupMember,
     GroupMetadataValue,
     GroupRecord,
+    MemberMetadata,
     OffsetCommitValue,
     OffsetRecord,
     Record,
@@ -31,7 +31,7 @@ GENERATION = GroupRecord(
         leader="a-1",
         current_state_timestamp=1_000,
         members=[
-            GroupMember(
+            MemberMetadata(
                 member_id="a-1",
                 group_instance_id=None,
                 client_id="a",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.coordinators.groups.limits import Limits
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.runtime import Now, Runtime
 from barnabas.coordinators.timers import Timer, Timers
@@ -13,7 +13,7 @@ from tests.coordinators.world import PARTITION, MemoryJournal, World, broken_dis
 
 def test_a_shard_that_is_loading_is_asked_nothing() -> None:
     runtime: Runtime[GroupShard] = Runtime()
-    runtime.start_loading(PARTITION, GroupShard(Limits()), MemoryJournal())
+    runtime.start_loading(PARTITION, GroupShard(GroupLimits()), MemoryJournal())
     assert runtime.is_loading()
     with pytest.raises(Retriable) as refused:
         runtime.shard(PARTITION)
@@ -32,7 +32,7 @@ def test_a_shard_of_another_broker_is_not_ours() -> None:
 def test_a_log_with_a_record_that_cannot_be_read_is_not_loaded() -> None:
     """Better no answer than one that forgets a commit."""
     runtime: Runtime[GroupShard] = Runtime()
-    runtime.start_loading(PARTITION, GroupShard(Limits()), MemoryJournal())
+    runtime.start_loading(PARTITION, GroupShard(GroupLimits()), MemoryJournal())
     with pytest.raises(Corrupt, match="no key"):
         runtime.load(PARTITION, encode_batch([Record(0, 0, None, b"x")]))
     with pytest.raises(Corrupt):
@@ -73,7 +73,7 @@ def test_a_shard_that_fails_keeps_no_answer_of_another_from_leaving(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    world.runtime.start_loading(1, GroupShard(Limits()), MemoryJournal())
+    world.runtime.start_loading(1, GroupShard(GroupLimits()), MemoryJournal())
     world.runtime.finish_loading(1, world.now)
     _, waiting = world.new()
     broken = world.runtime.shard(1)
@@ -127,7 +127,7 @@ def test_a_coordinator_that_dies_at_any_stage_comes_back(stage: str) -> None:
 def test_a_group_over_a_lowered_limit_is_rebalanced_when_it_is_loaded() -> None:
     world = World()
     (one, two), _ = world.stable(2)
-    world.limits = Limits(members_max=1)
+    world.limits = GroupLimits(members_max=1)
     world.start()
     assert world.state() == "PreparingRebalance"
     first = world.join(one)

@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from barnabas.assignment.group import Topic
-from barnabas.coordinators.groups.limits import Limits
-from barnabas.coordinators.groups.member import Caller
+from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.runtime import Answer, Now, Runtime
 from barnabas.model.errors import Code, Failed, KafkaError
@@ -118,7 +118,7 @@ class Call:
 class World:
     """Verbs in a few letters. A member speaks the newest version unless told otherwise."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: GroupLimits = field(default_factory=GroupLimits)
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     ms: int = 0
     topics: Cluster = field(default_factory=Cluster)
@@ -251,7 +251,7 @@ class World:
         version: int = 1,
         client: str = "c",
     ) -> Call:
-        """A heartbeat of the new protocol, as it stands on the wire."""
+        """A heartbeat of the consumer protocol, as on the wire."""
         caller = self._caller(version, client)
         request = ConsumerGroupHeartbeatRequest(
             group_id=group,
@@ -418,7 +418,7 @@ def assignment(partitions: dict[str, list[int]]) -> bytes:
 
 
 def given(call: Call, topics: Cluster) -> dict[str, list[int]] | None:
-    """What a member of the new protocol was told to own, by name; None when nothing was said."""
+    """The assignment of a consumer member by topic name; None when it is unchanged."""
     assert call.response is not None
     if call.response.assignment is None:
         return None

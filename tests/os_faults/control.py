@@ -99,7 +99,7 @@ IMPOSSIBLE = {
     for call in ("read", "write", "close")
     for kind in ("socket", "pipe", "epoll")
     for name in ("EIO", "ENOSPC")
-}
+} | {("write", "pipe", "short")}  # so few bytes are written to a pipe all or not at all
 # libuv aborts the process here, without a word; broker/main.py looks for descriptors before.
 ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # Nothing depends on these calls, so nothing is said when they fail: a mapping's own descriptor is
@@ -184,17 +184,13 @@ class Control:
         self._page[_PHASE : _PHASE + 4] = number.to_bytes(4, sys.byteorder)
 
     def sites(self) -> list[Site]:
-        """Each once, in that of its phases which is the quickest to bring about."""
-        found: dict[tuple[str, str, str], Site] = {}
+        """In each phase in which it was seen; of one site, the quickest to bring about first."""
+        found = set()
         for line in self._sites.read_text().splitlines():
             number, call, kind, frame = line.split("\t")
-            if call not in ACTIONS or not (frame or kind in ("socket", "pipe")):
-                continue
-            site = Site(PHASES[int(number)], call, kind, frame)
-            known = found.setdefault((call, kind, frame), site)
-            if QUICKEST.index(site.phase) < QUICKEST.index(known.phase):
-                found[call, kind, frame] = site
-        return sorted(found.values(), key=lambda s: (QUICKEST.index(s.phase), s[1:]))
+            if call in ACTIONS and (frame or kind in ("socket", "pipe")):
+                found.add(Site(PHASES[int(number)], call, kind, frame))
+        return sorted(found, key=lambda site: (QUICKEST.index(site.phase), site[1:]))
 
 
 @functools.cache

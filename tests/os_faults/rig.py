@@ -1,20 +1,22 @@
-"""Brokers as processes under the library, and a load that notes what was acknowledged.
+"""Brokers as processes under the library.
 
 In: how many brokers. Out: whether they are well again, and whether every acknowledged record is
 where it was acknowledged. The first broker is the one that faults befall.
 """
 
+import atexit
+import functools
+import shutil
 import signal
 import subprocess
-import threading
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import KafkaError, Message, Producer
-
 from barnabas.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -39,40 +41,45 @@ from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.records import Record, decode_batch, encode_batch, iter_batches
 from tests.group_requests import commit_request
 from tests.os_faults.control import Control
+from tests.os_faults.load import FILL, PARTITIONS, SYNCED, TOPIC, Load
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess
 from tests.raw import FETCH_BY_NAME, RawClient, batch_of, fetch_request, records_in
 from tests.waiting import until
 
-TOPIC, SYNCED, COMPACTED, CUT = "t", "synced", "compacted", "cut"
-PARTITIONS = 3
-FILL = b"." * 2_000
+COMPACTED, CUT = "compacted", "cut"
 WELL_S_MAX = 60.0
+ASKED_EVERY_S = 0.03
 RECOVERS_S_MAX = 10.0  # by itself, else it is restarted
 CALL_S_MAX = 5.0
 STOP_S_MAX = 30.0
 REPEATED_S = 65.0
-FAILOVER_S_MAX = 15.0  # the session timeout is 1.5 s; this machine may be busy
+FAILOVER_S_MAX = 15.0  # the session timeout is 3 s; this machine may be busy
 LARGE = b"x" * 20_000
 ALONE = {
     "log.segment.bytes": "20000",
     "log.index.interval.bytes": "512",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.min.cleanable.ratio": "0.01",
-    "log.segment.delete.delay.ms": "100",
+    "log.segment.delete.delay.ms": "500",
     "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "500",
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 TOGETHER = {
-    "zookeeper.session.timeout.ms": "1500",
+    "zookeeper.session.timeout.ms": "3000",
     "replica.lag.time.max.ms": "1000",
     "replica.fetch.wait.max.ms": "100",
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
+    "leader.imbalance.check.interval.seconds": "1",  # the victim leads again soon
+    "leader.imbalance.per.broker.percentage": "0",
 }
+
+
+Say = Callable[[], object] | str
 
 
 class Violation(AssertionError):
@@ -92,75 +99,22 @@ class Victim(BrokerProcess):
         return super().stop()
 
 
-class Load:
-    """An idempotent producer at acks=all that goes on through everything."""
-
-    def __init__(self, servers: str) -> None:
-        self.acknowledged: dict[tuple[str, int], dict[int, bytes]] = {}
-        self.failed = 0
-        self._sent = 0
-        self._ending = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "delivery.timeout.ms": 120_000,
-                "socket.timeout.ms": 5_000,
-                "reconnect.backoff.max.ms": 200,
-                "retry.backoff.ms": 50,
-                "linger.ms": 5,
-                "batch.size": 8_000,  # less than a segment, however many wait
-                "log_level": 0,
-                "topic.metadata.refresh.interval.ms": 1_000,
-                "error_cb": lambda _: None,
-            }
-        )
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._ending.is_set():
-            for topic in (TOPIC, SYNCED):
-                for partition in range(PARTITIONS):
-                    value = b"%d " % self._sent + FILL
-                    self._sent += 1
-                    with suppress(BufferError):
-                        self._producer.produce(
-                            topic, value, partition=partition, on_delivery=self._told
-                        )
-            self._producer.poll(0.1)
-            while len(self._producer) > 300 and not self._ending.is_set():
-                self._producer.poll(0.05)
-
-    def _told(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.failed += 1
-            return
-        place = message.topic() or "", message.partition() or 0
-        self.acknowledged.setdefault(place, {})[message.offset() or 0] = message.value() or b""
-
-    def counts(self) -> dict[tuple[str, int], int]:
-        return {place: len(found) for place, found in list(self.acknowledged.items())}
-
-    def end(self) -> None:
-        self._ending.set()
-        self._thread.join()
-        self._producer.purge()
-        self._producer.flush(5)
-
-
 class Rig:
     """One broker, or three; `victim` runs under a Control."""
 
     def __init__(self, home: Path, count: int) -> None:
         home.mkdir(parents=True)
+        self.home = home
         self.count = count
         ports = [free_ports_from(1) for _ in range(count)]
         self.members: list[BrokerProcess] = []
         self.control = Control(home, home / "data-1")
+        # Brokers start often: what Python has compiled once is kept, away from the sources.
+        compiled = {"PYTHONPYCACHEPREFIX": compiled_code(), "PYTHONDONTWRITEBYTECODE": ""}
         for number, port in enumerate(ports, 1):
             options = dict(ALONE)
-            env = {"PYTHONFAULTHANDLER": "1", **(self.control.env if number == 1 else {})}
+            env = {"PYTHONFAULTHANDLER": "1", **compiled}
+            env |= self.control.env if number == 1 else {}
             if count > 1:
                 keeper = {"keeper.file": str(home / "data-1/keeper.db"), "node.id": str(number)}
                 options |= TOGETHER | keeper
@@ -173,6 +127,7 @@ class Rig:
         self.victim = self.members[0]
         self.servers = ",".join(f"127.0.0.1:{port}" for port in ports)
         self._checked: dict[tuple[str, int], int] = {}
+        self._read_before: set[bytes] = set()
         self._round = self._probes = 0
         self.compacted = COMPACTED
         self._log_positions: list[tuple[float, int]] = []
@@ -184,17 +139,17 @@ class Rig:
         for member in self.members:
             if not member.is_running():
                 member.start()
-        until(self._created, "no topics", WELL_S_MAX)
+        _until(self._created, "no topics")
         self.load = Load(self.servers)
         self.wait_well()
 
     def _created(self) -> bool:
         small = [("segment.bytes", "20000")]
         with suppress(OSError), self.client() as client:
-            _create(client, TOPIC, PARTITIONS, small)
-            _create(client, SYNCED, PARTITIONS, [*small, ("flush.messages", "1")])
-            _create(client, CUT, 1, small)
-            _create(client, self.compacted, 1, [*small, ("cleanup.policy", "compact")])
+            self._create(client, TOPIC, PARTITIONS, small)
+            self._create(client, SYNCED, PARTITIONS, [*small, ("flush.messages", "1")])
+            self._create(client, CUT, 1, small)
+            self._create(client, self.compacted, 1, [*small, ("cleanup.policy", "compact")])
             names = {topic.name for topic in client.metadata().topics}
             return {TOPIC, SYNCED, CUT, self.compacted} <= names
         return False
@@ -221,7 +176,7 @@ class Rig:
             request = DeleteTopicsRequest(topic_names=[self.compacted], timeout_ms=1_000)
             client.call(request, 5, DeleteTopicsResponse)
         self.compacted = f"{COMPACTED}-{self._round}"
-        until(self._created, "no compacted topic", WELL_S_MAX)
+        _until(self._created, "no compacted topic")
 
     # The state it is in
 
@@ -258,30 +213,42 @@ class Rig:
     def wait_well(self) -> None:
         assert self.load is not None
         self._before = self.load.counts()
-        until(self.well, self._story, WELL_S_MAX)
-        until(self._makes_topics, "no topic can be made", WELL_S_MAX)
+        _until(self.well, self._story)
+        _until(self._makes_topics, "no topic can be made")
+        _until(self._leads, self._story)
 
     def wait_served(self) -> None:
         """Every partition takes records, whatever has become of the victim."""
         assert self.load is not None
         before = self.load.counts()
-        until(lambda: self._advanced(before), self._story, FAILOVER_S_MAX)
+        _until(lambda: self._advanced(before), self._story, FAILOVER_S_MAX)
 
     def _makes_topics(self) -> bool:
         """The keeper can be written through the victim."""
         self._probes += 1
         with suppress(OSError, IndexError), self.client() as client:
-            made = _create(client, name := f"probe-{self._probes}") == 0
+            made = self._create(client, name := f"probe-{self._probes}") == 0
             request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
             return (
                 made and not client.call(request, 5, DeleteTopicsResponse).responses[0].error_code
             )
         return False
 
+    def _leads(self) -> bool:
+        """The victim leads what it should, so that it is asked for everything."""
+        with suppress(OSError):
+            return all(
+                partition.leader_id == partition.replica_nodes[0]
+                for topic in self.metadata().topics
+                for partition in topic.partitions
+                if topic.name in (TOPIC, SYNCED, CUT, self.compacted)
+            )
+        return False
+
     def wait_well_or_ended(self) -> None:
         assert self.load is not None
         self._before = self.load.counts()
-        until(lambda: self.well() or not self.victim.is_running(), self._story, RECOVERS_S_MAX)
+        _until(lambda: self.well() or not self.victim.is_running(), self._story, RECOVERS_S_MAX)
 
     def _story(self) -> str:
         try:
@@ -303,6 +270,32 @@ class Rig:
 
     # What is asked of the victim
 
+    def _create(
+        self,
+        client: RawClient,
+        name: str,
+        partitions: int = 1,
+        configs: Sequence[tuple[str, str]] = (),
+    ) -> int:
+        """With a replica on each of the brokers, of the first partition first on the victim; the
+        error code."""
+        ids = list(range(1, self.count + 1))
+        placed = [
+            CreatableReplicaAssignment(
+                partition_index=index, broker_ids=ids[index % 3 :] + ids[: index % 3]
+            )
+            for index in range(partitions)
+        ]
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions if self.count == 1 else -1,
+            replication_factor=-1,
+            assignments=[] if self.count == 1 else placed,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs],
+        )
+        answer = client.call(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+        return answer.topics[0].error_code
+
     def exercise(self) -> None:
         """Once through what brokers are asked for; answers may be errors, but must come."""
         self._round += 1
@@ -320,7 +313,7 @@ class Rig:
     def _make_and_drop(self, client: RawClient) -> None:
         name = f"gone-{self._round}"
         with suppress(TimeoutError):
-            _create(client, name)
+            self._create(client, name)
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
         client.call(request, 5, DeleteTopicsResponse)
 
@@ -361,6 +354,7 @@ class Rig:
             for partition in topic.partitions
         }
         for place, offsets in list(self.load.acknowledged.items()):
+            unplaced = set(self.load.unplaced.get(place, ()))
             due = dict(offsets)
             at = self._checked.get(place, 0)
             last = max(due)
@@ -373,6 +367,7 @@ class Rig:
                         for record in decode_batch(batch):
                             if record.offset < before:
                                 continue
+                            self._read_before.add(record.value or b"")
                             wanted = due.get(record.offset)
                             if wanted is not None:
                                 found += 1
@@ -386,19 +381,18 @@ class Rig:
                     if at == before:
                         raise Violation(f"{place}: the log ends at {at}, {last} was acknowledged")
             self._checked[place] = at
+            if lost := unplaced - self._read_before:
+                raise Violation(f"{place}: {len(lost)} acknowledged without an offset, not there")
         return found
 
 
-def _create(
-    client: RawClient, name: str, partitions: int = 1, configs: Sequence[tuple[str, str]] = ()
-) -> int:
-    """With a replica on each of the brokers; the error code."""
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=-1,
-        assignments=[],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs],
-    )
-    answer = client.call(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
-    return answer.topics[0].error_code
+def _until(condition: Callable[[], object], say: Say, wait_s: float = WELL_S_MAX) -> None:
+    until(condition, say, wait_s, ASKED_EVERY_S)
+
+
+@functools.cache
+def compiled_code() -> str:
+    """Where the brokers of this run keep what Python has compiled."""
+    directory = tempfile.mkdtemp(prefix="os-faults-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.os_faults.rounds import UNMET, Outcome
+from tests.os_faults.rounds import GOES_ON, OFFLINE, STOPPED, STOPS, UNMET, Outcome
 
 PAGE = Path(__file__).parents[2] / "docs/DURABILITY.md"
 BEGIN, END = "<!-- os-faults: begin -->", "<!-- os-faults: end -->"
+WORDS = {GOES_ON: "goes on", STOPS: "stops", OFFLINE: "offline", STOPPED: "ends its stop"}
 
 
 def lines(sites: dict[int, int], wanted: int, outcomes: list[Outcome]) -> Iterable[str]:
@@ -19,22 +20,30 @@ def lines(sites: dict[int, int], wanted: int, outcomes: list[Outcome]) -> Iterab
     for brokers, count in sites.items():
         yield f"- {'a lone broker' if brokers == 1 else f'{brokers} brokers'}: {count} call sites"
     yield f"- {len(outcomes)} of {wanted} rounds played"
-    yield f"- in {len(met)} of them the fault was met; {clean} of those are clean"
+    yield (
+        f"- in {len(met)} of them the broker made the call and the fault occurred; {clean} of those"
+        f" are clean, {len(met) - clean} failed"
+    )
     yield ""
-    yield "| brokers | call | file | fault | sites | what happens |"
-    yield "|---|---|---|---|---|---|"
-    rows: dict[tuple[int, str, str, str], Counter[str]] = {}
+    yield "The numbers count call sites."
+    yield ""
+    for what, word in WORDS.items():
+        yield f"- *{word}*: {what}"
+    yield ""
+    yield "| call | file | fault | a lone broker | one of three brokers |"
+    yield "|---|---|---|---|---|"
+    rows: dict[tuple[str, str, str], dict[int, Counter[str]]] = {}
     for outcome in met:
-        key = (outcome.brokers, outcome.site.call, outcome.site.kind, outcome.action.name)
-        what = (
-            f"**FAILED**: {outcome.failed.splitlines()[0][:80]}" if outcome.failed else outcome.what
-        )
-        rows.setdefault(key, Counter())[what] += 1
-    for (brokers, call, kind, fault), found in sorted(rows.items()):
-        total = sum(found.values())
-        parts = found.most_common()
-        text = parts[0][0] if len(parts) == 1 else "; ".join(f"{n}: {what}" for what, n in parts)
-        yield f"| {brokers} | {call} | {kind} | {fault} | {total} | {text} |"
+        key = (outcome.site.call, outcome.site.kind, outcome.action.name)
+        what = f"**{outcome.failed.splitlines()[0][:80]}**" if outcome.failed else outcome.what
+        rows.setdefault(key, {}).setdefault(outcome.brokers, Counter())[what] += 1
+    for key, found in sorted(rows.items()):
+        yield f"| {' | '.join(key)} | {_cell(found.get(1))} | {_cell(found.get(3))} |"
+
+
+def _cell(found: Counter[str] | None) -> str:
+    counted = () if found is None else found.most_common()
+    return ", ".join(f"{count} {WORDS.get(what, what)}" for what, count in counted)
 
 
 def write(sites: dict[int, int], wanted: int, outcomes: list[Outcome]) -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.os_faults.__main__ import played
+from tests.os_faults.__main__ import played, rounds_of
 from tests.os_faults.control import (
     EINTR,
     EIO,
@@ -20,7 +20,6 @@ from tests.os_faults.control import (
     Action,
     Control,
     Site,
-    actions_for,
 )
 from tests.os_faults.rounds import UNMET, recorded
 from tests.waiting import until
@@ -99,11 +98,11 @@ def test_another_kind_of_file_is_left_alone(control: Control, tmp_path: Path) ->
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_no_fault_at_a_call_site_loses_an_acknowledged_record(tmp_path: Path, brokers: int) -> None:
     """A few of all rounds, other ones with another SEED."""
-    sites = recorded(tmp_path / "recording", brokers)
-    print(f"{len(sites)} call sites on {brokers} broker(s)")
-    assert len(sites) > 150
-    every = [(site, action) for site in sites for action in actions_for(site)]
-    chosen = [each for each in every if (*each[0][1:], each[1].name) in CHOSEN[brokers]]
+    every = rounds_of(recorded(tmp_path / "recording", brokers))
+    count = len({sites for sites, _ in every})
+    print(f"{count} call sites on {brokers} broker(s)")
+    assert count > 150
+    chosen = [(s, a) for s, a in every if (*s[0][1:], a.name) in CHOSEN[brokers]]
     assert len(chosen) == len(CHOSEN[brokers])
     rounds = chosen + Random(os.environ.get("SEED", "1")).sample(every, SHARE[brokers])
     began = time.monotonic()

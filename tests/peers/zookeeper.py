@@ -11,6 +11,9 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
+from tests.peers.cache import Missing
 from tests.peers.install import program
 from tests.peers.spark import check_spark
 from tests.ports import free_ports
@@ -96,3 +99,12 @@ class Zookeeper:
                 pass
             time.sleep(0.05)
         raise RuntimeError(f"ZooKeeper did not start: see {self._directory / 'zookeeper.out'}")
+
+
+def zookeeper_or_skip(directory: Path) -> Zookeeper:
+    """Started; a test on a machine without Java, Spark or kazoo is skipped."""
+    pytest.importorskip("kazoo", reason="kazoo is not installed: pip install -e '.[zookeeper]'")
+    try:
+        return Zookeeper(directory)
+    except Missing as missing:
+        pytest.skip(str(missing))

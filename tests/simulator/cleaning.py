@@ -49,3 +49,6 @@ class VirtualCleaner:
     async def end(self) -> None:
         """What it was doing is of no use to anybody."""
         self._orders += 1
+
+    async def close(self) -> None:
+        await self.end()

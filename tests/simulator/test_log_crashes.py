@@ -216,7 +216,8 @@ class History:
         assert self.directory.findings == []
         assert self.log.end_offset == before.end_offset == self.log.recovery_point
         assert self.log.producers.entries == before.producers.entries
-        assert self.log.epochs.entries == before.epochs.entries
+        if before.end_offset:  # a log that never had a record is not written at a stop
+            assert self.log.epochs.entries == before.epochs.entries
         self.durable = self.log.recovery_point
 
     def reopen_after_crash(self) -> None:

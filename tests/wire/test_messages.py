@@ -56,6 +56,7 @@ def known_to_kio(message: type[Message], version: int) -> bool:
     return True
 
 
+OWN_API_KEYS = 20_000  # and above: APIs that only Barnabas has
 KNOWN_TO_KIO = [case for case in CASES if known_to_kio(*case)]
 
 
@@ -130,8 +131,9 @@ def test_what_is_written_reads_back_from_any_buffer_and_position(
 
 
 def test_the_other_implementation_covers_most_versions() -> None:
-    """Else the property above proves little."""
-    assert len(KNOWN_TO_KIO) >= 0.9 * len(CASES)
+    """Of Kafka's own APIs; else the property above proves little."""
+    kafkas = [message for message, _ in CASES if message.api_key < OWN_API_KEYS]
+    assert len(KNOWN_TO_KIO) >= 0.9 * len(kafkas)
 
 
 def test_the_table_and_the_messages_agree_on_versions() -> None:

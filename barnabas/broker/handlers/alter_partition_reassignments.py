@@ -30,7 +30,7 @@ async def handle(
     ]
     may_change = request.allow_replication_factor_change
     if broker.cluster is None:
-        results = reassign(broker, wanted)
+        results = reassign(broker.id, broker.topics, wanted)
     else:
         from barnabas.controller.moves import Wish
 

@@ -26,7 +26,7 @@ OFFLINE_MAX = 1_000
 def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> ClusterStoryResponse:
     cluster = broker.cluster
     controlling = None if cluster is None else cluster.controlling
-    health = health_of(broker)
+    health = health_of(broker.logs, broker.heartbeat, broker.log)
     return ClusterStoryResponse(
         broker_id=broker.id,
         broker_epoch=-1 if cluster is None else cluster.broker_epoch,

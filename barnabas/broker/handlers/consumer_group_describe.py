@@ -8,9 +8,9 @@ from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.broker.operations import NOT_ASKED
-from barnabas.coordinators.groups.classic_speakers import MixedGroup
-from barnabas.coordinators.groups.consumer_member import ConsumerMember, Target
-from barnabas.coordinators.groups.words import not_consumer_group
+from barnabas.coordinators.groups.consumer.group import ConsumerGroup
+from barnabas.coordinators.groups.consumer.member import ConsumerMember, Target
+from barnabas.coordinators.groups.replies import not_consumer_group
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.consumer_group_describe import (
     Assignment,
@@ -45,23 +45,23 @@ def _describe(broker: "Broker", group_id: str, operations: int) -> DescribedGrou
         group = coordination(broker).shard_of(group_id).group(group_id)
     except KafkaError as error:
         return _without(group_id, error.code, error.detail)
-    if isinstance(group, MixedGroup):
+    if isinstance(group, ConsumerGroup):
         return _found(broker, group, operations)
     why = not_consumer_group(group_id, exists=group is not None)
     return _without(group_id, Code.GROUP_ID_NOT_FOUND, why)
 
 
-def _found(broker: "Broker", group: MixedGroup, operations: int) -> DescribedGroup:
-    kept = group.kept
+def _found(broker: "Broker", group: ConsumerGroup, operations: int) -> DescribedGroup:
+    stored = group.stored
     return DescribedGroup(
         error_code=0,
         group_id=group.id,
         group_state=group.state.value,
-        group_epoch=kept.epoch,
-        assignment_epoch=kept.target_epoch,
-        assignor_name=kept.assignor(None, None, group.limits.consumer_assignors[0]),
+        group_epoch=stored.epoch,
+        assignment_epoch=stored.target_epoch,
+        assignor_name=stored.assignor(None, None, group.limits.consumer_assignors[0]),
         members=[
-            _member(broker, member, kept.target(member.id)) for member in kept.members.values()
+            _member(broker, member, stored.target(member.id)) for member in stored.members.values()
         ],
         authorized_operations=operations,
     )
@@ -69,7 +69,7 @@ def _found(broker: "Broker", group: MixedGroup, operations: int) -> DescribedGro
 
 def _member(broker: "Broker", member: ConsumerMember, target: Target) -> Member:
     held: dict[UUID, list[int]] = {}
-    for topic_id, partition in member.holds():
+    for topic_id, partition in member.partitions():
         held.setdefault(topic_id, []).append(partition)
     return Member(
         member_id=member.id,

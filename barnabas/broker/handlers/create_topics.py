@@ -60,6 +60,8 @@ async def handle(
             else:
                 id_ = await _create(broker, topic, plan, request.timeout_ms)
         except KafkaError as error:
+            if not isinstance(error, InvalidRequest):  # not the client's mistake
+                broker.refused("topic not created", call, error, topic=topic.name[:300])
             results[topic.name] = CreatableTopicResult(
                 name=topic.name, error_code=error.code, error_message=error.detail
             )

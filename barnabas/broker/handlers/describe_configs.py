@@ -34,6 +34,7 @@ from barnabas.wire.messages.describe_configs import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.topics_kept import AnyCatalog
 
 AT_ONCE = 20
 
@@ -85,23 +86,23 @@ def _result(
 
 def _options(broker: "Broker", asked: DescribeConfigsResource) -> Iterable[Described]:
     if asked.resource_type == Kind.TOPIC:
-        topic = existing_topic(broker, asked.resource_name)
+        topic = existing_topic(broker.topics, asked.resource_name)
         return describe_topic(topic.overrides, broker.layers)
     if asked.resource_type in ENTITIES:
-        settings = entity_settings(broker, asked.resource_type, asked.resource_name)
+        settings = entity_settings(broker.catalog, asked.resource_type, asked.resource_name)
         if asked.resource_type == Kind.GROUP:
             return describe_group(settings, broker.layers)
         return describe_client_metrics(settings)
     if asked.resource_type != Kind.BROKER:
         raise not_configurable(asked.resource_type)
-    if which_broker(broker, asked.resource_name) is None:
-        return _defaults_of_all(broker)
+    if which_broker(broker.id, asked.resource_name) is None:
+        return _defaults_of_all(broker.catalog)
     return describe_broker(broker.layers, values_in_force(broker))
 
 
-def _defaults_of_all(broker: "Broker") -> Iterator[Described]:
+def _defaults_of_all(catalog: "AnyCatalog") -> Iterator[Described]:
     """What was set for all brokers by request, and nothing else."""
-    settings = broker.catalog.dynamic.get(None, {})
+    settings = catalog.dynamic.get(None, {})
     for option in describe_broker(Layers(dynamic_default=settings)):
         if option.name in settings:
             own = [s for s in option.synonyms if s.source is Source.DYNAMIC_DEFAULT_BROKER]

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.operations import NOT_ASKED
-from barnabas.coordinators.groups.classic import ClassicGroup
-from barnabas.coordinators.groups.states import State
+from barnabas.coordinators.groups.classic.group import ClassicGroup
+from barnabas.coordinators.groups.classic.states import ClassicGroupState
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.describe_groups import (
     DescribedGroup,
@@ -44,18 +44,20 @@ def _describe(broker: "Broker", group_id: str, call: Call, operations: int) -> D
         message = f"there is no group {group_id[:300]!r}"
         if group is not None:
             message = f"group {group_id[:300]!r} does not use the classic protocol"
-        return _without(group_id, Code.GROUP_ID_NOT_FOUND, State.DEAD.value, operations, message)
-    return _without(group_id, Code.NONE, State.DEAD.value, operations)
+        return _without(
+            group_id, Code.GROUP_ID_NOT_FOUND, ClassicGroupState.DEAD.value, operations, message
+        )
+    return _without(group_id, Code.NONE, ClassicGroupState.DEAD.value, operations)
 
 
 def _found(group: ClassicGroup, operations: int) -> DescribedGroup:
     """Who has what is told only when it is settled."""
-    stable = group.state is State.STABLE
+    stable = group.state is ClassicGroupState.STABLE
     return DescribedGroup(
         error_code=0,
         group_id=group.id,
         group_state=group.state.value,
-        protocol_type=group.roster.protocol_type or "",
+        protocol_type=group.members.protocol_type or "",
         protocol_data=(group.protocol or "") if stable else "",
         members=[
             DescribedGroupMember(
@@ -66,7 +68,7 @@ def _found(group: ClassicGroup, operations: int) -> DescribedGroup:
                 member_metadata=member.protocols.get(group.protocol or "", b"") if stable else b"",
                 member_assignment=member.assignment if stable else b"",
             )
-            for member in group.roster.members.values()
+            for member in group.members.by_id.values()
         ],
         authorized_operations=operations,
     )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.dispatch import Call
 from barnabas.broker.operations import TOPIC_OPERATIONS
-from barnabas.model.errors import Code, KafkaError
-from barnabas.model.ids import NO_TOPIC_ID, check_topic_name
+from barnabas.broker.topic import Topic, why_missing
+from barnabas.model.errors import Code
+from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -20,7 +21,6 @@ from barnabas.wire.messages.describe_topic_partitions import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.topic import Topic
 
 
 def handle(
@@ -62,7 +62,7 @@ def _page(
 
 
 def _found(
-    broker: "Broker", topic: "Topic", start: int, stop: int
+    broker: "Broker", topic: Topic, start: int, stop: int
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
@@ -88,13 +88,8 @@ def _found(
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
-    code = Code.UNKNOWN_TOPIC_OR_PARTITION
-    try:
-        check_topic_name(name)
-    except KafkaError as error:
-        code = error.code
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code,
+        error_code=why_missing(name),
         name=name,
         topic_id=NO_TOPIC_ID,
         partitions=[],

@@ -81,11 +81,11 @@ def _unchanged(
 ) -> Results:
     unclean = _is_unclean(request)
     if names is not None:
-        return elect(broker, names, unclean=unclean)
+        return elect(broker.id, broker.topics, names, unclean=unclean)
     every = [partition.name for topic in broker.topics for partition in topic.partitions]
     return [
         (name, error)
-        for name, error in elect(broker, every, unclean=unclean)
+        for name, error in elect(broker.id, broker.topics, every, unclean=unclean)
         if error is None or error.code is not Code.ELECTION_NOT_NEEDED
     ]
 

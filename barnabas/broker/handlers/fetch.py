@@ -54,7 +54,7 @@ def handle(
     plan = reading.plan()
     if (
         plan.size >= request.min_bytes
-        or plan.failed
+        or plan.answer_now
         or request.max_wait_ms <= 0
         or not plan.partitions
     ):
@@ -69,8 +69,8 @@ class Plan:
     """What a reply would carry if it left now; partitions are added one after the other."""
 
     __slots__ = (
-        "_broker", "_find", "_names_leaders", "_rack", "aborted", "cold", "failed", "found", "left",
-        "partitions", "responses", "size", "slices_left",
+        "_broker", "_find", "_names_leaders", "_rack", "aborted", "answer_now", "cold", "found",
+        "left", "partitions", "responses", "size", "slices_left",
     )  # fmt: skip
 
     def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
@@ -85,7 +85,7 @@ class Plan:
         )
         self.size = 0
         self.slices_left = broker.descriptors.slices_max(broker.clock.monotonic_ms())
-        self.failed = False
+        self.answer_now = False  # a partition has an error, or is to be read from another replica
         self.cold: dict[Volume, list[FileSlice]] = {}  # what would wait for a disk
         self.partitions: list[Partition] = []
         self.responses: list[FetchableTopicResponse] = []
@@ -112,13 +112,15 @@ class Plan:
             else:  # as if its bytes did not fit: the next fetch has it
                 found = partition.read(offset, 0, False)
         except KafkaError as error:
-            self.failed = True
+            self.answer_now = True
             return failed(index, error.code, topic if self._names_leaders else None)
         records, nearer = found.file_slice, -1
-        if self._rack and partition.leading is not None:
-            nearer = nearer_replica(self._broker, partition, offset, self._rack)
-        if nearer >= 0:  # has them too; answered at once
-            self.failed, records = True, None
+        if self._rack and partition.leading is not None and self._broker.replicas is not None:
+            nearer = nearer_replica(
+                self._broker.config, self._broker.replicas, partition, offset, self._rack
+            )
+        if nearer >= 0:  # it has the records too
+            self.answer_now, records = True, None
         else:
             self.partitions.append(partition)
         if records is not None:
@@ -180,10 +182,14 @@ class Alone:
         """More partitions than slices: begin at another partition each time, or the last would
         never have their turn. Within a session `Session.served` sees to that."""
         topics = self._broker.topics
-        pairs = [(asked, one) for asked in self.request.topics for one in asked.partitions]
+        found: list[list[PartitionData]] = [[] for _ in self.request.topics]
+        pairs = [
+            (asked, one, answers)
+            for asked, answers in zip(self.request.topics, found, strict=True)
+            for one in asked.partitions
+        ]
         start = turn * max(plan.slices_left, 1) % len(pairs)
-        found: dict[int, list[PartitionData]] = {id(asked): [] for asked in self.request.topics}
-        for asked, one in pairs[start:] + pairs[:start]:
+        for asked, one, answers in pairs[start:] + pairs[:start]:
             topic = topics.by_id(asked.topic_id) if by_id else topics.get(asked.topic)
             data = plan.read(
                 topic,
@@ -193,12 +199,10 @@ class Alone:
                 one.partition_max_bytes,
                 one.current_leader_epoch,
             )
-            found[id(asked)].append(data)
+            answers.append(data)
         plan.responses = [
-            FetchableTopicResponse(
-                topic=asked.topic, topic_id=asked.topic_id, partitions=found[id(asked)]
-            )
-            for asked in self.request.topics
+            FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=answers)
+            for asked, answers in zip(self.request.topics, found, strict=True)
         ]
         return plan
 
@@ -206,8 +210,8 @@ class Alone:
         self._broker.counts.fetched(plan.size)
         return FetchResponse(
             responses=plan.responses,
-            node_endpoints=endpoints(self._broker, self._version, plan.responses)
-            if plan.failed
+            node_endpoints=endpoints(self._broker.cluster, self._version, plan.responses)
+            if plan.answer_now
             else [],
         )
 
@@ -273,7 +277,9 @@ class InSession:
         return FetchResponse(
             session_id=session.id if session is not None else NO_SESSION,
             responses=responses,
-            node_endpoints=endpoints(self._broker, self._version, responses) if plan.failed else [],
+            node_endpoints=endpoints(self._broker.cluster, self._version, responses)
+            if plan.answer_now
+            else [],
         )
 
 

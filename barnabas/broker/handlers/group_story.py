@@ -11,12 +11,16 @@ from barnabas.broker.coordination import Coordination, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.group_lag import Place, unread_since_ms
 from barnabas.broker.group_pace import end_offset
-from barnabas.coordinators.groups.classic import ClassicGroup
-from barnabas.coordinators.groups.classic_speakers import MixedGroup
-from barnabas.coordinators.groups.consumer_member import Standing
-from barnabas.coordinators.groups.states import State
-from barnabas.coordinators.groups.story import Cause, Chapter, Kind
-from barnabas.coordinators.groups.words import in_words
+from barnabas.coordinators.groups.classic.group import ClassicGroup
+from barnabas.coordinators.groups.classic.states import ClassicGroupState
+from barnabas.coordinators.groups.consumer.group import ConsumerGroup
+from barnabas.coordinators.groups.consumer.states import MemberState
+from barnabas.coordinators.groups.history.rebalance_history import (
+    CauseKind,
+    RebalanceCause,
+    RebalanceEntry,
+)
+from barnabas.coordinators.groups.history.text import cause_text
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.group_story import (
@@ -60,14 +64,14 @@ async def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> 
     if group is None:
         return _refused(group_id, Code.GROUP_ID_NOT_FOUND, f"there is no group {group_id[:300]!r}")
     now = groups.now()
-    story = group.story
+    history = group.history
     members = _members(group, now)
-    closed = tuple(story.chapters)  # which nobody changes any more
+    closed = tuple(history.entries)  # which nobody changes any more
     chapters = await asyncio.get_running_loop().run_in_executor(
         None, lambda: [_chapter(chapter, open_now, under_way=False) for chapter in closed]
     )
-    if story.under_way is not None:
-        chapters.append(_chapter(story.under_way, open_now, under_way=True))
+    if history.under_way is not None:
+        chapters.append(_chapter(history.under_way, open_now, under_way=True))
     return ToldGroup(
         error_code=Code.NONE,
         group_id=group_id,
@@ -78,17 +82,17 @@ async def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> 
         chapters=chapters,
         notes=[
             ToldNote(at_ms=note.at.wall_ms, times=note.times, cause=_cause(note.cause, open_now))
-            for note in story.notes
+            for note in history.notes
         ],
         since_ms=groups.since_ms,
     )
 
 
-def _members(group: ClassicGroup | MixedGroup, now: Now) -> list[ToldMember]:
-    if isinstance(group, MixedGroup):
+def _members(group: ClassicGroup | ConsumerGroup, now: Now) -> list[ToldMember]:
+    if isinstance(group, ConsumerGroup):
         return _members_of_new(group, now)
-    joining = group.state is State.PREPARING
-    syncing = group.state is State.COMPLETING
+    joining = group.state is ClassicGroupState.PREPARING
+    syncing = group.state is ClassicGroupState.COMPLETING
     return [
         ToldMember(
             member_id=member.id,
@@ -99,15 +103,15 @@ def _members(group: ClassicGroup | MixedGroup, now: Now) -> list[ToldMember]:
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             silent_ms=now.ms - member.heard_ms,
             awaited=(joining and member.joining is None)
-            or (syncing and member.id == group.roster.leader),
+            or (syncing and member.id == group.members.leader),
             protocols=list(member.protocols),
         )
-        for member in group.roster.members.values()
+        for member in group.members.by_id.values()
     ]
 
 
-def _members_of_new(group: MixedGroup, now: Now) -> list[ToldMember]:
-    kept = group.kept
+def _members_of_new(group: ConsumerGroup, now: Now) -> list[ToldMember]:
+    stored = group.stored
     return [
         ToldMember(
             member_id=member.id,
@@ -117,11 +121,11 @@ def _members_of_new(group: MixedGroup, now: Now) -> list[ToldMember]:
             session_timeout_ms=group.session_ms(member),
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             silent_ms=group.silent_ms(member.id, now),
-            awaited=not member.has_reached(kept.target_epoch)
-            and member.standing is not Standing.UNRELEASED,
-            protocols=[kept.assignor(None, None, group.limits.consumer_assignors[0])],
+            awaited=not member.has_reached(stored.target_epoch)
+            and member.state is not MemberState.UNRELEASED,
+            protocols=[stored.assignor(None, None, group.limits.consumer_assignors[0])],
         )
-        for member in kept.members.values()
+        for member in stored.members.values()
     ]
 
 
@@ -136,7 +140,7 @@ async def _partitions(
         if end is not None and len(places) < PARTITIONS_MAX:
             places.append(Place(group_id, topic, partition, value.offset, end))
             committed_at.append(value.commit_timestamp)
-    unread_since = await unread_since_ms(broker, places)
+    unread_since = await unread_since_ms(broker.topics, places)
     told = []
     for place, at_ms, since_ms in zip(places, committed_at, unread_since, strict=True):
         rate = groups.pace.of(place[:3], place.committed, place.end, now)
@@ -155,23 +159,23 @@ async def _partitions(
     return told
 
 
-def _chapter(chapter: Chapter, open_now: AbstractSet[str], *, under_way: bool) -> ToldChapter:
-    moves = chapter.moves()
-    last = chapter.last
+def _chapter(entry: RebalanceEntry, open_now: AbstractSet[str], *, under_way: bool) -> ToldChapter:
+    moves = entry.moves()
+    last = entry.last
     return ToldChapter(
-        began_ms=chapter.began.wall_ms,
-        generation=chapter.generation,
-        members=chapter.members,
-        protocol=chapter.protocol,
-        leader=chapter.leader,
+        began_ms=entry.began.wall_ms,
+        generation=entry.generation,
+        members=entry.members,
+        protocol=entry.protocol,
+        leader=entry.leader,
         under_way=under_way,
-        join_ms=chapter.join_ms,
-        sync_ms=chapter.sync_ms,
+        join_ms=entry.join_ms,
+        sync_ms=entry.sync_ms,
         last_member="" if last is None else last.member,
         last_client="" if last is None else last.client,
         last_after_ms=-1 if last is None else last.after_ms,
-        causes=[_cause(cause, open_now) for cause in chapter.causes],
-        more_causes=chapter.more_causes,
+        causes=[_cause(cause, open_now) for cause in entry.causes],
+        more_causes=entry.more_causes,
         moves=None
         if moves is None
         else [
@@ -187,10 +191,10 @@ def _chapter(chapter: Chapter, open_now: AbstractSet[str], *, under_way: bool) -
     )
 
 
-def _cause(cause: Cause, open_now: AbstractSet[str]) -> ToldCause:
+def _cause(cause: RebalanceCause, open_now: AbstractSet[str]) -> ToldCause:
     return ToldCause(
         kind=cause.kind.name,
-        text=in_words(cause),
+        text=cause_text(cause),
         member_id=cause.member,
         client_id=cause.client,
         client_host=cause.host,
@@ -200,7 +204,7 @@ def _cause(cause: Cause, open_now: AbstractSet[str]) -> ToldCause:
         allowed_ms=cause.allowed_ms,
         topics_added=list(cause.topics_added),
         topics_dropped=list(cause.topics_dropped),
-        alive=cause.kind is not Kind.JOINED and cause.connection in open_now,
+        alive=cause.kind is not CauseKind.JOINED and cause.connection in open_now,
     )
 
 

@@ -26,15 +26,8 @@ async def handle(
         )
         for resource in request.resources
     ]
-    answers = await alter_each(broker, alterations, request.validate_only)
     return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code if error else 0,
-                error_message=error.detail if error else None,
-                resource_type=asked.kind,
-                resource_name=asked.name,
-            )
-            for asked, error in zip(alterations, answers, strict=True)
-        ]
+        responses=await alter_each(
+            broker, alterations, request.validate_only, AlterConfigsResourceResponse
+        )
     )

@@ -10,7 +10,7 @@ from uuid import UUID
 from barnabas.broker.dispatch import Call
 from barnabas.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from barnabas.broker.placement import check_replication_factor
-from barnabas.broker.topic import INTERNAL, Topic
+from barnabas.broker.topic import INTERNAL, Topic, why_missing
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, check_topic_name
 from barnabas.wire.messages.metadata import (
@@ -115,20 +115,12 @@ def _topic(
     if topic is not None:
         return _found(broker, topic, operations)
     return MetadataResponseTopic(
-        error_code=failed.get(name) or _why_not(name),
+        error_code=failed.get(name) or why_missing(name),
         name=name,
         is_internal=name in INTERNAL,
         partitions=[],
         topic_authorized_operations=operations,
     )
-
-
-def _why_not(name: str) -> Code:
-    try:
-        check_topic_name(name)
-    except KafkaError as error:
-        return error.code
-    return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _found(broker: "Broker", topic: Topic, operations: int) -> MetadataResponseTopic:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.coordination import Reply, coordination
 from barnabas.broker.dispatch import Call
 from barnabas.broker.later import Later
+from barnabas.coordinators.groups.offsets.refusals import CODES, why_refused
 from barnabas.coordinators.groups.replies import commit_refused
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.codec import Message
@@ -50,9 +51,25 @@ def handle(broker: "Broker", request: OffsetCommitRequest, call: Call) -> Reply:
         )
     except KafkaError as error:
         reply = commit_refused(request.topics, error.code)
+    _log_refusal(broker, request, reply, call)
     if not unknown:
         return reply
     return _joined(reply, _unknown(broker, unknown, by_id=by_id))
+
+
+def _log_refusal(broker: "Broker", request: OffsetCommitRequest, reply: Reply, call: Call) -> None:
+    """Where it is the member that may not commit: then no partition's offset was taken."""
+    if not isinstance(reply, OffsetCommitResponse) or not reply.topics:
+        return
+    code = next((each.error_code for each in reply.topics[0].partitions), 0)
+    if code not in CODES:
+        return
+    group = coordination(broker).shard_of(request.group_id).group(request.group_id)
+    history = None if group is None else group.history
+    error = KafkaError(Code.of(code), why_refused(Code.of(code), history, request.member_id))
+    broker.refused(
+        "commit refused", call, error, group=request.group_id[:300], member=request.member_id[:300]
+    )
 
 
 def _unknown(

@@ -20,7 +20,7 @@ async def handle(
 ) -> UnregisterBrokerResponse:
     gone = BrokerId(request.broker_id)
     if broker.cluster is None:
-        refused = unregister(broker, gone)
+        refused = unregister(broker.id, gone)
         return UnregisterBrokerResponse(error_code=refused.code, error_message=refused.detail)
     try:
         await broker.cluster.controlling.ask(lambda machine, now: machine.unregister(gone, now))

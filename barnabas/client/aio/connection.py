@@ -18,7 +18,6 @@ from barnabas.client.owner import OwnerProcess
 from barnabas.client.session import Session
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
-    cut,
     lost,
     named,
     new_socket,
@@ -30,6 +29,7 @@ from barnabas.client.sockets import (
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import Message
+from barnabas.wire.frames import drop_sent
 
 M = TypeVar("M", bound=Message)
 _READS_MAX = 4  # in one turn of the loop
@@ -270,7 +270,7 @@ class Connection:
     def _push(self, rest: list[memoryview]) -> None:
         count = self._socket.sendmsg(rest[:SEND_PARTS_MAX])
         self._left += count
-        cut(rest, count)
+        drop_sent(rest, count)
 
     def _end(self, problem: KafkaError) -> None:
         if self._problem is not None:

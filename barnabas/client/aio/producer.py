@@ -44,7 +44,6 @@ from barnabas.client.producing import (
 from barnabas.client.rules import rules_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
-from barnabas.wire.messages.produce import ProduceResponse
 
 _TURN_SIZE = 256 * 1024  # bytes taken in before `drain` lets the loop turn
 
@@ -337,38 +336,30 @@ class Producer(Intake):
                     self._outbox.told(outgoing)
                 else:
                     assert isinstance(leaving, asyncio.Future)
-                    leaving.add_done_callback(lambda done: self._left(outgoing, done))
+                    leaving.add_done_callback(lambda done: self._done(outgoing, None, done))
                 return
             waiting = request.send(connection)
         except KafkaError as problem:
             self._outbox.unsent(outgoing, problem, now)
             return
         assert isinstance(waiting, asyncio.Future)
-        waiting.add_done_callback(lambda done: self._answered(outgoing, request, done))
+        waiting.add_done_callback(lambda done: self._done(outgoing, request, done))
 
-    def _answered(
-        self, outgoing: Outgoing, request: Request, done: "asyncio.Future[ProduceResponse]"
+    def _done(
+        self, outgoing: Outgoing, request: Request | None, done: "asyncio.Future[Any]"
     ) -> None:
+        """It is answered; without `request` it was sent, and nobody answers it."""
         if self._stopped:
             return
         now = now_ms()
         problem = done.exception()
-        if problem is None:
-            self._outbox.answered(outgoing, answers_of(done.result(), request.names), now)
-        else:
+        if problem is not None:
             assert isinstance(problem, KafkaError)
             self._outbox.unanswered(outgoing, problem, now)
-        self._pump()
-
-    def _left(self, outgoing: Outgoing, done: "asyncio.Future[None]") -> None:
-        if self._stopped:
-            return
-        problem = done.exception()
-        if problem is None:
+        elif request is None:
             self._outbox.told(outgoing)
         else:
-            assert isinstance(problem, KafkaError)
-            self._outbox.unanswered(outgoing, problem, now_ms())
+            self._outbox.answered(outgoing, answers_of(done.result(), request.names), now)
         self._pump()
 
     # --- flows beside ---

@@ -16,7 +16,6 @@ import barnabas
 from barnabas.client.session import Session
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
-    cut,
     lost,
     named,
     new_socket,
@@ -28,6 +27,7 @@ from barnabas.client.sockets import (
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import Message
+from barnabas.wire.frames import drop_sent
 
 M = TypeVar("M", bound=Message)
 
@@ -187,7 +187,7 @@ class Connection:
                 parts = self._unsent[:SEND_PARTS_MAX]
                 count = self._socket.sendmsg(parts)
                 self.left += count
-                cut(self._unsent, count)
+                drop_sent(self._unsent, count)
                 if count < sum(map(len, parts)):
                     return  # it is full
         except (BlockingIOError, InterruptedError):
@@ -213,7 +213,7 @@ class Connection:
         try:
             if not self._pending or self.closed:
                 return
-            self._read(time.monotonic() + _GLANCE_S)
+            self._receive(time.monotonic() + _GLANCE_S)
         except KafkaError:
             pass
         finally:
@@ -228,28 +228,30 @@ class Connection:
         """Read once what has come to a connection that sends ahead."""
         with self._lock:
             self._check_open()
-            try:
-                self._receive()
-            except (BlockingIOError, InterruptedError):
-                pass
-            except OSError as problem:
-                raise self._end(lost(self.address, problem)) from None
-            except KafkaError as problem:
-                raise self._end(
-                    named(self.address, problem, greeted=self._session.versions_known)
-                ) from None
+            self._receive()
 
     def read_until(self, answer: Answer[Any], deadline: float) -> None:
         """Take answers in until this one has come."""
         with self._lock:
             while answer.response is None:
                 self._check_open()
-                self._read(deadline)
+                self._receive(deadline)
 
-    def _read(self, deadline: float) -> None:
+    def _receive(self, deadline: float | None = None) -> None:
+        """Read once: what comes until the deadline, or what has come by now."""
         try:
-            self._socket.settimeout(_remaining(deadline))
-            self._receive()
+            if deadline is not None:
+                self._socket.settimeout(_remaining(deadline))
+            try:
+                count = self._socket.recv_into(self._session.room())
+            except (BlockingIOError, InterruptedError):
+                if deadline is not None:
+                    raise
+                return
+            if count == 0:
+                raise ConnectionResetError("the broker closed the connection")
+            for response in self._session.received(count):
+                self._pending.popleft().response = response
         except OSError as problem:
             raise self._end(lost(self.address, problem)) from None
         except KafkaError as problem:
@@ -257,13 +259,6 @@ class Connection:
             raise self._end(
                 named(self.address, problem, greeted=self._session.versions_known)
             ) from None
-
-    def _receive(self) -> None:
-        count = self._socket.recv_into(self._session.room())
-        if count == 0:
-            raise ConnectionResetError("the broker closed the connection")
-        for response in self._session.received(count):
-            self._pending.popleft().response = response
 
     def _expect(self, answer: type[M], deadline: float) -> Answer[M]:
         waiting = Answer(self, answer, deadline)
@@ -282,7 +277,7 @@ class Connection:
         try:
             while rest:
                 self._socket.settimeout(_remaining(deadline))
-                cut(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
+                drop_sent(rest, self._socket.sendmsg(rest[:SEND_PARTS_MAX]))
         except OSError as problem:
             raise self._end(lost(self.address, problem)) from None
 

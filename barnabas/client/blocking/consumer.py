@@ -12,8 +12,8 @@ from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.messages import Messages
 from barnabas.client.consumer import Callback, sorted_out
 from barnabas.client.consumer import Consumer as Flows
+from barnabas.client.deserializing import Interceptor
 from barnabas.client.message import K, V
-from barnabas.client.messages import Interceptor
 from barnabas.client.subscription import Subscription, Wanted
 from barnabas.config.client import Settings, Value
 

@@ -7,8 +7,8 @@ from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.messages import Messages
 from barnabas.client.blocking.net import mirrored
 from barnabas.client.cluster import Cluster
+from barnabas.client.deserializing import Interceptor
 from barnabas.client.message import K, V
-from barnabas.client.messages import Interceptor
 from barnabas.client.partition_consumer import PartitionConsumer as Flows
 from barnabas.client.seeking import At, Numbers
 from barnabas.config.client import Settings, Value

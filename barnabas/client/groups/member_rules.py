@@ -1,6 +1,6 @@
 """What can be wrong with the members of a group: late, flapping, idle, twins, at odds.
 
-Most of it is read from the story: kinds of causes, by name, as coordinators/groups/story.py has
+Most of it is read from the story: kinds of causes, by name, as coordinators/groups/history has
 them.
 """
 

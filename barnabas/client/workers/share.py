@@ -2,7 +2,7 @@
 
 Always: records that share a lane run one after another, in the order of their offsets; the end of
 the finished prefix is never past a record that is not finished.
-Not here: when a record runs (window.py), how it leaves (outbox.py).
+Not here: when a record runs (turns.py), how it leaves (outbox.py).
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from barnabas.client.workers.effects import Send
 from barnabas.client.workers.letters import Incoming, Trail, headers_of
 from barnabas.client.workers.outbox import Identity, Intent, Outbox
-from barnabas.client.workers.policy import WINDOW_MAX, Order
+from barnabas.client.workers.policy import WINDOW_MAX, Order, Way
 from barnabas.model.ids import TopicPartition
 
 
@@ -127,12 +127,32 @@ class Share:
         lane.append(entry)
         return False
 
-    def admit_leaving(self, entry: Entry) -> None:
+    def admit_intended(self, record: Incoming, trail: Trail, intent: Intent) -> None:
         """The worker before us decided that it leaves: it is handled no more, nobody waits."""
-        self.position = entry.record.offset + 1
+        trail = trail._replace(
+            cause=intent.cause, attempts=intent.attempts, failed_at=intent.failed_at
+        )
+        entry = Entry(record, trail, self)
+        entry.reject = intent.not_before < 0  # it was on its way to the dead-letter topic
+        self.position = record.offset + 1
         self.entries.append(entry)
         entry.state = State.LEAVING
         self.leaving = entry
+
+    def intend(self, entry: Entry, way: Way, partitions: int) -> None:
+        """The first record that waits leaves this way, to a topic of so many partitions."""
+        trail = entry.trail
+        self.outbox.take_waiting()
+        self.leaving = entry
+        self.outbox.intend(
+            entry.record.offset,
+            TopicPartition(way.topic, self.at.partition % partitions),
+            cause=trail.cause,
+            attempts=trail.attempts,
+            round_=way.round,
+            failed_at=trail.failed_at,
+            not_before=way.not_before,
+        )
 
     def letter(self) -> Send:
         """The record that leaves, as its intent says."""

@@ -6,13 +6,12 @@ Always: a record is finished when its handler succeeded or another topic has it;
 is the end of the finished prefix; records of one lane never overlap; a partition that was taken
 away is released within the drain time, and nothing unfinished of it is committed; no more than a
 window of records is under way per partition, whatever was fetched.
-Not here: one partition's records (share.py), how a record leaves (outbox.py), what starts threads
-and speaks to brokers (parallel.py). Why a dead letter is there once: docs/adr/0011.
+Not here: one partition's records (share.py), when a handler runs (turns.py), how a record leaves
+(outbox.py), what starts threads and speaks to brokers (parallel.py).
+Why a dead letter is there once: docs/adr/0011.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping
-from heapq import heappop, heappush
 
 from barnabas.client.workers.effects import (
     Cancel,
@@ -23,12 +22,12 @@ from barnabas.client.workers.effects import (
     Pause,
     Release,
     Resume,
-    Start,
 )
 from barnabas.client.workers.letters import Incoming, clean_cause, trail_of
-from barnabas.client.workers.outbox import Identity, Intent
+from barnabas.client.workers.outbox import Identity
 from barnabas.client.workers.policy import Policy
 from barnabas.client.workers.share import Entry, Share, State
+from barnabas.client.workers.turns import Turns
 from barnabas.model.ids import TopicPartition
 
 ASK_AGAIN_MS = 500  # after a commit, a send or a producer id came to nothing
@@ -44,10 +43,7 @@ class Window:
         self._partitions = dict(partitions)
         self._shares: dict[TopicPartition, Share] = {}
         self._term = 0
-        self._ready: deque[Entry] = deque()
-        self._running = 0
-        self._heap: list[tuple[int, int, Entry | Share, int]] = []
-        self._count = 0
+        self._turns = Turns(policy)
         self._commit_at: int | None = None
         self._failed = False
         self._effects: list[Effect] = []
@@ -81,7 +77,7 @@ class Window:
             for entry in share.entries:
                 if entry.state not in _STAYS:
                     entry.state = State.DROPPED
-            self._set_timer(share.drain_until, share)
+            self._turns.look_at(share, share.drain_until)
             self._advance(share, now)
         return self._act(now)
 
@@ -118,7 +114,7 @@ class Window:
 
     def succeeded(self, entry: Entry, now: int) -> list[Effect]:
         """Also when the call was cancelled too late: what is done is done."""
-        share = self._ended(entry)
+        share = self._turns.ended(entry)
         if entry.state is State.RUNNING:
             self._finish(share, entry, now)
         if share.draining or share.outbox.has_waiting():
@@ -127,7 +123,7 @@ class Window:
 
     def failed(self, entry: Entry, cause: str, now: int, *, reject: bool = False) -> list[Effect]:
         """The handler raised. `reject`: no retry can mend it."""
-        share = self._ended(entry)
+        share = self._turns.ended(entry)
         if entry.state is State.RUNNING:
             trail = entry.trail
             entry.trail = trail._replace(
@@ -139,8 +135,7 @@ class Window:
                 if share.draining:
                     entry.state = State.DROPPED
                 else:
-                    entry.state = State.DELAYED
-                    self._set_timer(now + self._policy.retry.backoff_ms(entry.failures), entry)
+                    self._turns.delay(entry, now + self._policy.retry.backoff_ms(entry.failures))
             else:
                 entry.state = State.LEAVING
                 share.outbox.wait(entry)
@@ -170,7 +165,7 @@ class Window:
         if share is not None and share.saving is not None:
             share.saving = None
             share.changed = True
-            self._set_timer(now + ASK_AGAIN_MS, share)
+            self._turns.look_at(share, now + ASK_AGAIN_MS)
         return self._act(now)
 
     def identified(
@@ -187,7 +182,7 @@ class Window:
         share = self._of_term(at, term)
         if share is not None and share.identifying:
             share.identifying = False
-            self._set_timer(now + ASK_AGAIN_MS, share)
+            self._turns.look_at(share, now + ASK_AGAIN_MS)
         return self._act(now)
 
     def sent(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
@@ -207,7 +202,7 @@ class Window:
         share = self._of_term(at, term)
         if share is not None and share.sending:
             share.sending = False
-            self._set_timer(now + ASK_AGAIN_MS, share)
+            self._turns.look_at(share, now + ASK_AGAIN_MS)
         return self._act(now)
 
     def send_out_of_order(self, at: TopicPartition, term: int, now: int) -> list[Effect]:
@@ -235,13 +230,11 @@ class Window:
     # Time
 
     def tick(self, now: int) -> list[Effect]:
-        heap = self._heap
-        while heap and heap[0][0] <= now:
-            _, _, timed, run = heappop(heap)
-            if isinstance(timed, Entry):
-                self._entry_due(timed, run)
-            elif self._shares.get(timed.at) is timed:
-                self._advance(timed, now)
+        for due in self._turns.due(now):
+            if isinstance(due, Cancel):
+                self._effects.append(due)
+            elif self._shares.get(due.at) is due:
+                self._advance(due, now)
         if self._commit_at is not None and self._commit_at <= now:
             self._commit_at = None
             for share in list(self._shares.values()):
@@ -251,17 +244,15 @@ class Window:
 
     def next_deadline(self) -> int | None:
         """When `tick` has something to do."""
-        timer = self._heap[0][0] if self._heap else None
-        if timer is None or self._commit_at is None:
-            return self._commit_at if timer is None else timer
-        return min(timer, self._commit_at)
+        deadlines = (self._turns.next_deadline(), self._commit_at)
+        return min((at for at in deadlines if at is not None), default=None)
 
     # What a driver may look at
 
     @property
     def running(self) -> int:
         """Handlers that have not ended, those of partitions that left too."""
-        return self._running
+        return self._turns.running
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -275,35 +266,23 @@ class Window:
 
     def _act(self, now: int) -> list[Effect]:
         """Fill free hands, see to commits; all effects since the last time."""
-        ready = self._ready
-        policy = self._policy
-        while ready and self._running < policy.concurrency and not self._failed:
-            entry = ready.popleft()
-            if entry.state is not State.READY:
-                continue
-            entry.state = State.RUNNING
-            entry.runs += 1
-            entry.share.running += 1
-            self._running += 1
-            self._effects.append(Start(entry))
-            if policy.timeout_ms is not None:
-                self._set_timer(now + policy.timeout_ms, entry, entry.runs)
-        if not self._effects:
-            return []
+        if not self._failed:
+            self._turns.start(now, self._effects)
         effects, self._effects = self._effects, []
         return effects
 
     def _admit(self, share: Share, record: Incoming, now: int) -> None:
         policy = self._policy
+        trail = trail_of(record, policy.group, policy.retry_topic)
         intent = share.outbox.intent
         if intent is not None and share.leaving is None:
             if record.offset == intent.offset:
-                self._admit_intended(share, record, intent, now)
+                share.admit_intended(record, trail, intent)
+                self._advance(share, now)
                 return
             if record.offset > intent.offset:  # the one it was for is deleted since
                 share.outbox.forget()
                 share.changed = True
-        trail = trail_of(record, policy.group, policy.retry_topic)
         # Gone before we came; or another group's, in a retry topic that they share.
         if share.outbox.is_gone(record.offset) or trail.group != policy.group:
             share.skip(record.offset)
@@ -311,47 +290,13 @@ class Window:
             return
         entry = Entry(record, trail, share)
         if share.admit(entry, policy.order):
-            self._take_turn(entry, now)
-
-    def _admit_intended(self, share: Share, record: Incoming, intent: Intent, now: int) -> None:
-        trail = trail_of(record, self._policy.group, self._policy.retry_topic)._replace(
-            cause=intent.cause, attempts=intent.attempts, failed_at=intent.failed_at
-        )
-        entry = Entry(record, trail, share)
-        entry.reject = intent.not_before < 0  # it was on its way to the dead-letter topic
-        share.admit_leaving(entry)
-        self._advance(share, now)
-
-    def _take_turn(self, entry: Entry, now: int) -> None:
-        """Nobody is before it in its lane."""
-        due = entry.trail.not_before
-        if due > now:
-            entry.state = State.DELAYED
-            # A header that names a far year must not keep a record for ever.
-            longest = now + int(self._policy.retry.delay[1] * 1_000)
-            self._set_timer(min(due, longest), entry)
-        else:
-            entry.state = State.READY
-            self._ready.append(entry)
-
-    def _entry_due(self, entry: Entry, run: int) -> None:
-        if run:
-            if entry.state is State.RUNNING and entry.runs == run:
-                self._effects.append(Cancel(entry))
-        elif entry.state is State.DELAYED:
-            entry.state = State.READY
-            self._ready.append(entry)
-
-    def _ended(self, entry: Entry) -> Share:
-        self._running -= 1
-        entry.share.running -= 1
-        return entry.share
+            self._turns.take(entry, now)
 
     def _finish(self, share: Share, entry: Entry, now: int) -> None:
         following = share.finish(entry)
         self._commit_soon(now)
         if following is not None and following.state is State.BEHIND:
-            self._take_turn(following, now)
+            self._turns.take(following, now)
         if share.paused and not share.draining and len(share.entries) <= self._policy.window // 2:
             share.paused = False
             self._effects.append(Resume(share.at))
@@ -390,17 +335,7 @@ class Window:
                 share.identifying = True
                 self._effects.append(Identify(share.at, share.term))
             return
-        outbox.take_waiting()
-        share.leaving = entry
-        outbox.intend(
-            entry.record.offset,
-            TopicPartition(way.topic, share.at.partition % self._partitions[way.topic]),
-            cause=trail.cause,
-            attempts=trail.attempts,
-            round_=way.round,
-            failed_at=trail.failed_at,
-            not_before=way.not_before,
-        )
+        share.intend(entry, way, self._partitions[way.topic])
         self._commit(share)
 
     def _send(self, share: Share) -> None:
@@ -434,14 +369,14 @@ class Window:
         busy = share.saving is not None or share.sending
         if busy or (not late and (share.running or leaving)):
             if late:
-                self._set_timer(share.drain_until + LAST_COMMIT_MS, share)
+                self._turns.look_at(share, share.drain_until + LAST_COMMIT_MS)
             return
         if share.changed:
             self._commit(share)
         if share.saving is None:
             self._release(share)
         else:
-            self._set_timer(share.drain_until + LAST_COMMIT_MS, share)
+            self._turns.look_at(share, share.drain_until + LAST_COMMIT_MS)
 
     def _release(self, share: Share) -> None:
         self._drop(share)
@@ -457,14 +392,8 @@ class Window:
 
     def _fail(self, entry: Entry, detail: str) -> None:
         self._failed = True
-        record = entry.record
-        at = TopicPartition(record.topic, record.partition)
-        self._effects.append(Fail(at, record.offset, detail))
+        self._effects.append(Fail(entry.share.at, entry.record.offset, detail))
 
     def _of_term(self, at: TopicPartition, term: int) -> Share | None:
         share = self._shares.get(at)
         return share if share is not None and share.term == term else None
-
-    def _set_timer(self, at: int, timed: Entry | Share, run: int = 0) -> None:
-        self._count += 1
-        heappush(self._heap, (at, self._count, timed, run))

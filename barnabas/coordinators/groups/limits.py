@@ -1,41 +1,46 @@
-"""What a broker's configuration says about groups."""
+"""The limits and timeouts of groups, from the configuration of the broker and of single groups.
+
+In: configuration. Out: one immutable value.
+Always: the defaults are Kafka's.
+Not here: reading the configuration (broker/group_ports.py).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from barnabas.coordinators.groups.room import Room
+from barnabas.coordinators.groups.memory import MemberMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Defaults as Kafka's."""
+class GroupLimits:
+    """Fields with `consumer_` are for consumer groups, others for classic groups and offsets."""
 
     session_timeout_ms_min: int = 6_000
     session_timeout_ms_max: int = 1_800_000
     members_max: int = 0x7FFF_FFFF
     initial_rebalance_delay_ms: int = 3_000
-    # A new member cannot heartbeat while it waits to join: it is given up after this long.
+    # A new member sends no heartbeats while it waits to join: it is removed after this time.
     new_member_join_ms: int = 300_000
-    # Of all protocols of a member together: more would never fit into one record of the log.
+    # Of all protocols of a member together: more would not fit into one record of the log.
     member_metadata_bytes_max: int = 1_000_000
-    room: Room = field(default_factory=Room)  # for what members bring, all groups together
+    memory: MemberMemory = field(default_factory=MemberMemory)  # of the members of all groups
     offset_metadata_chars_max: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_ms: int = 600_000
-    # Of groups of the new protocol, whose members are told instead of asked.
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_members_max: int = 0x7FFF_FFFF
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_assignment_interval_ms: int = 1_000
-    # A fleet that starts together is given its shares together: the first ones wait for a lull.
-    consumer_lull_ms: int = 0
+    # The first members of a new group wait until no other has joined for this time, so that
+    # members that start together get their assignment together.
+    consumer_join_pause_ms: int = 0
     consumer_upgrade: bool = True
     consumer_downgrade: bool = True
-    # Of single groups, by id: the fields of this class that their own settings replace.
+    # By group id: the fields of this class that the group's own configuration replaces.
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def of_group(self, group_id: str) -> "Limits":
+    def of_group(self, group_id: str) -> "GroupLimits":
         own = self.groups.get(group_id)
         return replace(self, **own) if own else self

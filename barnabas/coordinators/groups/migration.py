@@ -1,58 +1,59 @@
-"""Turns a living group from the classic protocol to the new one, and back.
+"""Turns a group with members from the classic protocol to the consumer protocol, and back.
 
-In: the group as it is. Out: records that end the one and begin the other.
-Always: who owns what stays, as far as it is known; a partition that two members claim goes to the
-first. What cannot be carried over (another program's protocol, an assignor's own data) is refused.
-Not here: whether the policy allows it (consumer_verbs.py).
+In: the group. Out: records that end the one and begin the other.
+Always: members keep their partitions, as far as they are known; a partition that two members claim
+goes to the first. A group that cannot be turned (another protocol type, an assignor's own data) is
+refused.
+Not here: whether the policy allows it (consumer/operations.py).
 """
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from barnabas.assignment import CLIENT_ASSIGNORS
-from barnabas.coordinators.groups.classic import ClassicGroup
-from barnabas.coordinators.groups.consumer_member import (
+from barnabas.coordinators.groups.classic.group import ClassicGroup
+from barnabas.coordinators.groups.classic.member import ClassicMember
+from barnabas.coordinators.groups.classic.states import ClassicGroupState
+from barnabas.coordinators.groups.consumer.member import (
     ClassicSide,
     ConsumerMember,
     Target,
     target_record,
 )
-from barnabas.coordinators.groups.consumer_records import (
+from barnabas.coordinators.groups.consumer.records import (
     EPOCH_KEY,
     TARGET_EPOCH_KEY,
     ConsumerRecord,
     EpochValue,
     TargetEpochValue,
 )
-from barnabas.coordinators.groups.consumer_state import ConsumerState
-from barnabas.coordinators.groups.member import Member
+from barnabas.coordinators.groups.consumer.stored import StoredConsumerGroup
+from barnabas.coordinators.groups.consumer.target import as_consumer_protocol
 from barnabas.coordinators.groups.records import (
-    GroupMember,
     GroupMetadataValue,
     GroupRecord,
+    MemberMetadata,
     Record,
 )
-from barnabas.coordinators.groups.states import State
 from barnabas.coordinators.groups.subscription import CONSUMER, subscription_of, version_of
-from barnabas.coordinators.groups.target import as_consumer_protocol
-from barnabas.coordinators.groups.topics import Topics, metadata_hash
+from barnabas.coordinators.groups.topics import TopicsPort, metadata_hash
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 
 
-def upgrade(group: ClassicGroup, topics: Topics) -> list[ConsumerRecord]:
-    """The members as they are, each at the epoch that its generation was. A rebalance that is
-    under way goes on: the group's epoch is ahead of its targets."""
-    epoch = group.generation + (group.state is not State.STABLE)
+def upgrade(group: ClassicGroup, topics: TopicsPort) -> list[ConsumerRecord]:
+    """Each member gets the group's generation as its epoch. A rebalance that is under way goes on:
+    the group's epoch is then ahead of its targets."""
+    epoch = group.generation + (group.state is not ClassicGroupState.STABLE)
     taken: set[tuple[UUID, int]] = set()
     members = []
     names: set[str] = set()
-    for classic in group.roster.members.values():
+    for classic in group.members.by_id.values():
         member = _upgraded(classic, group, taken, topics)
         members.append(member)
         names.update(member.topics)
-    records = [member.wants(group.id) for member in members]
+    records = [member.metadata_record(group.id) for member in members]
     value = EpochValue(epoch=epoch, metadata_hash=metadata_hash(names, topics))
     records.append(ConsumerRecord(EPOCH_KEY, group.id, "", value))
     for member in members:
@@ -60,12 +61,12 @@ def upgrade(group: ClassicGroup, topics: Topics) -> list[ConsumerRecord]:
         records.append(target_record(group.id, member.id, target))
     targets = TargetEpochValue(assignment_epoch=group.generation)
     records.append(ConsumerRecord(TARGET_EPOCH_KEY, group.id, "", targets))
-    records += (member.stands(group.id) for member in members)
+    records += (member.assignment_record(group.id) for member in members)
     return records
 
 
 def _upgraded(
-    member: Member, group: ClassicGroup, taken: set[tuple[UUID, int]], topics: Topics
+    member: ClassicMember, group: ClassicGroup, taken: set[tuple[UUID, int]], topics: TopicsPort
 ) -> ConsumerMember:
     subscription = subscription_of(member.protocols.get(group.protocol or "", b""))
     if subscription is None:
@@ -94,7 +95,9 @@ def _upgraded(
     )
 
 
-def _assigned(member: Member, group: ClassicGroup, topics: Topics) -> dict[UUID, list[int]]:
+def _assigned(
+    member: ClassicMember, group: ClassicGroup, topics: TopicsPort
+) -> dict[UUID, list[int]]:
     if not member.assignment:
         return {}
     version = min(max(version_of(member.assignment), 0), 3)
@@ -103,8 +106,8 @@ def _assigned(member: Member, group: ClassicGroup, topics: Topics) -> dict[UUID,
     except KafkaError:
         raise _not_possible(group.id, f"the assignment of {member.id!r} cannot be read") from None
     if given.user_data and group.protocol not in CLIENT_ASSIGNORS:
-        # (librdkafka puts some beside shares of known assignors too, where nobody needs it.)
-        raise _not_possible(group.id, "its assignor keeps data of its own in the assignments")
+        # librdkafka sends user data with the known assignors too, which do not need it.
+        raise _not_possible(group.id, "its assignor stores its own data in the assignments")
     return {
         found.topic_id: sorted(set(topic.partitions))
         for topic in given.assigned_partitions
@@ -115,35 +118,35 @@ def _assigned(member: Member, group: ClassicGroup, topics: Topics) -> dict[UUID,
 def _not_possible(group_id: str, why: str) -> InvalidRequest:
     return InvalidRequest(
         Code.GROUP_ID_NOT_FOUND,
-        f"group {group_id!r} cannot change to the new protocol while it has members: {why}",
+        f"group {group_id!r} cannot change to the consumer protocol while it has members: {why}",
     )
 
 
 def downgrade(
-    kept: ConsumerState, leaving: Iterable[ConsumerMember], topics: Topics, now: Now
+    stored: StoredConsumerGroup, leaving: Iterable[ConsumerMember], topics: TopicsPort, now: Now
 ) -> tuple[list[Record], GroupMetadataValue]:
-    """All that stay speak the classic protocol: their targets become a generation."""
+    """All members that stay use the classic protocol: their targets become a generation."""
     gone = {member.id for member in leaving}
-    members = [member for member in kept.members.values() if member.id not in gone]
+    members = [member for member in stored.members.values() if member.id not in gone]
     sides = {member.id: dict(member.classic.protocols) for member in members if member.classic}
     protocol = _vote(list(sides.values())) if members else None
     value = GroupMetadataValue(
         protocol_type=CONSUMER,
-        generation=kept.epoch,
+        generation=stored.epoch,
         protocol=protocol,
         leader=members[0].id if members else None,
         current_state_timestamp=now.wall_ms,
         members=[
-            _downgraded(member, sides[member.id][protocol or ""], kept.target(member.id), topics)
+            _downgraded(member, sides[member.id][protocol or ""], stored.target(member.id), topics)
             for member in members
         ],
     )
-    records: list[Record] = [*kept.tombstones(), GroupRecord(kept.id, value)]
+    records: list[Record] = [*stored.tombstones(), GroupRecord(stored.id, value)]
     return records, value
 
 
 def _vote(sides: Sequence[dict[str, bytes]]) -> str:
-    """Each member's first choice among what all know; most votes win."""
+    """Each member votes for its first choice among the protocols that all support."""
     votes: dict[str, int] = {}
     for side in sides:
         choice = next(name for name in side if all(name in other for other in sides))
@@ -152,10 +155,10 @@ def _vote(sides: Sequence[dict[str, bytes]]) -> str:
 
 
 def _downgraded(
-    member: ConsumerMember, subscription: bytes, target: Target, topics: Topics
-) -> GroupMember:
+    member: ConsumerMember, subscription: bytes, target: Target, topics: TopicsPort
+) -> MemberMetadata:
     assert member.classic is not None
-    return GroupMember(
+    return MemberMetadata(
         member_id=member.id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,

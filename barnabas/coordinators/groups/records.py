@@ -1,23 +1,21 @@
-"""What a group leaves in __consumer_offsets: Kafka's keys and values, byte for byte.
+"""The records of classic groups and offsets in __consumer_offsets: Kafka's keys and values.
 
 In: records to encode, or the key and value of one that was read. Out: bytes, or records.
 Always: written in the versions that Kafka 4.3 writes, read in every version there was.
-Not here: what the records change (shard.py).
+Not here: what the records change (state.py), records of consumer groups (consumer/records.py).
 """
 
-from array import array
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import mul
 from struct import Struct as Layout
-from sys import byteorder
 from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct as Plain
 
-from barnabas.coordinators.groups import consumer_records
-from barnabas.coordinators.groups.consumer_records import ConsumerRecord
+from barnabas.assignment.java_order import text_hash
+from barnabas.coordinators.groups.consumer import records as consumer_records
+from barnabas.coordinators.groups.consumer.records import ConsumerRecord
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.codec import Int32, Int64, Message, Struct, by_position, message, since, tagged
@@ -30,10 +28,8 @@ GROUP_VALUE_VERSION = 3
 VALUE_VERSION_MAX = 4
 
 NO_EXPIRY = -1
-REMEMBERED_CHARS_MAX = 300  # of a group's name: longer ones are worked out each time
+REMEMBERED_CHARS_MAX = 300  # of a group's name: for longer ones nothing is cached
 
-_UTF_16 = "utf-16-le" if byteorder == "little" else "utf-16-be"
-_POWERS = [1]  # of 31, as many as the longest name of a group has needed
 _VERSION = Layout(">h")
 _PARTITION = Layout(">i")
 _PLAIN = Layout(">hqihq")  # the value of an offset without metadata, its version in front
@@ -44,7 +40,7 @@ _VERSION_BYTES = tuple(_VERSION.pack(version) for version in range(VALUE_VERSION
 
 @message(versions="0-1")
 class OffsetCommitKey(Message):
-    """Whose offset of which partition."""
+    """The group and the partition of an offset."""
 
     group: str
     topic: str
@@ -53,7 +49,7 @@ class OffsetCommitKey(Message):
 
 @message(versions="0-4", flexible="4+")
 class OffsetCommitValue(Message):
-    """How far, and since when. v1 alone: until when. v3: leader epoch. v4: flexible."""
+    """An offset and its time. v1 only: when it expires. v3: leader epoch. v4: flexible."""
 
     offset: Int64
     leader_epoch: Int32 = since(3, default=-1, ignorable=True)
@@ -68,13 +64,13 @@ offset_value = by_position(OffsetCommitValue)
 
 @message(versions="2")
 class GroupMetadataKey(Message):
-    """Which group."""
+    """The group."""
 
     group: str
 
 
-class GroupMember(Struct):
-    """A member and what the leader gave it. v1: rebalance timeout. v3: static membership."""
+class MemberMetadata(Struct):
+    """A member and its assignment. v1: rebalance timeout. v3: static membership."""
 
     member_id: str
     group_instance_id: str | None = since(3, default=None, ignorable=True)
@@ -88,18 +84,18 @@ class GroupMember(Struct):
 
 @message(versions="0-4", flexible="4+")
 class GroupMetadataValue(Message):
-    """One generation, or an empty group. v2: since when. v4: flexible."""
+    """One generation, or an empty group. v2: the time of its state. v4: flexible."""
 
     protocol_type: str
     generation: Int32
     protocol: str | None
     leader: str | None
     current_state_timestamp: Int64 = since(2, default=-1, ignorable=True)
-    members: list[GroupMember]
+    members: list[MemberMetadata]
 
 
 class OffsetRecord(Plain, frozen=True, gc=False):
-    """A committed offset; without a value, a forgotten one."""
+    """A committed offset; without a value, a deleted one."""
 
     group: str
     topic: str
@@ -118,7 +114,7 @@ Record = OffsetRecord | GroupRecord | ConsumerRecord
 
 
 def encode(records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
-    """Keys and values as they stand in the log."""
+    """Keys and values as the log has them."""
     encoded = []
     group: str | None = None
     topic: str | None = None
@@ -157,14 +153,14 @@ def _encode_group(record: GroupRecord | ConsumerRecord) -> tuple[bytes, bytes | 
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """None for a kind of record that is not about consumers and their groups."""
+    """None for a record that is not about consumer groups or offsets."""
     quick = _decode_plain_offset(key, value)
     return quick or _decode(key, value)
 
 
 def _decode_plain_offset(key: bytes, value: bytes | None) -> OffsetRecord | None:
-    """Nearly every record is one of these: as we write it, without metadata. Loading a million
-    of them takes a third of the time."""
+    """The usual record: an offset without metadata. This path loads a million of them in a third
+    of the time."""
     if value is None or len(value) != _PLAIN.size or key[:2] != _VERSION_BYTES[1]:
         return None
     if len(key) > 2 * REMEMBERED_CHARS_MAX:
@@ -181,7 +177,7 @@ def _decode_plain_offset(key: bytes, value: bytes | None) -> OffsetRecord | None
 
 @lru_cache(maxsize=8_192)
 def _group_and_topic(prefix: bytes) -> tuple[str, str] | None:
-    """From a key without its partition; None unless that is just what it is."""
+    """From a key without its partition; None if it is something else."""
     try:
         key = OffsetCommitKey.decode(prefix + bytes(4), 1, _VERSION.size)
     except KafkaError:
@@ -228,7 +224,7 @@ def _decode(key: bytes, value: bytes | None) -> Record | None:
 
 
 def partition_of(group: str, partitions: int) -> int:
-    """Which partition keeps a group: Java's hash of its name, without the sign."""
+    """The partition of a group: Java's hash of its name, without the sign."""
     if len(group) > REMEMBERED_CHARS_MAX:
         return _partition_of.__wrapped__(group, partitions)
     return _partition_of(group, partitions)
@@ -236,10 +232,7 @@ def partition_of(group: str, partitions: int) -> int:
 
 @lru_cache(maxsize=8_192)
 def _partition_of(group: str, partitions: int) -> int:
-    units = array("H", group.encode(_UTF_16, "surrogatepass"))
-    while len(_POWERS) < len(units):
-        _POWERS.append(_POWERS[-1] * 31 & 0xFFFF_FFFF)
-    number = sum(map(mul, reversed(units), _POWERS)) & 0xFFFF_FFFF
+    number = text_hash(group)
     if number >= 0x8000_0000:
         number = 0x1_0000_0000 - number
     # Java has no positive counterpart of its smallest integer: Kafka takes 0 for it.
@@ -252,6 +245,6 @@ def _with_version(value: Message, version: int) -> bytes:
 
 def _version(data: bytes, what: str = "value") -> int:
     if len(data) < _VERSION.size:
-        raise Corrupt(f"{what} of a group's record has {len(data)} bytes, no version")
+        raise Corrupt(f"{what} of a group's record has {len(data)} bytes, too few for a version")
     (version,) = _VERSION.unpack_from(data)
     return int(version)

@@ -1,4 +1,9 @@
-"""Answers that say no, in the shape that each API wants."""
+"""Makes responses that refuse a request, in the form of each API.
+
+In: an error code, and what the response must repeat of the request. Out: a response.
+Always: codes of the log are translated as Kafka translates them.
+Not here: when a request is refused (classic/, consumer/, offsets/).
+"""
 
 from collections.abc import Iterable
 
@@ -18,7 +23,7 @@ from barnabas.wire.messages.offset_commit import (
 from barnabas.wire.messages.offset_delete import OffsetDeleteResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 
-# What the log says, and what a member makes of it: as Kafka translates it.
+# Error codes of an append, and what Kafka answers to members and to committers for each.
 _TO_MEMBERS = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
@@ -32,6 +37,14 @@ _TO_COMMITTERS = _TO_MEMBERS | {
     Code.MESSAGE_TOO_LARGE: Code.INVALID_COMMIT_OFFSET_SIZE,
     Code.RECORD_LIST_TOO_LARGE: Code.INVALID_COMMIT_OFFSET_SIZE,
 }
+
+
+def not_consumer_group(group_id: str, *, exists: bool) -> str:
+    """Why a request of the consumer protocol does not find its group."""
+    name = repr(group_id[:300])
+    if exists:
+        return f"group {name} uses the classic protocol; this request is of the consumer protocol"
+    return f"there is no group {name}"
 
 
 def join_refused(code: Code, member_id: str = "") -> JoinGroupResponse:
@@ -71,7 +84,7 @@ def commit_refused(
 
 
 def not_written(response: Message, code: Code) -> Message:
-    """The answer instead of `response`, when the log did not take the records behind it."""
+    """The answer instead of `response`, when its records could not be written."""
     to_members = _TO_MEMBERS.get(code, code)
     match response:
         case JoinGroupResponse():
@@ -98,4 +111,4 @@ def not_written(response: Message, code: Code) -> Message:
                 ]
             )
         case _:
-            raise AssertionError(f"{type(response).__name__} has nothing written behind it")
+            raise AssertionError(f"{type(response).__name__} has no records")

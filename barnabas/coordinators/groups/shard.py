@@ -1,32 +1,72 @@
-"""The groups of one partition of __consumer_offsets: their state, and every verb on them.
+"""One shard of the group coordinator: what the runtime and the request handlers call.
 
 In: requests about groups, records read back, deadlines. Out: outcomes for the runtime.
-Always: what the log says (registry.py) changes by `replay` alone.
-Not here: the verbs of members (classic_verbs.py, consumer_verbs.py) and on offsets
-(offset_verbs.py), which partition a group belongs to (records.py), the wire's versions of a
-request where they differ only in form (broker/handlers).
+Always: each request has one operation here, which calls a function over the shard's state.
+Not here: the state (state.py), the operations of members (classic/operations.py,
+consumer/operations.py) and on offsets (offsets/operations.py), the partition that a group belongs
+to (records.py), versions of a request that differ only in form (broker/handlers).
 """
 
 from collections.abc import Iterable, Sequence
 
 from barnabas.coordinators.groups import records as records_
-from barnabas.coordinators.groups.attendance import TARGET
-from barnabas.coordinators.groups.classic import ClassicGroup
-from barnabas.coordinators.groups.classic_speakers import MixedGroup
-from barnabas.coordinators.groups.classic_verbs import ClassicVerbs
-from barnabas.coordinators.groups.member import Caller
-from barnabas.coordinators.groups.offset_verbs import OffsetVerbs
+from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.groups.classic import membership as classic_membership
+from barnabas.coordinators.groups.classic import operations as classic_operations
+from barnabas.coordinators.groups.classic import rebalance
+from barnabas.coordinators.groups.classic.group import ClassicGroup
+from barnabas.coordinators.groups.classic.states import ClassicGroupState
+from barnabas.coordinators.groups.consumer import heartbeats
+from barnabas.coordinators.groups.consumer import membership as consumer_membership
+from barnabas.coordinators.groups.consumer import operations as consumer_operations
+from barnabas.coordinators.groups.consumer.group import ConsumerGroup
+from barnabas.coordinators.groups.deadlines import JOIN, RETENTION, SESSION, TARGET
+from barnabas.coordinators.groups.history.rebalance_history import CauseKind, RebalanceCause
+from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
+from barnabas.coordinators.groups.limits import GroupLimits
+from barnabas.coordinators.groups.offsets import operations as offset_operations
+from barnabas.coordinators.groups.offsets import retention
 from barnabas.coordinators.groups.records import OffsetRecord, Record
 from barnabas.coordinators.groups.replies import not_written
-from barnabas.coordinators.groups.states import State
-from barnabas.coordinators.groups.story import Cause, Kind
+from barnabas.coordinators.groups.state import Group, ShardState
+from barnabas.coordinators.groups.topics import NoTopics, TopicsPort
 from barnabas.coordinators.runtime import Answer, Now, Outcome
 from barnabas.model.errors import Code
+from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from barnabas.wire.messages.heartbeat import HeartbeatRequest
+from barnabas.wire.messages.join_group import JoinGroupRequest
+from barnabas.wire.messages.leave_group import LeaveGroupRequest
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest
+from barnabas.wire.messages.offset_delete import OffsetDeleteRequest
+from barnabas.wire.messages.offset_fetch import (
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseTopics,
+)
+from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 
-class GroupShard(ClassicVerbs, OffsetVerbs):
-    """What the runtime asks of a shard, and what administrators do."""
+class GroupShard:
+    """The groups of one partition of __consumer_offsets."""
+
+    def __init__(
+        self,
+        limits: GroupLimits,
+        rebalance_statistics: RebalanceStatistics | None = None,
+        topics: TopicsPort | None = None,
+    ) -> None:
+        state = ShardState(
+            limits, rebalance_statistics or RebalanceStatistics(), topics or NoTopics()
+        )
+        self._state = state
+        self.limits = limits
+        self.rebalance_statistics = state.rebalance_statistics
+        self.generations = state.generations
+        self.consumers = state.consumers
+        self.offsets = state.offsets
+        self.replay = state.replay  # not a method: a shard is loaded from millions of records
+
+    # What the runtime calls
 
     def encode(self, records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
         return records_.encode(records)
@@ -35,98 +75,179 @@ class GroupShard(ClassicVerbs, OffsetVerbs):
         return records_.decode(key, value)
 
     def loaded(self, now: Now) -> None:
-        for id_, value in self.generations.items():
+        """The log is read: groups with members become active."""
+        state = self._state
+        for id_, value in state.generations.items():
             if value.members:
-                self._revive(id_).loaded(now)
-        for id_, kept in self.consumers.items():
-            if kept.members:
-                self._revive(id_).loaded(now)
-        self._timers.set(self._retention, now.ms + self.limits.offsets_retention_check_ms)
+                _start(state.activate(id_), now)
+        for id_, stored in state.consumers.items():
+            if stored.members:
+                _start(state.activate(id_), now)
+        state.timers.set(state.retention_timer, now.ms + self.limits.offsets_retention_check_ms)
 
     def unloaded(self, parked: tuple[Answer, ...]) -> tuple[Answer, ...]:
+        """This broker no longer coordinates the groups: every client that waits is told so."""
+        state = self._state
         answers = [
             Answer(token, not_written(response, Code.NOT_COORDINATOR)) for token, response in parked
         ]
-        for group in self._groups.values():
-            if isinstance(group, ClassicGroup):
-                group.end(Code.NOT_COORDINATOR)
-                answers += group.take().answers
-            else:
-                group.end(Code.NOT_COORDINATOR)
-                answers += group.take_released()
-        self._groups.clear()
-        self.limits.room.used -= sum(kept.weight for kept in self.consumers.values())
+        for group in state.active.values():
+            answers += _end(group, Code.NOT_COORDINATOR)
+        state.active.clear()
+        self.limits.memory.used -= sum(stored.bytes for stored in state.consumers.values())
         return tuple(answers)
 
     def refused(self, outcome: Outcome[Record], code: Code, now: Now) -> tuple[Answer, ...]:
-        """The group becomes again what the log says it is; classic members rejoin."""
+        """The records were not written: the group is made again from the log, and classic members
+        rejoin."""
+        state = self._state
         answers = [
             Answer(token, not_written(response, code)) for token, response in outcome.answers
         ]
         if outcome.divisible and not answers:
-            self._retention_refused(now)
+            retention.postpone(state, now)
         if all(isinstance(record, OffsetRecord) for record in outcome.records):
             return tuple(answers)
-        group = self._groups.pop(outcome.subject, None)
+        group = state.active.pop(outcome.subject, None)
         if group is None:
             return tuple(answers)
-        if isinstance(group, ClassicGroup):
-            group.end(Code.COORDINATOR_NOT_AVAILABLE)
-            answers += group.take().answers
-        else:
-            group.end(Code.COORDINATOR_NOT_AVAILABLE)
-            answers += group.take_released()
-        if outcome.subject in self.generations or outcome.subject in self.consumers:
-            revived = self._revive(outcome.subject)
-            revived.story = group.story
-            revived.story.happened(Cause(Kind.NOT_STORED, reason=code.name), now)
-            revived.loaded(now)
+        answers += _end(group, Code.COORDINATOR_NOT_AVAILABLE)
+        if outcome.subject in state.generations or outcome.subject in state.consumers:
+            again = state.activate(outcome.subject)
+            again.history = group.history
+            again.history.happened(RebalanceCause(CauseKind.NOT_STORED, reason=code.name), now)
+            _start(again, now)
         return tuple(answers)
 
     def next_deadline(self) -> int | None:
-        return self._timers.next_deadline()
+        return self._state.timers.next_deadline()
 
     def due(self, now: Now) -> Outcome[Record] | None:
-        timer = self._timers.pop_due(now.ms)
+        """The effect of one deadline that has passed; None when there is no other."""
+        state = self._state
+        timer = state.timers.pop_due(now.ms)
         if timer is None:
             return None
         kind, group_id, member_id = timer.key
-        if kind == "retention":
-            return self._check_retention(now)
-        group = self._groups.get(group_id)
+        if kind == RETENTION:
+            return retention.check(state, now)
+        group = state.active.get(group_id)
         if group is None:
             return Outcome()
-        if isinstance(group, MixedGroup):
+        if isinstance(group, ConsumerGroup):
             if kind == TARGET:
-                records, answers = group.target_due(member_id, now)
+                records, answers = heartbeats.target_due(group, member_id, now)
                 return Outcome(tuple(records), answers, group.id)
-            member = group.due(kind, member_id, now)
-            return self._without(group, [] if member is None else [member], (), now)
-        if kind == "session":
-            group.session_expired(member_id, now)
-        elif kind == "join":
-            group.join_expired(now)
+            member = consumer_membership.expired(group, kind, member_id, now)
+            late = [] if member is None else [member]
+            return consumer_operations.remove_members(state, group, late, (), now)
+        if kind == SESSION:
+            classic_membership.session_expired(group, member_id, now)
+        elif kind == JOIN:
+            rebalance.join_expired(group, now)
         else:
-            group.sync_expired(now)
-        return self._take(group)
+            rebalance.sync_expired(group, now)
+        return state.take(group)
+
+    # Members
+
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, uuid: str, now: Now
+    ) -> Outcome[Record]:
+        """`uuid`: random text for the id of a member that has none."""
+        return classic_operations.join(self._state, request, caller, uuid, now)
+
+    def sync(self, request: SyncGroupRequest, caller: Caller, now: Now) -> Outcome[Record]:
+        return classic_operations.sync(self._state, request, caller, now)
+
+    def heartbeat(self, request: HeartbeatRequest, caller: Caller, now: Now) -> Outcome[Record]:
+        return classic_operations.heartbeat(self._state, request, caller, now)
+
+    def leave(self, request: LeaveGroupRequest, caller: Caller, now: Now) -> Outcome[Record]:
+        return classic_operations.leave(self._state, request, caller, now)
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, uuid: str, now: Now
+    ) -> Outcome[Record]:
+        """`uuid`: random text for the id of a member that has none."""
+        return consumer_operations.heartbeat(self._state, request, caller, uuid, now)
+
+    # Offsets
+
+    def commit(self, request: OffsetCommitRequest, caller: Caller, now: Now) -> Outcome[Record]:
+        """Topics by name: their ids, if the request has them, are returned as they are."""
+        return offset_operations.commit(self._state, request, caller, now)
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> Code:
+        return offset_operations.check_fetch(self._state, group_id, member_id, epoch)
+
+    def fetch(
+        self, group_id: str, topics: list[OffsetFetchRequestTopics] | None
+    ) -> list[OffsetFetchResponseTopics]:
+        return offset_operations.fetch(self._state, group_id, topics)
+
+    def delete_offsets(self, request: OffsetDeleteRequest, caller: Caller) -> Outcome[Record]:
+        return offset_operations.delete(self._state, request, caller)
 
     # Administration
 
+    def group(self, group_id: str) -> Group | None:
+        """For reading only."""
+        return self._state.look(group_id)
+
+    def groups(self) -> Iterable[Group]:
+        """All groups ordered by id, for reading only."""
+        return self._state.all_groups()
+
+    def live(self) -> list[str]:
+        """The groups that have members."""
+        return [id_ for id_, group in self._state.active.items() if group.size]
+
     def delete(self, group_ids: Iterable[str], caller: Caller) -> Outcome[Record]:
-        """Empty groups, with their offsets; each succeeds or fails on its own."""
+        """Delete empty groups with their offsets; each succeeds or fails on its own."""
+        state = self._state
         records: list[Record] = []
         results = []
         for group_id in dict.fromkeys(group_ids):
-            group = self._find(group_id)
+            group = state.find(group_id)
             code = Code.NONE
             if group is None:
                 code = Code.GROUP_ID_NOT_FOUND
-            elif group.size or (isinstance(group, ClassicGroup) and group.state is not State.EMPTY):
+            elif group.size or (
+                isinstance(group, ClassicGroup) and group.state is not ClassicGroupState.EMPTY
+            ):
                 code = Code.NON_EMPTY_GROUP
             else:
-                records += self.offsets.forget_group(group_id)
-                records += self._end_of(group_id)
+                records += state.offsets.group_tombstones(group_id)
+                records += state.group_tombstones(group_id)
             results.append(DeletableGroupResult(group_id=group_id, error_code=code))
         response = DeleteGroupsResponse(results=results)
-        # A group's offsets before the group itself: what is left of it can be deleted again.
+        # Offsets before their group: if only some are written, the group can be deleted again.
         return Outcome(tuple(records), (Answer(caller.token, response),), divisible=True)
+
+    def configured(self, group_id: str) -> None:
+        """The group's configuration has changed. A session under way keeps its length."""
+        group = self._state.active.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.limits = self.limits.of_group(group_id)
+
+    def topics_changed(self, names: frozenset[str], *, of_names: bool) -> None:
+        """Topics were created, deleted or changed. `of_names`: patterns may match others now."""
+        for group in self._state.active.values():
+            if isinstance(group, ConsumerGroup) and not group.topics_stale:
+                group.topics_stale = (of_names and bool(group.stored.by_regex)) or any(
+                    group.subscribes_to(name) for name in names
+                )
+
+
+def _start(group: Group, now: Now) -> None:
+    if isinstance(group, ClassicGroup):
+        rebalance.loaded(group, now)
+    else:
+        group.loaded(now)
+
+
+def _end(group: Group, code: Code) -> tuple[Answer, ...]:
+    """The answers to all clients that wait."""
+    group.end(code)
+    return group.take().answers if isinstance(group, ClassicGroup) else group.take_refused()

@@ -1,8 +1,8 @@
-"""Reads what consumers say to each other through their group, as far as it can be read.
+"""Reads the subscriptions and assignments that consumers exchange through a classic group.
 
 In: the bytes of a member's metadata or assignment. Out: topics, partitions, or None.
-Always: a group of other programs (Kafka Connect) or broken bytes are not an error here:
-to the coordinator they are opaque.
+Always: bytes that cannot be read (of Kafka Connect, or broken) are no error: None.
+Not here: writing assignments (consumer/target.py).
 """
 
 from barnabas.model.errors import KafkaError
@@ -18,7 +18,7 @@ _VERSION_SIZE = 2
 
 
 def topics_of(metadata: bytes) -> tuple[str, ...] | None:
-    """What a consumer subscribes to. Every version starts as version 0 does."""
+    """The subscribed topics. Every version starts like version 0."""
     if version_of(metadata) < 0:
         return None
     try:
@@ -29,7 +29,7 @@ def topics_of(metadata: bytes) -> tuple[str, ...] | None:
 
 
 def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription | None:
-    """All that a consumer says of itself."""
+    """The whole subscription, in its own version."""
     version = version_of(metadata)
     if version < 0:
         return None
@@ -42,7 +42,7 @@ def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription | None:
 
 
 def partitions_of(assignment: bytes) -> tuple[TopicPartition, ...] | None:
-    """What a consumer was given; nothing at all counts as no partitions."""
+    """The assigned partitions; no bytes are no partitions."""
     if not assignment:
         return ()
     if version_of(assignment) < 0:

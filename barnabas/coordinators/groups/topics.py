@@ -1,4 +1,9 @@
-"""The topics as the coordinator sees them, and what it remembers of how it saw them."""
+"""What the coordinator sees of the topics, and a digest to notice changes.
+
+In: the broker's topics, behind a Protocol. Out: partition counts, ids, names, a hash.
+Always: the coordinator asks for the current topics; it keeps none.
+Not here: the topics of the broker (broker/group_ports.py).
+"""
 
 from collections.abc import Container, Iterable
 from hashlib import blake2b
@@ -8,8 +13,8 @@ from uuid import UUID
 from barnabas.assignment.group import Topic
 
 
-class Topics(Protocol):
-    """Which topics there are now."""
+class TopicsPort(Protocol):
+    """The topics that exist now."""
 
     def find(self, name: str) -> Topic | None: ...
 
@@ -19,7 +24,7 @@ class Topics(Protocol):
 
 
 class NoTopics:
-    """Where only offsets and classic groups are of interest."""
+    """No topics: enough for offsets and classic groups."""
 
     def find(self, name: str) -> Topic | None:
         return None
@@ -31,10 +36,10 @@ class NoTopics:
         return ()
 
 
-def metadata_hash(names: Iterable[str], topics: Topics) -> int:
-    """Another number when one of these topics has come, gone, or grown.
+def metadata_hash(names: Iterable[str], topics: TopicsPort) -> int:
+    """Changes when one of these topics is created, deleted, or gets partitions.
 
-    Kafka uses another digest: a group that moves from one to the other is assigned once more.
+    Kafka uses another hash: a group that moves between the two gets one more assignment.
     """
     digest = blake2b(digest_size=8)
     found = False
@@ -47,11 +52,11 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
 
 
 class SubscribedIds(Container[UUID]):
-    """The ids of topics that go by one of these names."""
+    """The ids of the topics with these names."""
 
     __slots__ = ("_names", "_topics")
 
-    def __init__(self, names: Container[str], topics: Topics) -> None:
+    def __init__(self, names: Container[str], topics: TopicsPort) -> None:
         self._names = names
         self._topics = topics
 

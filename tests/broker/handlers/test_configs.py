@@ -1,6 +1,7 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -174,11 +175,17 @@ async def test_a_running_broker_describes_the_values_in_force(running: Running) 
         )
 
 
-async def test_an_option_that_a_start_would_ignore_can_be_altered(running: Running) -> None:
+async def test_an_option_that_a_start_would_ignore_can_be_altered_and_is_warned_of_too(
+    running: Running,
+) -> None:
     assert await alter(running, Kind.BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
     config = await described(running, Kind.BROKER, "1", "num.io.threads")
     assert (config.value, config.config_source) == ("9", DYNAMIC_BROKER)
     assert [(s.value, s.source) for s in config.synonyms] == [("9", DYNAMIC_BROKER), ("8", DEFAULT)]
+    logged = [json.loads(line) for line in running.log.getvalue().splitlines()]
+    assert [line["option"] for line in logged if line["event"] == "option has no effect"] == [
+        "num.io.threads"
+    ]
     code, _ = await alter(running, Kind.BROKER, "1", ("num.io.threads", SET, "many"))
     assert code == Code.INVALID_CONFIG
     code, message = await alter(running, Kind.BROKER, "1", ("ssl.protocol", SET, "TLSv1.3"))

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.broker.group_ports import group_limits
 from barnabas.broker.resources import Kind
 from barnabas.config import client_metrics, group
+from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_heartbeat import (
@@ -132,6 +134,16 @@ async def test_settings_are_in_force_in_the_group_that_has_them(tmp_path: Path) 
         assert await heartbeat_interval_ms(running, "other") == 5_000
         await replace(running, Kind.GROUP, "g")
         assert await heartbeat_interval_ms(running, "g") == 5_000
+
+
+def test_each_setting_of_a_group_replaces_a_limit_of_its_coordinator() -> None:
+    settings = {SESSION: "50000", HEARTBEAT: "7000", "consumer.assignment.interval.ms": "300"}
+    limits = GroupLimits(groups={"g": group_limits(settings)})
+    own = limits.of_group("g")
+    assert own.consumer_session_timeout_ms == 50_000
+    assert own.consumer_heartbeat_interval_ms == 7_000
+    assert own.consumer_assignment_interval_ms == 300
+    assert limits.of_group("other") == limits
 
 
 async def test_a_subscription_to_clients_metrics_is_kept_and_described(running: Running) -> None:

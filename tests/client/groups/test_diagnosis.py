@@ -15,7 +15,7 @@ from barnabas.client.groups.report import (
     with_pace,
 )
 from barnabas.client.groups.words import count, listed, per_second
-from barnabas.coordinators.groups.story import Kind
+from barnabas.coordinators.groups.history.rebalance_history import CauseKind
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldCause, ToldChapter, ToldMove, ToldNote
 
@@ -24,7 +24,7 @@ MINUTE = 60_000
 
 
 def cause(kind: str, member: str = "c1-a", client: str = "c1", **given: Any) -> ToldCause:
-    assert kind in Kind.__members__
+    assert kind in CauseKind.__members__
     values: dict[str, Any] = {
         "kind": kind,
         "text": "",

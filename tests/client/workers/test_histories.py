@@ -101,7 +101,7 @@ class KeepsNoLanes(window.Window):
     def _admit(self, share: Share, record: Incoming, now: int) -> None:
         super()._admit(share, record, now)
         if share.entries and share.entries[-1].state is State.BEHIND:
-            self._take_turn(share.entries[-1], now)
+            self._turns.take(share.entries[-1], now)
 
 
 class FinishesWhatFails(window.Window):

@@ -6,7 +6,6 @@ program.
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -26,11 +25,12 @@ from tests.clients.adapters.client import (
     Seen,
     Setting,
     raise_refused,
+    read_exactly,
+    seen_by_python,
 )
 from tests.process import REPLICAS
 
 T = TypeVar("T")
-APPEND_TIME = 1
 OVERRIDE = 1  # ConfigSource: dynamic topic config
 
 
@@ -112,33 +112,17 @@ class AiokafkaConsumer:
         self._loop = loop
 
     def read(self, count: int) -> list[Seen]:
-        seen: list[Seen] = []
-        deadline = time.monotonic() + WAIT_S
-        while len(seen) < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(seen)} of {count} records of {self._where}")
-            found = self._loop.run(
-                self._consumer.getmany(timeout_ms=200, max_records=count - len(seen))
-            )
-            seen += map(_seen, found.get(self._where, ()))
-        return seen
+        def read(most: int) -> Iterator[Seen]:
+            found = self._loop.run(self._consumer.getmany(timeout_ms=200, max_records=most))
+            return map(seen_by_python, found.get(self._where, ()))
+
+        return read_exactly(count, self._where, read)
 
     def poll_nothing(self) -> None:
         assert not self._loop.run(self._consumer.getmany(timeout_ms=500))
 
     def seek(self, offset: int) -> None:
         self._loop.call(lambda: self._consumer.seek(self._where, offset))
-
-
-def _seen(message: Any) -> Seen:
-    return Seen(
-        message.offset,
-        message.timestamp,
-        message.timestamp_type == APPEND_TIME,
-        message.key,
-        message.value,
-        tuple(message.headers),
-    )
 
 
 class AiokafkaClient:

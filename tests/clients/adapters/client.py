@@ -5,13 +5,15 @@ written once as a test and holds for all. A library without a call for something
 raising `NotOffered`.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.process import REPLICAS
 
+APPEND_TIME = 1
 Headers = tuple[tuple[str, bytes | None], ...]
 
 WAIT_S = 60.0
@@ -58,6 +60,29 @@ class Seen:
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+
+def read_exactly(count: int, where: object, read: Callable[[int], Iterable[Seen]]) -> list[Seen]:
+    """So many records. `read` gives those that have come, at most as many as it is told."""
+    seen: list[Seen] = []
+    deadline = time.monotonic() + WAIT_S
+    while len(seen) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(seen)} of {count} records of {where}")
+        seen += read(count - len(seen))
+    return seen
+
+
+def seen_by_python(message: Any) -> Seen:
+    """A message of aiokafka or of kafka-python, which share their shape."""
+    return Seen(
+        message.offset,
+        message.timestamp,
+        message.timestamp_type == APPEND_TIME,
+        message.key,
+        message.value,
+        tuple(message.headers),
+    )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tests.clients.adapters.client import (
     Seen,
     Setting,
     raise_refused,
+    read_exactly,
 )
 from tests.process import REPLICAS
 
@@ -85,13 +86,10 @@ class ConfluentConsumer:
         self._partition = partition
 
     def read(self, count: int) -> list[Seen]:
-        seen: list[Seen] = []
-        deadline = time.monotonic() + WAIT_S
-        while len(seen) < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(seen)} of {count} records of {self._topic}")
-            seen += map(_seen, self._consumer.consume(count - len(seen), 0.2))
-        return seen
+        def read(most: int) -> Iterator[Seen]:
+            return map(_seen, self._consumer.consume(most, 0.2))
+
+        return read_exactly(count, self._topic, read)
 
     def poll_nothing(self) -> None:
         assert self._consumer.poll(0.5) is None

@@ -1,6 +1,5 @@
 """kafka-python: pure Python, fetch sessions, the newest versions of most requests."""
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from tests.clients.adapters.client import (
     Seen,
     Setting,
     raise_refused,
+    read_exactly,
+    seen_by_python,
 )
 from tests.process import REPLICAS
 
@@ -27,7 +28,6 @@ with warnings.catch_warnings():  # it reads its schemas by a deprecated call of 
     from kafka.net import inet
 
 T = TypeVar("T")
-APPEND_TIME = 1
 
 
 _connect = inet.KafkaNetSocket.sock_connect
@@ -98,13 +98,10 @@ class KafkaPythonConsumer:
         self._where = where
 
     def read(self, count: int) -> list[Seen]:
-        seen: list[Seen] = []
-        deadline = time.monotonic() + WAIT_S
-        while len(seen) < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(seen)} of {count} records of {self._where}")
-            seen += map(_seen, asked(partial(self._poll, count - len(seen))))
-        return seen
+        def read(most: int) -> Iterator[Seen]:
+            return map(seen_by_python, asked(partial(self._poll, most)))
+
+        return read_exactly(count, self._where, read)
 
     def _poll(self, count: int) -> list[Any]:
         found = self._consumer.poll(timeout_ms=200, max_records=count)
@@ -116,17 +113,6 @@ class KafkaPythonConsumer:
 
     def seek(self, offset: int) -> None:
         self._consumer.seek(self._where, offset)
-
-
-def _seen(message: Any) -> Seen:
-    return Seen(
-        message.offset,
-        message.timestamp,
-        message.timestamp_type == APPEND_TIME,
-        message.key,
-        message.value,
-        tuple(message.headers),
-    )
 
 
 class KafkaPythonClient:

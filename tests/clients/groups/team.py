@@ -217,6 +217,24 @@ class Team:
     def read_counts(self) -> Counter[tuple[int, int]]:
         return Counter(read for member in (*self.past, *self.members) for read in member.read)
 
+    def come_and_go(self, library: str, strategy: str = "range", *, records: int) -> None:
+        """A member joins, then the first one leaves; so many records are read before, between and
+        after."""
+        self.write(records)
+        self.wait_read()
+        self.wait_committed()
+        newcomer = self.add(library, strategy)
+        self.wait_shared()
+        self.write(records)
+        self.wait_read()
+        self.wait_committed()
+        self.end(self.members[0])
+        self.wait_shared()
+        assert newcomer.owned
+        self.write(records)
+        self.wait_read()
+        self.wait_committed()
+
     def check_read_once(self) -> None:
         twice = {read: count for read, count in self.read_counts().items() if count > 1}
         assert not twice, (twice, self.describe())

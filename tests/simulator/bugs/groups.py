@@ -6,8 +6,8 @@ from msgspec import structs
 
 from barnabas.broker import cleaner
 from barnabas.client.messages import Messages
-from barnabas.coordinators.groups.classic import ClassicGroup
-from barnabas.coordinators.groups.offset_verbs import OffsetVerbs
+from barnabas.coordinators.groups.classic import membership
+from barnabas.coordinators.groups.offsets import operations as offset_operations
 from barnabas.coordinators.runtime import Runtime
 from barnabas.log import cleanable
 from barnabas.model.errors import Code, Retriable
@@ -31,7 +31,7 @@ def answers_while_it_loads() -> list[Change]:
 @bug(brokers=None)
 def takes_commits_of_old_generations() -> list[Change]:
     """Hazard 15: a member that was put out commits, and wins."""
-    return [(OffsetVerbs, "_check_commit", lambda self, group, request, caller: Code.NONE)]
+    return [(offset_operations, "check_commit", lambda group, request, caller: Code.NONE)]
 
 
 @bug()
@@ -50,13 +50,13 @@ def drops_tombstones_at_once() -> list[Change]:
 @bug(brokers=None)
 def takes_commits_of_twins() -> list[Change]:
     """Hazard 16 (KIP-345): whoever says the instance id of a member may commit for it."""
-    real = ClassicGroup.check_commit
+    real = membership.check_commit
 
-    def check_commit(self: Any, member_id: str, instance_id: str | None, generation: int) -> Code:
-        holder = self.roster.by_instance(instance_id)
-        return real(self, member_id if holder is None else holder.id, instance_id, generation)
+    def check_commit(group: Any, member_id: str, instance_id: str | None, generation: int) -> Code:
+        holder = group.members.by_instance(instance_id)
+        return real(group, member_id if holder is None else holder.id, instance_id, generation)
 
-    return [(ClassicGroup, "check_commit", check_commit)]
+    return [(membership, "check_commit", check_commit)]
 
 
 @bug()

@@ -1,0 +1,37 @@
+"""What most parts of a broker need of it, so that they need not know the whole broker."""
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.broker.metrics import Counts
+from barnabas.config.broker import BrokerConfig
+from barnabas.model.ports import Clock
+from barnabas.system.logs import Logger
+
+if TYPE_CHECKING:
+    from barnabas.broker.cluster import Cluster
+    from barnabas.broker.coordination import Coordination
+    from barnabas.broker.replicas import Replicas
+    from barnabas.broker.topic import Topics
+    from barnabas.broker.topics_kept import AnyCatalog
+
+
+class BrokerContext(Protocol):
+    """Ask for `id` and `config` each time: both change while a broker runs."""
+
+    id: int
+    config: BrokerConfig
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    log: Logger
+    counts: Counts
+
+
+class GroupsContext(BrokerContext, Protocol):
+    """What the coordinator of groups needs, and whoever calls `coordination()`."""
+
+    topics: "Topics"
+    catalog: "AnyCatalog"
+    cluster: "Cluster | None"
+    replicas: "Replicas | None"
+    coordination: "Coordination | None"

@@ -1,0 +1,85 @@
+"""Decides when the handler of a record is called: as many at once as the policy allows, none before
+its time, none for longer than its limit.
+
+In: records that may run, ends of handlers, time. Out: `Start` and `Cancel`; partitions to look at.
+Not here: which record is next in its lane (share.py), what becomes of it (window.py).
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from barnabas.client.workers.effects import Cancel, Effect, Start
+from barnabas.client.workers.policy import Policy
+from barnabas.client.workers.share import Entry, Share, State
+
+
+class Turns:
+    """Of the records of all partitions. `running`: handlers that have not ended."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._ready: deque[Entry] = deque()
+        self._heap: list[tuple[int, int, Entry | Share, int]] = []
+        self._count = 0
+        self.running = 0
+
+    def take(self, entry: Entry, now: int) -> None:
+        """Nobody is before it in its lane."""
+        due = entry.trail.not_before
+        if due > now:
+            # A header that names a far year must not keep a record for ever.
+            longest = now + int(self._policy.retry.delay[1] * 1_000)
+            self.delay(entry, min(due, longest))
+        else:
+            entry.state = State.READY
+            self._ready.append(entry)
+
+    def delay(self, entry: Entry, until: int) -> None:
+        entry.state = State.DELAYED
+        self._set_timer(until, entry)
+
+    def look_at(self, share: Share, at: int) -> None:
+        """`due` has the partition then."""
+        self._set_timer(at, share)
+
+    def start(self, now: int, effects: list[Effect]) -> None:
+        """Fill free hands."""
+        ready, policy = self._ready, self._policy
+        while ready and self.running < policy.concurrency:
+            entry = ready.popleft()
+            if entry.state is not State.READY:
+                continue
+            entry.state = State.RUNNING
+            entry.runs += 1
+            entry.share.running += 1
+            self.running += 1
+            effects.append(Start(entry))
+            if policy.timeout_ms is not None:
+                self._set_timer(now + policy.timeout_ms, entry, entry.runs)
+
+    def ended(self, entry: Entry) -> Share:
+        self.running -= 1
+        entry.share.running -= 1
+        return entry.share
+
+    def due(self, now: int) -> Iterator[Share | Cancel]:
+        """Partitions whose time has come, and handlers whose time is up."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            _, _, timed, run = heappop(heap)
+            if isinstance(timed, Share):
+                yield timed
+            elif run:
+                if timed.state is State.RUNNING and timed.runs == run:
+                    yield Cancel(timed)
+            elif timed.state is State.DELAYED:
+                timed.state = State.READY
+                self._ready.append(timed)
+
+    def next_deadline(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    def _set_timer(self, at: int, timed: Entry | Share, run: int = 0) -> None:
+        self._count += 1
+        heappush(self._heap, (at, self._count, timed, run))

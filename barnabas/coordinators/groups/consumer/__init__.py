@@ -1,0 +1,1 @@
+"""Consumer groups (KIP-848): ConsumerGroupHeartbeat; the coordinator computes the assignment."""

@@ -1,0 +1,1 @@
+"""Why each group rebalanced: entries per generation, statistics over all groups, sentences."""

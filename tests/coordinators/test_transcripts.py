@@ -1,0 +1,32 @@
+"""The transcripts beside this file, replayed. REWRITE=1 writes them as they are now."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.coordinators.transcript import replay
+
+TRANSCRIPTS = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_the_shard_does_what_the_transcript_says(path: Path) -> None:
+    written = path.read_text()
+    now = replay(written)
+    if os.environ.get("REWRITE"):
+        path.write_text(now)
+        return
+    assert now == written
+
+
+def test_a_transcript_with_another_answer_is_noticed() -> None:
+    wrong = "a JoinGroup\n    a <- JoinGroup: generation 7\n"
+    assert replay(wrong) == (
+        "a JoinGroup\n    a <- JoinGroup: MEMBER_ID_REQUIRED, member id a-1\n    group g: Empty\n"
+    )
+
+
+def test_a_command_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no API 'JoinGrup'"):
+        replay("a JoinGrup\n")
