@@ -28,7 +28,7 @@ from barnabas.broker.later import Later
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
 from barnabas.coordinators.groups.history.text import PROBLEMS, reason_text
 from barnabas.coordinators.groups.records import Record, partition_of

@@ -1,13 +1,18 @@
-"""Who sent a request to a coordinator."""
+"""Who sent a request to a coordinator.
+
+In: what the connection knows of the client. Out: a value that travels with the request.
+Always: the token of a caller is used for one reply, now or later.
+Not here: the requests themselves (wire/messages).
+"""
 
 from msgspec import Struct
 
 
 class Caller(Struct, frozen=True):
-    """Who sent a request, and in which version; `token` finds the one who waits for the answer."""
+    """The sender of a request and its version; `token` finds the connection that waits."""
 
     token: object
     version: int
     client_id: str
     client_host: str
-    connection: str = ""  # the address it came from, port and all
+    connection: str = ""  # the client's address with its port

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from barnabas.assignment.group import Topic
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.runtime import Answer, Now, Runtime

@@ -9,8 +9,8 @@ to (records.py), versions of a request that differ only in form (broker/handlers
 
 from collections.abc import Iterable, Sequence
 
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups import records as records_
-from barnabas.coordinators.groups.caller import Caller
 from barnabas.coordinators.groups.classic import membership as classic_membership
 from barnabas.coordinators.groups.classic import operations as classic_operations
 from barnabas.coordinators.groups.classic import rebalance

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.records import EPOCH_KEY, ConsumerRecord

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from barnabas.coordinators.transactions.transaction import Partitions
-from barnabas.model.errors import Code, code_of
+from barnabas.model.errors import Code
 from barnabas.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -186,7 +186,7 @@ class MarkerQueue:
             fenced = False
             for topic_name, index in partitions:
                 number = codes.get((entry.due.producer_id, topic_name, index))
-                code = Code.REQUEST_TIMED_OUT if number is None else code_of(number)
+                code = Code.REQUEST_TIMED_OUT if number is None else Code.of(number)
                 fenced = fenced or code is Code.TRANSACTION_COORDINATOR_FENCED
                 if code is Code.NONE or code in _NEEDS_NO_MARKER:
                     written.append((topic_name, index))

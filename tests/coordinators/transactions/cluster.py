@@ -12,7 +12,7 @@ from barnabas.coordinators.transactions.limits import IdRoom, TransactionLimits
 from barnabas.coordinators.transactions.markers import MarkerQueue, MarkersWritten
 from barnabas.coordinators.transactions.records import decode
 from barnabas.coordinators.transactions.states import TransactionState
-from barnabas.model.errors import Code, code_of
+from barnabas.model.errors import Code
 from barnabas.wire.batch import read_header
 from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
@@ -131,7 +131,7 @@ class SimulatedCluster:
             lambda shard, caller, now: shard.init_producer_id(request, caller, now),
             5,
             lambda said: told(
-                Heard(code_of(said.error_code), said.producer_id, said.producer_epoch)
+                Heard(Code.of(said.error_code), said.producer_id, said.producer_epoch)
             ),
         )
 
@@ -149,7 +149,7 @@ class SimulatedCluster:
             topics = response.results_by_topic_v3_and_below or (
                 response.results_by_transaction[0].topic_results
             )
-            told(Heard(code_of(topics[0].results_by_partition[0].partition_error_code)))
+            told(Heard(Code.of(topics[0].results_by_partition[0].partition_error_code)))
 
         self.coordinator(
             lambda shard, caller, now: shard.add_partitions(id_, identity, named, caller, now),
@@ -166,7 +166,7 @@ class SimulatedCluster:
             4,
             lambda said: told(
                 Heard(
-                    code_of(
+                    Code.of(
                         said.results_by_transaction[0]
                         .topic_results[0]
                         .results_by_partition[0]
@@ -193,7 +193,7 @@ class SimulatedCluster:
             lambda shard, caller, now: shard.end_txn(request, caller, now),
             5 if producer.has_version_2 else 4,
             lambda said: told(
-                Heard(code_of(said.error_code), said.producer_id, said.producer_epoch)
+                Heard(Code.of(said.error_code), said.producer_id, said.producer_epoch)
             ),
         )
 

@@ -12,7 +12,7 @@ from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.coordinators.transactions.markers import MarkersDue, MarkersWritten
 from barnabas.coordinators.transactions.shard import TransactionShard
 from barnabas.coordinators.transactions.transaction import Transaction
-from barnabas.model.errors import Code, KafkaError, code_of
+from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.batch import HEADER, read_header
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.wire.messages.end_txn import EndTxnRequest
@@ -83,7 +83,7 @@ class Call:
     @property
     def code(self) -> Code:
         assert self.response is not None, "it still waits"
-        return code_of(self.response.error_code)
+        return Code.of(self.response.error_code)
 
     @property
     def identity(self) -> Identity:
@@ -252,7 +252,7 @@ def codes(call: Call) -> dict[tuple[str, int], Code]:
         topic for result in call.response.results_by_transaction for topic in result.topic_results
     ]
     return {
-        (topic.name, each.partition_index): code_of(each.partition_error_code)
+        (topic.name, each.partition_index): Code.of(each.partition_error_code)
         for topic in topics
         for each in topic.results_by_partition
     }

@@ -5,7 +5,7 @@ Always: the group decides who may commit; without a group, a commit without a me
 Not here: the offsets themselves (store.py), their retention (retention.py).
 """
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic import membership as classic_membership
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.consumer import membership as consumer_membership
