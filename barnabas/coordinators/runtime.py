@@ -6,118 +6,50 @@ deadline.
 Always: what is in the log changes a shard only through `replay`, on the leader as after a
 restart; an answer leaves when all that it may have seen is committed; a shard that is
 loading is asked nothing.
-Not here: what shards decide (groups/), how logs are read and timers wait (broker/).
+Not here: what a shard and its log are (ports.py), what shards decide (groups/, transactions/),
+how logs are read and timers wait (broker/).
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from msgspec import Struct
-
+from barnabas.coordinators.ports import (
+    Answer,
+    AnyShard,
+    Encoded,
+    Journal,
+    LogShard,
+    Now,
+    Outcome,
+    R,
+    Shard,
+    TransactionalShard,
+    TransactionMarker,
+    TransactionProducer,
+)
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.model.ports import Buffer
-from barnabas.wire.batch import CONTROL, BatchHeader, read_header
-from barnabas.wire.codec import Message
+from barnabas.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from barnabas.wire.records import batch_of, decode_batch
 
-R = TypeVar("R")
-Encoded = tuple[bytes, bytes | None]
-"""Key and value of a record."""
-
-
-class Now(Struct, frozen=True, gc=False):
-    """The two kinds of time: timers go by the one, timestamps in records by the other."""
-
-    ms: int
-    wall_ms: int
-
-
-class Answer(NamedTuple):
-    """The reply to a request, perhaps one that came long ago."""
-
-    token: object
-    response: Message
-
-
-class Outcome(Struct, Generic[R], frozen=True):
-    """What a verb wants written, and who is told once it is.
-
-    `subject`: whom the records are about, should the log refuse them.
-    `at_once`: the answers say nothing that a lost write could belie.
-    `divisible`: each of the records is right without those behind it, so that more of them than
-    a batch may hold can go in several.
-    """
-
-    records: tuple[R, ...] = ()
-    answers: tuple[Answer, ...] = ()
-    subject: str = ""
-    at_once: bool = False
-    divisible: bool = False
-
-
-class AnyShard(Protocol[R]):
-    """State kept in one partition, and the verbs on it."""
-
-    def encode(self, records: Sequence[R]) -> list[Encoded]: ...
-
-    def decode(self, key: bytes, value: bytes | None) -> R | None:
-        """None for a record of a kind that this version does not know."""
-        ...
-
-    def loaded(self, now: Now) -> None:
-        """All of the log has been replayed: sessions start to count."""
-        ...
-
-    def unloaded(self, parked: tuple[Answer, ...]) -> tuple[Answer, ...]:
-        """Another broker goes on, or none: whoever waits is told to look for it. `parked`: what
-        would have been answered, had the records behind it been committed."""
-        ...
-
-    def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[Answer, ...]:
-        """The log took none of the records: go back to what has been replayed."""
-        ...
-
-    def due(self, now: Now) -> Outcome[R] | None:
-        """The effect of one deadline that has passed; None when there is no more."""
-        ...
-
-    def next_deadline(self) -> int | None: ...
-
-
-class Shard(AnyShard[R], Protocol[R]):
-    """A shard that need not know where its records are."""
-
-    def replay(self, record: R) -> None: ...
-
-
-class LogShard(AnyShard[R], Protocol[R]):
-    """A shard that knows where its records are, and does something once they are committed."""
-
-    def replay_at(self, record: R, offset: int) -> None: ...
-
-    def committed(self, end: int) -> Sequence[object]:
-        """Everything below `end` is committed: the effects that waited for it. Called whenever
-        that may have moved, first when all of the log has been replayed."""
-        ...
-
+__all__ = [
+    "Answer",
+    "Encoded",
+    "Journal",
+    "Now",
+    "Outcome",
+    "Runtime",
+    "Stage",
+    "TransactionMarker",
+    "TransactionProducer",
+]
 
 BATCH_BYTES = 256 * 1024  # of keys and values, where records may go in several batches
 BATCH_RECORDS = 1_000
 
 S = TypeVar("S", bound=AnyShard)  # type: ignore[type-arg]
-
-
-class Journal(Protocol):
-    """The log under a shard."""
-
-    @property
-    def high_watermark(self) -> int: ...
-
-    def append(self, batch: bytearray, wall_ms: int) -> int:
-        """The offset of the last record; a KafkaError when nothing was written."""
-        ...
 
 
 class Stage(Enum):
@@ -156,6 +88,12 @@ class _Seat(Generic[S]):
         self.parked: deque[tuple[int, tuple[Answer, ...]]] = deque()
         self.lookers: deque[tuple[int, Callable[[bool], None]]] = deque()
 
+    @property
+    def transactional(self) -> TransactionalShard[Any]:
+        if not hasattr(self.shard, "replay_pending"):
+            raise Corrupt(f"the log of shard {self.partition} has a batch of a transaction")
+        return cast("TransactionalShard[Any]", self.shard)
+
     def replay(self, records: Sequence[Any], base_offset: int) -> None:
         if self.plain_shard is not None:
             for record in records:
@@ -187,7 +125,8 @@ class Runtime(Generic[S]):
         decode = seat.shard.decode
         plain = None if seat.plain_shard is None else seat.plain_shard.replay
         header = header or read_header(batch)
-        if header.attributes & CONTROL:  # the end of a transaction: nothing of ours
+        if header.attributes & (CONTROL | TRANSACTIONAL):
+            _load_transactional(seat, batch, header)
             return
         for record in decode_batch(batch, header=header):
             if record.key is None:
@@ -349,12 +288,48 @@ class Runtime(Generic[S]):
 
     def _write(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> None:
         records = outcome.records
-        if records:
+        if outcome.producer is not None:
+            self._write_pending(seat, outcome, outcome.producer, now)
+        elif records:
             encoded = seat.shard.encode(records)
             for start, end in _portions(encoded) if outcome.divisible else ((0, len(records)),):
                 batch = batch_of(encoded[start:end], now.wall_ms)
                 seat.written_to = seat.journal.append(batch, now.wall_ms) + 1
                 seat.replay(records[start:end], seat.written_to - (end - start))
+        marker = outcome.marker
+        if marker is not None:
+            seat.written_to = seat.journal.append_marker(marker, now.wall_ms) + 1
+            seat.transactional.end_transaction(marker.producer_id, commit=marker.commit)
+
+    def _write_pending(
+        self, seat: _Seat[S], outcome: Outcome[R], producer: TransactionProducer, now: Now
+    ) -> None:
+        if not outcome.records:
+            return
+        encoded = seat.shard.encode(outcome.records)
+        batch = batch_of(encoded, now.wall_ms, producer.producer_id, producer.epoch)
+        last = seat.journal.append_transactional(batch, producer.guard, now.wall_ms)
+        seat.written_to = last + 1
+        for record in outcome.records:
+            seat.transactional.replay_pending(record, producer.producer_id)
+
+
+def _load_transactional(seat: _Seat[Any], batch: Buffer, header: BatchHeader) -> None:
+    """A batch of a transaction, or the marker that ends one."""
+    shard = seat.transactional
+    if header.attributes & CONTROL:
+        from barnabas.wire.control_records import read_marker
+
+        marker = read_marker(batch, header)
+        if marker is not None:
+            shard.end_transaction(header.producer_id, commit=marker.commit)
+        return
+    for record in decode_batch(batch, header=header):
+        if record.key is None:
+            raise Corrupt(f"record {record.offset} of the coordinator's log has no key")
+        known = shard.decode(record.key, record.value)
+        if known is not None:
+            shard.replay_pending(known, header.producer_id)
 
 
 def _portions(encoded: list[Encoded]) -> Iterator[tuple[int, int]]:

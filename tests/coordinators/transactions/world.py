@@ -48,6 +48,12 @@ class OffsetJournal:
             self.high_watermark = self.end
         return self.end - 1
 
+    def append_transactional(self, batch: bytearray, guard: object, wall_ms: int) -> int:
+        raise AssertionError("the state of transactions is not written in transactions")
+
+    def append_marker(self, marker: object, wall_ms: int) -> int:
+        raise AssertionError("the state of transactions is not written in transactions")
+
     def possible_ends(self) -> list[int]:
         """How far the log may be committed, or may be left after a failover."""
         ends = [read_header(batch).last_offset + 1 for batch in self.batches]
