@@ -93,11 +93,13 @@ def append_batch(
                 length + LENGTH_OVERHEAD != size
                 or magic != MAGIC
                 or given_offset
-                or not 0 <= attributes & ~TRANSACTIONAL <= 4  # a codec, and no other flag
+                or (
+                    not 0 <= attributes <= 4  # a codec and nothing else
+                    and (producer_id < 0 or not 0 <= attributes - TRANSACTIONAL <= 4)
+                )
                 or record_count < 1
                 or record_count != last_delta + 1
                 or (producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0))
-                or (producer_id < 0 and attributes >= TRANSACTIONAL)
                 or crc32c(batch[ATTRIBUTES_POSITION:]) != crc
             )
         )
