@@ -1,4 +1,4 @@
-"""Kafka's own tool reads markers, aborted transactions, open ones, and the state of transactions."""
+"""Kafka's own tool reads our markers, aborted and open transactions, and their state."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,11 @@ from random import Random
 
 import pytest
 
-from barnabas.coordinators.transactions.records import encode
+from barnabas.coordinators.transactions.records import TransactionRecord, encode
 from barnabas.system.disk import SystemDisk
 from barnabas.wire.batch import read_header
 from barnabas.wire.records import batch_of
 from tests.coordinators.transactions.test_records import ID, WRITTEN_BY_KAFKA
-from tests.coordinators.transactions.test_records import TransactionRecord as Kept
 from tests.log.batches import NOW, SMALL, new_log
 from tests.log.test_transactions import Writer, aborted
 from tests.peers.java import Java
@@ -69,10 +68,10 @@ def test_kafka_finds_the_transactions_of_our_log(java: Java, tmp_path: Path) -> 
 def test_kafka_decodes_our_state_of_transactions(java: Java, tmp_path: Path) -> None:
     directory, log = new_log(SystemDisk(), path=str(tmp_path / "data"))
     for transaction, version, _ in WRITTEN_BY_KAFKA:
-        batch = batch_of([encode(Kept(ID, transaction), version)], NOW)
+        batch = batch_of([encode(TransactionRecord(ID, transaction), version)], NOW)
         assert read_header(batch).record_count == 1
         log.append(memoryview(batch), 0, NOW, ours=True)
-    tombstone = batch_of([encode(Kept(ID, None), 0)], NOW)
+    tombstone = batch_of([encode(TransactionRecord(ID, None), 0)], NOW)
     log.append(memoryview(tombstone), 0, NOW, ours=True)
     directory.close()
     said = dump(java, Path(log.path), ".log", "--transaction-log-decoder")
