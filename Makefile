@@ -25,17 +25,10 @@ SPARK := $(VENV)/.spark
 TYPED := $(shell find barnabas -name '*.pxd')
 
 # Real clients, other languages, kills, fuzzing, and all that starts many processes or floods a broker
-# take minutes: they run in `test`, not in `check`.
-# (ZooKeeper's server comes with Spark's wheel.)
-SLOW := tests/clients tests/client_suite tests/cluster tests/peers tests/kill tests/fuzz tests/os_faults tests/zookeeper \
-	$(addprefix tests/cli/test_,groups.py log.py logs_told.py pipeline.py topics.py up.py usage.py) \
-	$(addprefix tests/broker/test_,descriptors.py hostile.py hostile_groups.py log_life.py) \
-	$(addprefix tests/pipeline/test_,mirror.py stream_reader.py writing.py) tests/client/test_driver.py \
-	tests/simulator/test_bugs.py
-SLOW_HERE = $(wildcard $(SLOW))
+# take minutes: they are marked `slow` and run in `test`, not in `check` (tests/conftest.py).
 # What real clients do, once more on three brokers with three replicas of everything.
-CLUSTERED := $(addprefix tests/clients/test_,records.py topics.py groups.py offsets.py)
-CLIENTS := tests/clients tests/client_suite tests/peers/test_other_languages.py \
+CLUSTERED := $(addprefix tests/compat/test_,records.py topics.py groups.py offsets.py)
+CLIENTS := $(wildcard tests/compat/test_*.py) tests/compat/apache_kafka/test_other_languages.py tests/client_e2e \
 	$(addprefix tests/cluster/test_,groups_moved.py hard_times.py)
 # The same chance and order each time, so that a failure can be had again; SEED=2 for others.
 export SEED
@@ -83,7 +76,7 @@ lint: $(COMPILED)
 	$(VENV)/bin/lint-imports
 
 # Two workers more than there are cores: some wait for the disk or for a time to pass.
-FAST = $(PYTEST) -n $$(($$(nproc) + 2)) $(SLOW:%=--ignore=%) --ignore=tests/spark
+FAST = $(PYTEST) -n $$(($$(nproc) + 2)) -m "not slow"
 
 fast: $(COMPILED)
 	$(FAST)
@@ -94,10 +87,10 @@ full: $(COMPILED)
 
 # Other people's programs, fetched before a test would have to wait for them.
 peers: $(COMPILED)
-	@$(PY) -m tests.peers.install
+	@$(PY) -m tests.support.install
 
 slow: $(COMPILED) peers
-	$(PYTEST) -n 4 --dist loadfile $(SLOW_HERE)
+	$(PYTEST) -n 4 --dist loadfile -m slow --ignore=tests/spark
 	BROKERS=3 $(PYTEST) -n 4 --dist loadfile $(CLUSTERED)
 
 spark: $(COMPILED) $(SPARK) peers ## format("barnabas") beside Spark's own, on two brokers

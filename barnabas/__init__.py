@@ -10,17 +10,17 @@ from barnabas.model.lazy import lazy_names
 from barnabas.model.version import VERSION
 
 if TYPE_CHECKING:
-    from barnabas.client.accumulator import BufferFull
-    from barnabas.client.admin import Admin
+    from barnabas.client.admin.admin import Admin
     from barnabas.client.aio.producer import Producer
-    from barnabas.client.assignors import Assignor
-    from barnabas.client.batches import Delivery, RecordMetadata
-    from barnabas.client.consumer import Consumer
-    from barnabas.client.deserializing import Unreadable
-    from barnabas.client.membership import Cause
-    from barnabas.client.message import Message
-    from barnabas.client.partition_consumer import PartitionConsumer
-    from barnabas.client.places import Committed, Rebalancing
+    from barnabas.client.consumer.consumer import Consumer
+    from barnabas.client.consumer.deserializing import Unreadable
+    from barnabas.client.consumer.membership.assignors import Assignor
+    from barnabas.client.consumer.membership.membership import Cause
+    from barnabas.client.consumer.message import Message
+    from barnabas.client.consumer.offset_lookup import Committed, Rebalancing
+    from barnabas.client.consumer.partition_consumer import PartitionConsumer
+    from barnabas.client.producer.accumulator import BufferFull
+    from barnabas.client.producer.batches import Delivery, RecordMetadata
     from barnabas.client.workers.calls import HandlerFailed
     from barnabas.client.workers.parallel import parallel
     from barnabas.client.workers.per_batch import per_batch
@@ -63,29 +63,29 @@ __all__ = [
 ]
 
 _WHERE = {
-    "Admin": "barnabas.client.admin",
-    "Assignor": "barnabas.client.assignors",
-    "BufferFull": "barnabas.client.accumulator",
-    "Cause": "barnabas.client.membership",
-    "Committed": "barnabas.client.places",
-    "Consumer": "barnabas.client.consumer",
+    "Admin": "barnabas.client.admin.admin",
+    "Assignor": "barnabas.client.consumer.membership.assignors",
+    "BufferFull": "barnabas.client.producer.accumulator",
+    "Cause": "barnabas.client.consumer.membership.membership",
+    "Committed": "barnabas.client.consumer.offset_lookup",
+    "Consumer": "barnabas.client.consumer.consumer",
     "Corrupt": "barnabas.model.errors",
-    "Delivery": "barnabas.client.batches",
+    "Delivery": "barnabas.client.producer.batches",
     "Failed": "barnabas.model.errors",
     "Fenced": "barnabas.model.errors",
     "HandlerFailed": "barnabas.client.workers.calls",
     "InvalidRequest": "barnabas.model.errors",
     "KafkaError": "barnabas.model.errors",
-    "Message": "barnabas.client.message",
-    "PartitionConsumer": "barnabas.client.partition_consumer",
+    "Message": "barnabas.client.consumer.message",
+    "PartitionConsumer": "barnabas.client.consumer.partition_consumer",
     "Producer": "barnabas.client.aio.producer",
-    "Rebalancing": "barnabas.client.places",
-    "RecordMetadata": "barnabas.client.batches",
+    "Rebalancing": "barnabas.client.consumer.offset_lookup",
+    "RecordMetadata": "barnabas.client.producer.batches",
     "Reject": "barnabas.client.workers.policy",
     "Retriable": "barnabas.model.errors",
     "Retry": "barnabas.client.workers.policy",
     "TopicPartition": "barnabas.model.ids",
-    "Unreadable": "barnabas.client.deserializing",
+    "Unreadable": "barnabas.client.consumer.deserializing",
     "parallel": "barnabas.client.workers.parallel",
     "per_batch": "barnabas.client.workers.per_batch",
     "per_range": "barnabas.client.workers.per_range",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from barnabas.client.blocking.consumer import Consumer
     from barnabas.client.blocking.partition_consumer import PartitionConsumer
     from barnabas.client.blocking.producer import Producer
-    from barnabas.client.zookeeper_consumer import ZookeeperConsumer
+    from barnabas.client.consumer.zookeeper_consumer import ZookeeperConsumer
 
 __all__ = ["Admin", "Consumer", "PartitionConsumer", "Producer", "ZookeeperConsumer"]
 
@@ -21,7 +21,7 @@ _WHERE = {
     "Consumer": "barnabas.client.blocking.consumer",
     "PartitionConsumer": "barnabas.client.blocking.partition_consumer",
     "Producer": "barnabas.client.blocking.producer",
-    "ZookeeperConsumer": "barnabas.client.zookeeper_consumer",
+    "ZookeeperConsumer": "barnabas.client.consumer.zookeeper_consumer",
 }
 
 __getattr__, __dir__ = lazy_names(globals(), _WHERE)

@@ -13,8 +13,8 @@ from bench import memory_disk, proc, report, resources
 from bench.figures import Table
 from bench.sides import BARNABAS, KAFKA
 from bench.suite import NAMES, Settings, Suite, say, suite
-from tests.peers.cache import ROOT, Missing
-from tests.peers.java import kafka_lib
+from tests.support.cache import ROOT, Missing
+from tests.support.java import kafka_lib
 
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
 

@@ -15,7 +15,7 @@ from bench import confluent, free_memory, librdkafka, resources
 from bench.figures import CPU, P50, P99, RECORDS_PER_S, Goal, Ratios, Sample, Samples, Table
 from bench.sides import Side
 from bench.suite import Pace, Settings, Suite, Workload, compare
-from tests.peers.java import kafka_tools
+from tests.support.java import kafka_tools
 
 CONSUME_PASSES = 5
 CLIENT_TIMES = 2  # the client is the limit, and how it is scheduled chance

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.client_readers import READERS
 from bench.clock import Clock
-from tests.peers.cache import ROOT
+from tests.support.cache import ROOT
 
 RECORD_SIZE = 100
 WARM_UP = 2_000

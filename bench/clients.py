@@ -18,7 +18,7 @@ from bench.client_readers import PARTITIONS, WARM_UP
 from bench.figures import P50, RECORDS_PER_S, Goal, Row, Sample, Table
 from bench.sides import Side, directory, running_sides
 from bench.suite import Settings, Suite, say
-from tests.peers.cache import ROOT
+from tests.support.cache import ROOT
 
 CLIENT_CPU = "client CPU µs/record"
 TIMEOUT_S = 300

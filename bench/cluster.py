@@ -20,8 +20,8 @@ from bench import failover, librdkafka, many, proc
 from bench.figures import CPU, P50, P99, RECORDS_PER_S, Goal, Ratios, Row, Sample, Samples, Table
 from bench.sides import BARNABAS, DELETE_SOON, KAFKA, Side, directory
 from bench.suite import PLACES, Pace, Settings, Suite, Workload, drive, rows_of, say
-from tests.peers.kafka import running_kafka_cluster
 from tests.process import BrokerProcess, ClusterProcess, children
+from tests.support.kafka import running_kafka_cluster
 
 BROKERS = 3
 DURABLE = {"min.insync.replicas": "2"}

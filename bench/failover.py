@@ -26,9 +26,9 @@ from bench.figures import Goal, Row, Table
 from bench.sides import BARNABAS, KAFKA, directory
 from bench.suite import say
 from tests.cluster.many import Address, Place, create, in_sync, leaders, look, numbered
-from tests.peers.kafka import running_kafka_cluster
 from tests.process import ClusterProcess
 from tests.raw import RawClient, batch_of
+from tests.support.kafka import running_kafka_cluster
 
 BROKERS = 3
 PARTITIONS = 1_000

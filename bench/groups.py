@@ -21,10 +21,10 @@ from bench import herd
 from bench.figures import P50, P99, Goal, Ratios, Sample, Samples, Table
 from bench.sides import BARNABAS, KAFKA, Side, directory
 from bench.suite import Pace, Settings, Suite, Workload, compare, rows_of, say
-from tests.peers import kafka
-from tests.peers.cache import ROOT
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess
+from tests.support import kafka
+from tests.support.cache import ROOT
 
 SECONDS = "s"
 CPU_S = "broker CPU s"

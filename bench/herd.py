@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from struct import Struct
 
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import read_response, request_frame
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -43,11 +43,11 @@ class Line:
         self.frame = b""
         self.expected = b""
 
-    def send(self, request: Message, version: int) -> None:
+    def send(self, request: ProtocolMessage, version: int) -> None:
         self.frame = request_frame(request.api_key, version, CORRELATION, "herd", request)
         self.socket.sendall(self.frame)
 
-    def receive(self, request: type[Message], version: int) -> Message:
+    def receive(self, request: type[ProtocolMessage], version: int) -> ProtocolMessage:
         data = b""
         while len(data) < 4 or len(data) < 4 + _SIZE.unpack_from(data)[0]:
             piece = self.socket.recv(1 << 20)
@@ -57,7 +57,7 @@ class Line:
         self.expected = data
         return read_response(data[4:], request.api_key, version)[1]
 
-    def call(self, request: Message, version: int) -> Message:
+    def call(self, request: ProtocolMessage, version: int) -> ProtocolMessage:
         self.send(request, version)
         return self.receive(type(request), version)
 
@@ -197,7 +197,7 @@ def commit_request(group: str, topic: str, partitions: range) -> OffsetCommitReq
     return group_requests.commit_request(group, dict.fromkeys(partitions, OFFSET), topic=topic)
 
 
-def check_commit(answer: Message) -> None:
+def check_commit(answer: ProtocolMessage) -> None:
     assert isinstance(answer, OffsetCommitResponse)
     codes = {each.error_code for topic in answer.topics for each in topic.partitions}
     if codes != {0}:

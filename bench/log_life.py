@@ -34,8 +34,8 @@ from bench import librdkafka, log_files, proc
 from bench.figures import Goal, Row, Table
 from bench.sides import BARNABAS, DELETE_SOON, KAFKA, Side, directory
 from bench.suite import Settings, Suite, say
-from tests.peers import kafka
 from tests.process import BrokerProcess
+from tests.support import kafka
 
 MB = 1_000_000
 COMPACTED_BYTES = 5_000 * MB

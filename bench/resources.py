@@ -19,10 +19,10 @@ from bench import librdkafka
 from bench.figures import Goal, Row, Table
 from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
 from bench.suite import Settings, say
-from tests.peers import kafka
-from tests.peers.probe import METADATA_REQUEST, ask, wait_for_metadata
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess
+from tests.support import kafka
+from tests.support.probe import METADATA_REQUEST, ask, wait_for_metadata
 
 SETTLE_S = 2.0
 STARTS, STARTS_QUICK = 9, 3

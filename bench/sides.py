@@ -12,9 +12,9 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench import memory_disk, proc
-from tests.peers.cache import CACHE
-from tests.peers.kafka import running_kafka
 from tests.process import running_broker
+from tests.support.cache import CACHE
+from tests.support.kafka import running_kafka
 
 BARNABAS = "barnabas"
 KAFKA = "kafka"

@@ -18,7 +18,7 @@ from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.net import run as blocking
 from barnabas.model.ids import TopicPartition
-from barnabas.pipeline.sending import BatchSender
+from barnabas.pipeline.spark.sending import BatchSender
 from barnabas.wire.record_writer import RecordWriter
 from bench import proc
 from bench.figures import Goal, Row, Sample, Table
@@ -31,9 +31,9 @@ from bench.spark_mirror import (
     copy_with_spark,
 )
 from bench.suite import Settings, Suite, say
-from tests.peers.cache import Missing
-from tests.peers.spark import check_spark, connector_jars
 from tests.process import running_broker
+from tests.support.cache import Missing
+from tests.support.spark import check_spark, connector_jars
 from tests.waiting import until
 
 ROWS_PER_S = "rows/s"

@@ -25,9 +25,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from barnabas.client.arrow import arrow_schema
-from barnabas.pipeline.datasource import COLUMNS
-from barnabas.pipeline.reading import BYTES_MAX, ROWS_MAX
+from barnabas.client.consumer.arrow import arrow_schema
+from barnabas.pipeline.spark.datasource import COLUMNS
+from barnabas.pipeline.spark.reading import BYTES_MAX, ROWS_MAX
 
 FLOOR = "floor"
 ROWS, SIZE, TASKS, BATCHES = "rows", "size", "tasks", "batches"

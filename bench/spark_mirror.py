@@ -11,11 +11,11 @@ from typing import Any
 
 from barnabas.client.blocking.admin import Admin
 from barnabas.model.ids import TopicPartition
-from barnabas.pipeline.running import run_spec
-from barnabas.pipeline.spec import parse
-from barnabas.pipeline.translation import TOPIC as STATE
+from barnabas.pipeline.mirror.translation import TOPIC as STATE
+from barnabas.pipeline.run.running import run_spec
+from barnabas.pipeline.run.spec import parse
 from bench.sides import Side
-from tests.peers.mirror_maker import running_mirror_maker
+from tests.support.mirror_maker import running_mirror_maker
 
 MB_PER_S = "MB/s"
 SPARK, MIRROR_MAKER = "barnabas", "mirror-maker"

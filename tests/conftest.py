@@ -6,6 +6,7 @@ are listed at the end of the run.
 
 import gc
 import itertools
+import re
 import shutil
 import signal
 import subprocess
@@ -13,23 +14,24 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.peers.cache import ROOT, Missing, locked
-from tests.peers.go import Franz
-from tests.peers.go import franz_go as build_franz_go
-from tests.peers.install import program
-from tests.peers.java import Java, java_programs, kafka_tools
-from tests.peers.java import kafka_lib as fetch_kafka_lib
-from tests.peers.kafka import KafkaBroker, kafka_for_tests
-from tests.peers.node import Node
-from tests.peers.node import kafkajs as fetch_kafkajs
 from tests.process import BROKERS, BrokerProcess, running_broker
 from tests.share import examples
+from tests.support.cache import ROOT, Missing, locked
+from tests.support.go import Franz
+from tests.support.go import franz_go as build_franz_go
+from tests.support.install import program
+from tests.support.java import Java, java_programs, kafka_tools
+from tests.support.java import kafka_lib as fetch_kafka_lib
+from tests.support.kafka import KafkaBroker, kafka_for_tests
+from tests.support.node import Node
+from tests.support.node import kafkajs as fetch_kafkajs
 
 T = TypeVar("T")
 StartBroker = Callable[..., BrokerProcess]
@@ -79,6 +81,34 @@ def _compile_again() -> None:
             subprocess.run(compile_again, cwd=ROOT, check=False, capture_output=True)
         if stale := _compiled_before_last_edit():
             raise pytest.UsageError(f"could not compile {', '.join(stale)}: try `make compile`")
+
+
+_SLOW = re.compile(r"^pytestmark = pytest\.mark\.slow$", re.MULTILINE)
+
+
+@cache
+def _slow(path: Path) -> bool:
+    """A test file, or the `__init__.py` of a folder for all that is in it, says so in one line."""
+    if path == ROOT or (path.suffix != ".py" and not path.is_dir()):
+        return False
+    said = path / "__init__.py" if path.is_dir() else path
+    return (said.is_file() and _SLOW.search(said.read_text()) is not None) or _slow(path.parent)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m "not slow"` and `-m slow` do not even import the files that they would leave out."""
+    wanted = config.option.markexpr
+    if wanted == "not slow" and _slow(collection_path):
+        return True
+    if wanted == "slow" and collection_path.is_file() and not _slow(collection_path):
+        return True
+    return None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """pytest does not look for marks in the `__init__.py` of a folder."""
+    if _slow(item.path):
+        item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -173,19 +203,19 @@ def java_tools(kafka_lib: Path) -> Java:
 
 @pytest.fixture(scope="session")
 def java_client(kafka_lib: Path) -> Java:
-    """The programs of tests/peers/java, run by class name."""
+    """The programs of tests/support/java, run by class name."""
     return _or_skip(java_programs)
 
 
 @pytest.fixture(scope="session")
 def kafkajs() -> Node:
-    """The programs of tests/peers/node."""
+    """The programs of tests/support/node."""
     return _or_skip(fetch_kafkajs)
 
 
 @pytest.fixture(scope="session")
 def franz_go() -> Franz:
-    """The program of tests/peers/franz."""
+    """The program of tests/support/franz."""
     return _or_skip(build_franz_go)
 
 

@@ -11,7 +11,7 @@ from struct import Struct, pack
 from typing import TypeVar, cast
 
 from barnabas.model.errors import Code
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.compression import Codec
 from barnabas.wire.frames import read_response, request_frame
 from barnabas.wire.messages.create_topics import (
@@ -43,7 +43,7 @@ TIMEOUT_S = 60.0
 SIZE = Struct(">i")
 FETCH_BY_NAME = 12  # the last version that names topics
 
-R = TypeVar("R", bound=Message)
+R = TypeVar("R", bound=ProtocolMessage)
 
 
 class Closed(ConnectionError):
@@ -114,13 +114,13 @@ class RawClient:
             return
         raise AssertionError(f"a reply of {len(frame)} bytes where a closed connection was due")
 
-    def begin(self, request: Message, version: int) -> int:
+    def begin(self, request: ProtocolMessage, version: int) -> int:
         """Send without waiting; the correlation id."""
         self._correlation += 1
         self.send(request_frame(request.api_key, version, self._correlation, "raw", request))
         return self._correlation
 
-    def call(self, request: Message, version: int, response: type[R]) -> R:
+    def call(self, request: ProtocolMessage, version: int, response: type[R]) -> R:
         sent = self.begin(request, version)
         correlation, answer = read_response(self.receive(), request.api_key, version)
         assert correlation == sent

@@ -7,10 +7,10 @@ Not here: when to assign, and how the answer travels (client and coordinators).
 
 from barnabas.assignment.group import (
     NO_GENERATION,
+    AssignableTopic,
     Assignment,
     Assignor,
-    Member,
-    Topic,
+    GroupSubscriber,
     Topics,
 )
 from barnabas.assignment.ranges import assign_range, assign_server_range
@@ -36,10 +36,10 @@ __all__ = [
     "CLIENT_ASSIGNORS",
     "NO_GENERATION",
     "SERVER_ASSIGNORS",
+    "AssignableTopic",
     "Assignment",
     "Assignor",
-    "Member",
-    "Topic",
+    "GroupSubscriber",
     "Topics",
     "assign_cooperative_sticky",
     "assign_range",

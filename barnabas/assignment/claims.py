@@ -11,7 +11,7 @@ one in its user data. That is Kafka's way, and shows only where a client fills i
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from barnabas.assignment.group import NO_GENERATION, Member, Topics, exists
+from barnabas.assignment.group import NO_GENERATION, GroupSubscriber, Topics, exists
 from barnabas.assignment.user_data import Claim
 from barnabas.model.ids import TopicPartition
 
@@ -26,10 +26,12 @@ class Ownership:
     """By members that missed the latest generation: where a partition may well go back to."""
 
 
-def settle(members: Sequence[Member], claims: Mapping[str, Claim], topics: Topics) -> Ownership:
+def settle(
+    members: Sequence[GroupSubscriber], claims: Mapping[str, Claim], topics: Topics
+) -> Ownership:
     """Members are heard in the order given."""
     ownership = Ownership()
-    owner: dict[TopicPartition, Member] = {}
+    owner: dict[TopicPartition, GroupSubscriber] = {}
     for member in members:
         claim = claims[member.member_id]
         mine = ownership.owned[member.member_id] = {}
@@ -50,9 +52,11 @@ def settle(members: Sequence[Member], claims: Mapping[str, Claim], topics: Topic
     return ownership
 
 
-def _previous(members: Sequence[Member], claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
+def _previous(
+    members: Sequence[GroupSubscriber], claims: Mapping[str, Claim]
+) -> dict[TopicPartition, str]:
     latest = max((claim.generation for claim in claims.values()), default=NO_GENERATION)
-    newest: dict[TopicPartition, tuple[int, Member]] = {}
+    newest: dict[TopicPartition, tuple[int, GroupSubscriber]] = {}
     for member in members:
         claim = claims[member.member_id]
         if claim.generation >= latest:

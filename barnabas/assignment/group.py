@@ -18,7 +18,7 @@ NO_GENERATION = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupSubscriber:
     """One member, as its subscription describes it.
 
     `owned` is what it holds now; for the coordinator's own assignors, its target so far.
@@ -35,7 +35,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class AssignableTopic:
     """A topic as it is now. `racks[n]`: where the replicas of partition n are, as far as known."""
 
     partitions: int
@@ -46,14 +46,16 @@ class Topic:
         return self.racks[partition] if partition < len(self.racks) else frozenset()
 
 
-Topics: TypeAlias = Mapping[str, Topic]
+Topics: TypeAlias = Mapping[str, AssignableTopic]
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
-Assignor: TypeAlias = Callable[[Sequence[Member], Topics], Assignment]
+Assignor: TypeAlias = Callable[[Sequence[GroupSubscriber], Topics], Assignment]
 
 
-def subscribers_of(members: Iterable[Member], topics: Topics) -> dict[str, list[Member]]:
+def subscribers_of(
+    members: Iterable[GroupSubscriber], topics: Topics
+) -> dict[str, list[GroupSubscriber]]:
     """The subscribers of each topic that has any and exists, in the order of `members`."""
-    found: dict[str, list[Member]] = {}
+    found: dict[str, list[GroupSubscriber]] = {}
     for member in members:
         for name in dict.fromkeys(member.topics):
             if (topic := topics.get(name)) is not None and topic.partitions > 0:
@@ -61,7 +63,7 @@ def subscribers_of(members: Iterable[Member], topics: Topics) -> dict[str, list[
     return found
 
 
-def alike(members: Sequence[Member]) -> bool:
+def alike(members: Sequence[GroupSubscriber]) -> bool:
     """Whether all subscribe to the same topics."""
     return len({frozenset(member.topics) for member in members}) <= 1
 
@@ -71,14 +73,14 @@ def exists(partition: TopicPartition, topics: Topics) -> bool:
     return topic is not None and 0 <= partition.partition < topic.partitions
 
 
-def static_first(members: Iterable[Member]) -> list[Member]:
+def static_first(members: Iterable[GroupSubscriber]) -> list[GroupSubscriber]:
     """By instance id, then those without one by member id.
 
     A member id changes with every restart, an instance id does not: so a restarted static member
     comes to stand where it stood, and gets what it had.
     """
 
-    def place(member: Member) -> tuple[bool, bytes]:
+    def place(member: GroupSubscriber) -> tuple[bool, bytes]:
         if member.instance_id is not None:
             return False, text_key(member.instance_id)
         return True, text_key(member.member_id)

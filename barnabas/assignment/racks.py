@@ -7,7 +7,7 @@ Always: a member without a rack is near everything.
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from barnabas.assignment.group import Member, Topics
+from barnabas.assignment.group import GroupSubscriber, Topics
 from barnabas.model.ids import TopicPartition
 
 
@@ -21,7 +21,10 @@ class Racks:
     """Who is near what in one group; empty where racks make no difference."""
 
     def __init__(
-        self, members: Sequence[Member], partitions: Sequence[TopicPartition], topics: Topics
+        self,
+        members: Sequence[GroupSubscriber],
+        partitions: Sequence[TopicPartition],
+        topics: Topics,
     ) -> None:
         self.of_member = {m.member_id: m.rack for m in members if m.rack}
         self.of_partition: dict[TopicPartition, frozenset[str]] = {}

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import islice
 
 from barnabas.assignment.group import (
+    AssignableTopic,
     Assignment,
-    Member,
-    Topic,
+    GroupSubscriber,
     Topics,
     static_first,
     subscribers_of,
@@ -22,7 +22,7 @@ from barnabas.assignment.racks import racks_matter
 from barnabas.model.ids import TopicPartition
 
 
-def assign_range(members: Sequence[Member], topics: Topics) -> Assignment:
+def assign_range(members: Sequence[GroupSubscriber], topics: Topics) -> Assignment:
     """The consumer's `range`."""
     shares = _shares(members, topics)
     if any(share.racks_matter for share in shares):
@@ -30,7 +30,7 @@ def assign_range(members: Sequence[Member], topics: Topics) -> Assignment:
     return _dealt(members, shares)
 
 
-def assign_server_range(members: Sequence[Member], topics: Topics) -> Assignment:
+def assign_server_range(members: Sequence[GroupSubscriber], topics: Topics) -> Assignment:
     """The coordinator's `range`: it looks at no racks."""
     return _dealt(members, _shares(members, topics))
 
@@ -38,7 +38,9 @@ def assign_server_range(members: Sequence[Member], topics: Topics) -> Assignment
 class _Share:
     """How far one topic is dealt out among its subscribers."""
 
-    def __init__(self, name: str, topic: Topic, subscribers: Sequence[Member]) -> None:
+    def __init__(
+        self, name: str, topic: AssignableTopic, subscribers: Sequence[GroupSubscriber]
+    ) -> None:
         self.name = name
         self.rack_of = {member.member_id: member.rack or None for member in subscribers}
         self.count = topic.partitions
@@ -77,7 +79,7 @@ class _Share:
                 self.give(member_id, chosen)
 
 
-def _shares(members: Sequence[Member], topics: Topics) -> list[_Share]:
+def _shares(members: Sequence[GroupSubscriber], topics: Topics) -> list[_Share]:
     subscribers = subscribers_of(static_first(members), topics)
     return [_Share(name, topics[name], subscribers[name]) for name in sorted(subscribers)]
 
@@ -110,7 +112,7 @@ def _deal_near_together(shares: Sequence[_Share]) -> None:
             able.remove(member_id)
 
 
-def _dealt(members: Sequence[Member], shares: Sequence[_Share]) -> Assignment:
+def _dealt(members: Sequence[GroupSubscriber], shares: Sequence[_Share]) -> Assignment:
     assignment: Assignment = {member.member_id: [] for member in members}
     for share in shares:  # by name, so that every list comes out sorted
         share.deal()

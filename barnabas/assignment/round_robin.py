@@ -8,11 +8,17 @@ is passed over for topics it did not ask for, and shares may differ more: that i
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from barnabas.assignment.group import Assignment, Member, Topics, static_first, subscribers_of
+from barnabas.assignment.group import (
+    Assignment,
+    GroupSubscriber,
+    Topics,
+    static_first,
+    subscribers_of,
+)
 from barnabas.model.ids import TopicPartition
 
 
-def assign_round_robin(members: Sequence[Member], topics: Topics) -> Assignment:
+def assign_round_robin(members: Sequence[GroupSubscriber], topics: Topics) -> Assignment:
     circle = static_first(members)
     place = {member.member_id: number for number, member in enumerate(circle)}
     assignment: Assignment = {member.member_id: [] for member in members}

@@ -23,7 +23,7 @@ from barnabas.assignment.claims import settle
 from barnabas.assignment.group import (
     NO_GENERATION,
     Assignment,
-    Member,
+    GroupSubscriber,
     Topics,
     alike,
     subscribers_of,
@@ -36,14 +36,14 @@ from barnabas.assignment.user_data import Claim, decode_cooperative, decode_stic
 from barnabas.model.ids import TopicPartition
 
 
-def assign_sticky(members: Sequence[Member], topics: Topics) -> Assignment:
+def assign_sticky(members: Sequence[GroupSubscriber], topics: Topics) -> Assignment:
     """`sticky`: all is handed back before every rebalance, so claims come in user data."""
     claims = {member.member_id: decode_sticky(member.user_data) for member in members}
     assignment, _ = _share(members, topics, claims)
     return assignment
 
 
-def assign_cooperative_sticky(members: Sequence[Member], topics: Topics) -> Assignment:
+def assign_cooperative_sticky(members: Sequence[GroupSubscriber], topics: Topics) -> Assignment:
     """`cooperative-sticky`: members keep what they own during a rebalance."""
     claims = {member.member_id: _cooperative_claim(member) for member in members}
     assignment, moved = _share(members, topics, claims)
@@ -55,7 +55,7 @@ def assign_cooperative_sticky(members: Sequence[Member], topics: Topics) -> Assi
     }
 
 
-def _cooperative_claim(member: Member) -> Claim:
+def _cooperative_claim(member: GroupSubscriber) -> Claim:
     generation = member.generation
     if generation == NO_GENERATION:  # a client from before the subscription had one
         generation = decode_cooperative(member.user_data)
@@ -63,7 +63,7 @@ def _cooperative_claim(member: Member) -> Claim:
 
 
 def _share(
-    members: Sequence[Member], topics: Topics, claims: Mapping[str, Claim]
+    members: Sequence[GroupSubscriber], topics: Topics, claims: Mapping[str, Claim]
 ) -> tuple[Assignment, set[TopicPartition] | None]:
     """Also which partitions were taken from somebody, if the way of sharing tells."""
     members = _in_order(members)
@@ -87,12 +87,12 @@ def _share(
     return assignment, moved
 
 
-def _in_order(members: Sequence[Member]) -> list[Member]:
+def _in_order(members: Sequence[GroupSubscriber]) -> list[GroupSubscriber]:
     """As a Java leader walks the members: who comes first keeps a larger share it has."""
     return in_hash_order(members, lambda m: text_hash(m.member_id), slots_grown(len(members)))
 
 
-def _still_held(members: Sequence[Member], assignment: Assignment) -> set[TopicPartition]:
+def _still_held(members: Sequence[GroupSubscriber], assignment: Assignment) -> set[TopicPartition]:
     """Partitions that are new to one member and taken from another."""
     added: set[TopicPartition] = set()
     taken: set[TopicPartition] = set()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from barnabas.assignment.claims import Ownership
-from barnabas.assignment.group import Assignment, Member
+from barnabas.assignment.group import Assignment, GroupSubscriber
 from barnabas.assignment.java_order import HashedPartitions, text_key
 from barnabas.assignment.racks import Racks
 from barnabas.model.ids import TopicPartition
@@ -25,8 +25,8 @@ PASSES_MAX = 200
 
 def share_mixed(
     ownership: Ownership,
-    members: Sequence[Member],
-    subscribers: Mapping[str, Sequence[Member]],
+    members: Sequence[GroupSubscriber],
+    subscribers: Mapping[str, Sequence[GroupSubscriber]],
     partitions: Sequence[TopicPartition],
     racks: Racks,
 ) -> Assignment:
@@ -56,7 +56,9 @@ class _Shares:
     """Who has what so far."""
 
     def __init__(
-        self, members: Sequence[Member], subscribers: Mapping[str, Sequence[Member]]
+        self,
+        members: Sequence[GroupSubscriber],
+        subscribers: Mapping[str, Sequence[GroupSubscriber]],
     ) -> None:
         self._rank = {
             member_id: rank

@@ -13,7 +13,14 @@ Not here: members that subscribe to different topics (uniform_mixed.py).
 
 from collections.abc import Iterator, Sequence
 
-from barnabas.assignment.group import Assignment, Member, Topics, alike, exists, subscribers_of
+from barnabas.assignment.group import (
+    Assignment,
+    GroupSubscriber,
+    Topics,
+    alike,
+    exists,
+    subscribers_of,
+)
 from barnabas.assignment.java_order import (
     in_hash_order,
     slots_copied,
@@ -25,7 +32,7 @@ from barnabas.assignment.uniform_mixed import share_mixed
 from barnabas.model.ids import TopicPartition
 
 
-def assign_uniform(members: Sequence[Member], topics: Topics) -> Assignment:
+def assign_uniform(members: Sequence[GroupSubscriber], topics: Topics) -> Assignment:
     if not members:
         return {}
     members = in_hash_order(members, lambda m: text_hash(m.member_id), slots_grown(len(members)))
@@ -44,7 +51,7 @@ def assign_uniform(members: Sequence[Member], topics: Topics) -> Assignment:
     return {member.member_id: sorted(share) for member, share in zip(members, shares, strict=True)}
 
 
-def _targets(members: Sequence[Member], topics: Topics) -> list[list[TopicPartition]]:
+def _targets(members: Sequence[GroupSubscriber], topics: Topics) -> list[list[TopicPartition]]:
     """What each member has and may keep, in the order in which it would be kept."""
     seen: set[TopicPartition] = set()
     targets = []

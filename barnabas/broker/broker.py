@@ -13,25 +13,25 @@ from secrets import randbelow
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from barnabas.broker.buffers import Buffers
 from barnabas.broker.catalog import Catalog
-from barnabas.broker.cleaner import Cleaner
-from barnabas.broker.connection import Connection, Door
-from barnabas.broker.descriptors import Descriptors
-from barnabas.broker.dispatch import Call, Dispatcher
-from barnabas.broker.fetch_sessions import FetchSessions
-from barnabas.broker.housekeeping import Housekeeping
-from barnabas.broker.lanes import Lanes
+from barnabas.broker.catalog_interface import AnyCatalog
+from barnabas.broker.cluster_member import ClusterMember
 from barnabas.broker.loop_heartbeat import LoopHeartbeat
-from barnabas.broker.member import Member
 from barnabas.broker.metrics import Counts
-from barnabas.broker.moves import Moves
+from barnabas.broker.net.buffers import Buffers
+from barnabas.broker.net.connection import Connection, ListenerContext
+from barnabas.broker.net.dispatch import Call, Dispatcher
+from barnabas.broker.net.fetch_sessions import FetchSessions
+from barnabas.broker.net.file_descriptors import FileDescriptorBudget
+from barnabas.broker.net.lanes import Lanes
+from barnabas.broker.net.refused_requests import RefusedRequests
 from barnabas.broker.partition import Partition
-from barnabas.broker.refusals import Refusals
-from barnabas.broker.storage import Storage
+from barnabas.broker.storage.cleaner import Cleaner
+from barnabas.broker.storage.housekeeping import Housekeeping
+from barnabas.broker.storage.log_directory import OpenLogDirectory
+from barnabas.broker.storage.moves import Moves
+from barnabas.broker.storage.storage import Storage
 from barnabas.broker.topic import OFFSETS_TOPIC, Topics
-from barnabas.broker.topics_kept import AnyCatalog
-from barnabas.broker.volume import Volume
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import Address
 from barnabas.config.resolve import Layers
@@ -44,11 +44,11 @@ from barnabas.model.ports import Clock, Disk, Listening, Network, Stream
 from barnabas.system.logs import Logger
 
 if TYPE_CHECKING:
-    from barnabas.broker.cluster import Cluster
-    from barnabas.broker.cluster_session import Sessions
-    from barnabas.broker.coordination import Coordination
-    from barnabas.broker.recompression import Recompression
-    from barnabas.broker.replicas import Replicas
+    from barnabas.broker.cluster.keeper_session import Sessions
+    from barnabas.broker.cluster.membership import ClusterMembership
+    from barnabas.broker.groups.coordination import Coordination
+    from barnabas.broker.replicas.roles import Replicas
+    from barnabas.broker.requests.recompression import Recompression
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
 
@@ -73,7 +73,7 @@ class Broker:
         self.log = log
         self.loop = asyncio.get_running_loop()
         self.static = settings
-        self.descriptors = Descriptors(open_files_max, disk.open_files)
+        self.descriptors = FileDescriptorBudget(open_files_max, disk.open_files)
         self._network = network
         self._host_name = host_name  # asked only if needed: the answer may take a while
         self._listening: list[Listening] = []
@@ -82,7 +82,7 @@ class Broker:
         self.config = BrokerConfig(self.layers)
         self.id = self.config.node_id
         self.counts = Counts()
-        self._refusals = Refusals(log, self.loop)
+        self._refusals = RefusedRequests(log, self.loop)
         self.topics = Topics()
         self.connections: dict[Connection, None] = {}
         self._by_host: dict[str, int] = {}
@@ -90,10 +90,10 @@ class Broker:
             self.config.max_incremental_fetch_session_cache_slots, lambda: randbelow(2**31 - 1) + 1
         )
         self.dispatcher = Dispatcher(self)
-        self.cluster: Cluster | None = None
+        self.cluster: ClusterMembership | None = None
         self.catalog: AnyCatalog = self._catalog(keeper)
         bytes_max = self.config.queued_max_request_bytes
-        self._door = Door(
+        self._context = ListenerContext(
             self.dispatcher,
             self._closed,
             self.failed,
@@ -102,7 +102,7 @@ class Broker:
             self.config.socket_request_max_bytes,
         )
         self.heartbeat = LoopHeartbeat(clock, self.loop, log)
-        self.housekeeping = Housekeeping(self, self._door)
+        self.housekeeping = Housekeeping(self, self._context)
         self.cleaner = Cleaner(self)
         self.recompression: Recompression | None = None  # made when a topic first needs it
         self.moves = Moves(self)
@@ -122,10 +122,10 @@ class Broker:
     def _catalog(self, keeper: "Keeper | Sessions") -> AnyCatalog:
         if not callable(keeper):
             return Catalog(self, keeper)
-        from barnabas.broker.cluster import Cluster
-        from barnabas.broker.cluster_catalog import ClusterCatalog
+        from barnabas.broker.cluster.catalog import ClusterCatalog
+        from barnabas.broker.cluster.membership import ClusterMembership
 
-        self.cluster = Cluster(self, keeper, self._network)
+        self.cluster = ClusterMembership(self, keeper, self._network)
         return ClusterCatalog(self, self.cluster)
 
     async def join(self) -> None:
@@ -136,7 +136,7 @@ class Broker:
             await self.cluster.start()
 
     def start(self) -> None:
-        """On its own: open the logs, then the door; when this returns, the broker answers."""
+        """On its own: open the logs, then the listener; when this returns, the broker answers."""
         catalog = self.catalog
         assert isinstance(catalog, Catalog), "in a cluster, join it"
         self.cluster_id = catalog.load_cluster_id(new_id())
@@ -162,7 +162,7 @@ class Broker:
             self.descriptors.segments_max // len(directories),
         )
         # In a cluster, records that a crash took away come back from others.
-        clean = all(volume.logs.clean for volume in self.logs.volumes)
+        clean = all(log_directory.logs.clean for log_directory in self.logs.log_directories)
         self._close_logs = clean or self.cluster is not None
 
     def listen(self) -> None:
@@ -176,7 +176,7 @@ class Broker:
         self._advertise()
 
     def _load_groups(self) -> None:
-        from barnabas.broker.coordination import coordination
+        from barnabas.broker.groups.coordination import coordination
 
         coordination(self)
 
@@ -209,9 +209,9 @@ class Broker:
             host, port = self._metrics.sockets[0].getsockname()[:2]
             self.log.info("metrics served", at=f"http://{Address(host, port)}/metrics")
 
-    def nodes(self) -> list[Member]:
+    def nodes(self) -> list[ClusterMember]:
         """The brokers there are, as clients are told of them; at the least this one."""
-        own = Member(BrokerId(self.id), self.host, self.port, self.config.broker_rack)
+        own = ClusterMember(BrokerId(self.id), self.host, self.port, self.config.broker_rack)
         if self.cluster is None or not self.cluster.members:
             return [own]
         return list(self.cluster.members.values())
@@ -233,7 +233,7 @@ class Broker:
 
     @property
     def request_buffer_bytes(self) -> int:
-        return self._door.buffers.bytes_out
+        return self._context.buffers.bytes_out
 
     async def stop(self) -> None:
         """Refuse newcomers, finish what runs, sync the logs, and say that the stop was clean.
@@ -271,14 +271,14 @@ class Broker:
                 await self.cluster.close()
             self.heartbeat.stop()
 
-    def _volume_failed(self, volume: Volume) -> None:
+    def _volume_failed(self, log_directory: OpenLogDirectory) -> None:
         """Its partitions are offline; without any directory there is nothing left to do."""
         for topic in self.topics:
             for partition in topic.partitions:
-                if partition.name in volume.logs.logs:
-                    partition.fail(volume.failure)
+                if partition.name in log_directory.logs.logs:
+                    partition.fail(log_directory.failure)
         if self.replicas is not None:
-            self.replicas.disk_failed(list(volume.logs.logs))
+            self.replicas.disk_failed(list(log_directory.logs.logs))
         if not self.logs.online():
             self.give_up("no log directory is left")
 
@@ -313,7 +313,7 @@ class Broker:
             limit, option = self.config.max_connections_per_ip, "max.connections.per.ip"
         elif len(self.connections) < limit:
             self._by_host[host] = from_host + 1
-            self.connections[Connection(stream, self._door)] = None
+            self.connections[Connection(stream, self._context)] = None
             self.counts.connections_accepted += 1
             return
         stream.close()

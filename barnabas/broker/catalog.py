@@ -2,7 +2,8 @@
 
 In: changes, already checked against the protocol. Out: topics and partitions to serve.
 Always: the keeper has a change before anybody sees it; one change at a time.
-Not here: what the answers look like (handlers/), the logs of a topic (opening.py).
+Not here: what the answers look like (handlers/), the logs of a topic
+(broker/storage/partition_opening.py).
 """
 
 import asyncio
@@ -11,16 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 from uuid import UUID, uuid4
 
-from barnabas.broker.context import GroupsContext
-from barnabas.broker.opening import OpeningContext, open_partitions, set_aside
-from barnabas.broker.producer_ids import next_block
-from barnabas.broker.topic import OFFSETS_TOPIC, Topic
-from barnabas.broker.topics_kept import (
+from barnabas.broker.catalog_interface import (
     Change,
     apply_config,
     check_new_topic,
     log_config,
 )
+from barnabas.broker.context import GroupsContext
+from barnabas.broker.producer_ids import next_block
+from barnabas.broker.storage.partition_opening import OpeningContext, open_partitions, set_aside
+from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.keeper import paths
@@ -221,7 +222,7 @@ class Catalog:
             # Nobody can commit to it any more, nor yet to the next one of its name.
             ends: dict[int, int] = {}
             if self._broker.topics.get(OFFSETS_TOPIC) is not None:
-                from barnabas.broker.coordination import coordination
+                from barnabas.broker.groups.coordination import coordination
 
                 ends = await coordination(self._broker).topic_deleted(topic.name)
             self.doomed[topic.name] = (topic.id, ends)

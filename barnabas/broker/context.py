@@ -9,11 +9,11 @@ from barnabas.model.ports import Clock
 from barnabas.system.logs import Logger
 
 if TYPE_CHECKING:
-    from barnabas.broker.cluster import Cluster
-    from barnabas.broker.coordination import Coordination
-    from barnabas.broker.replicas import Replicas
+    from barnabas.broker.catalog_interface import AnyCatalog
+    from barnabas.broker.cluster.membership import ClusterMembership
+    from barnabas.broker.groups.coordination import Coordination
+    from barnabas.broker.replicas.roles import Replicas
     from barnabas.broker.topic import Topics
-    from barnabas.broker.topics_kept import AnyCatalog
 
 
 class BrokerContext(Protocol):
@@ -32,6 +32,6 @@ class GroupsContext(BrokerContext, Protocol):
 
     topics: "Topics"
     catalog: "AnyCatalog"
-    cluster: "Cluster | None"
+    cluster: "ClusterMembership | None"
     replicas: "Replicas | None"
     coordination: "Coordination | None"

@@ -8,14 +8,14 @@ Always: nothing here asks a disk, which may not answer.
 from typing import NamedTuple
 
 from barnabas.broker.loop_heartbeat import LoopHeartbeat
-from barnabas.broker.storage import Storage
+from barnabas.broker.storage.storage import Storage
 from barnabas.system.logs import Logger
 from barnabas.system.machine import open_files
 
 STATES = ("online", "full", "offline")
 
 
-class LogDirState(NamedTuple):
+class LogDirHealth(NamedTuple):
     """`reason` says why it is offline."""
 
     path: str
@@ -30,17 +30,19 @@ class Health(NamedTuple):
     open_files: int
     open_files_max: int
     log_lines_dropped: int
-    log_dirs: list[LogDirState]
+    log_dirs: list[LogDirHealth]
 
 
 def health_of(logs: Storage, heartbeat: LoopHeartbeat, log: Logger) -> Health:
     log_dirs = []
-    for volume in logs.volumes:
-        if not volume.online:
-            log_dirs.append(LogDirState(volume.path, "offline", volume.failure))
+    for log_directory in logs.log_directories:
+        if not log_directory.online:
+            log_dirs.append(LogDirHealth(log_directory.path, "offline", log_directory.failure))
         else:
-            log_dirs.append(LogDirState(volume.path, "full" if volume.full else "online"))
+            log_dirs.append(
+                LogDirHealth(log_directory.path, "full" if log_directory.full else "online")
+            )
     for path, reason in logs.unopened.items():
-        log_dirs.append(LogDirState(path, "offline", reason))
+        log_dirs.append(LogDirHealth(path, "offline", reason))
     opened, most = open_files()
     return Health(heartbeat.delay_ms_p99(), opened, most, log.dropped, log_dirs)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
     from barnabas.broker.broker import Broker
-    from barnabas.broker.cleaner import Cleaner
-    from barnabas.broker.group_metrics import GroupFigures
+    from barnabas.broker.groups.metrics import GroupMetrics
     from barnabas.broker.health import Health
+    from barnabas.broker.storage.cleaner import Cleaner
     from barnabas.broker.topic import Topics
 
 Figures = Iterable[tuple[str, str, float]]
@@ -60,7 +60,7 @@ async def page(broker: "Broker") -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     figures = None
     if broker.coordination is not None:
-        from barnabas.broker.group_metrics import measure
+        from barnabas.broker.groups.metrics import measure
 
         figures = await measure(broker.coordination, broker.topics)
     registry.register(_Collector(broker, figures))
@@ -68,7 +68,7 @@ async def page(broker: "Broker") -> bytes:
 
 
 class _Collector:
-    def __init__(self, broker: "Broker", groups: "GroupFigures | None") -> None:
+    def __init__(self, broker: "Broker", groups: "GroupMetrics | None") -> None:
         self._broker = broker
         self._groups = groups
 
@@ -112,7 +112,7 @@ class _Collector:
         size = GaugeMetricFamily("barnabas_log_bytes", "Bytes on disk.", labels=labels)
         for topic in broker.topics:
             for partition in topic.partitions:
-                if partition.volume is None:  # its log is on other brokers
+                if partition.log_directory is None:  # its log is on other brokers
                     continue
                 values = [topic.name, str(partition.name.partition)]
                 end.add_metric(values, partition.log.end_offset)
@@ -120,13 +120,13 @@ class _Collector:
                 size.add_metric(values, partition.log.size)
         yield from (end, start, size)
         if broker.cluster is not None and broker.replicas is not None:
-            from barnabas.broker import cluster_metrics
+            from barnabas.broker.cluster import metrics as cluster_metrics
 
             yield from cluster_metrics.families(
                 broker.cluster, broker.replicas, broker.topics, broker.counts
             )
         if self._groups is not None and broker.coordination is not None:
-            from barnabas.broker.group_metrics import families
+            from barnabas.broker.groups.metrics import families
 
             yield from families(broker.coordination, self._groups)
 
@@ -196,7 +196,7 @@ def _compaction(cleaner: "Cleaner", topics: "Topics", wall_ms: int) -> "Iterator
         if "compact" not in topic.config.cleanup_policy:
             continue
         for partition in topic.partitions:
-            if partition.volume is None:
+            if partition.log_directory is None:
                 continue
             try:
                 found = look(partition.log, wall_ms)

@@ -4,7 +4,8 @@ In: batches from producers, reads from consumers, what the controller says. Out:
 slices, or a KafkaError.
 Always: the high watermark never goes back while one leads; whoever waits for data is told once
 per move of it; who waits for a record to count is told that it does, or why that is not known.
-Not here: the files (log/), the shape of requests (handlers/), what a leader decides (leading.py).
+Not here: the files (log/), the shape of requests (handlers/), what a leader decides
+(broker/replicas/leading.py).
 
 On a broker that stands alone every partition is led here, by a leader who is all replicas: then
 `leading` is None and a record counts when it is appended.
@@ -13,10 +14,10 @@ On a broker that stands alone every partition is led here, by a leader who is al
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from barnabas.broker.later import Later
+from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.role import NEXT, Role
-from barnabas.broker.uncommitted import Outcome, Uncommitted
-from barnabas.broker.volume import Volume, storage_error
+from barnabas.broker.storage.log_directory import OpenLogDirectory, storage_error
+from barnabas.broker.uncommitted import Outcome, UncommittedBatches
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.epochs import LeaderEpochs
@@ -27,7 +28,7 @@ from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.model.system_errors import OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
-    from barnabas.broker.leading import Leading
+    from barnabas.broker.replicas.leading import LeaderReplica
     from barnabas.log.verification import VerificationGuard
     from barnabas.replication.follower import Follower
     from barnabas.replication.state import PartitionState
@@ -49,27 +50,44 @@ class Waiter(Protocol):
 
 
 class Partition:
-    """Ask for attributes freely; the roles are changed by replicas.py alone."""
+    """Ask for attributes freely; the roles are changed by broker/replicas/roles.py alone."""
 
     __slots__ = (
-        "_at_once", "_uncommitted", "_unsynced", "failure", "flush_after", "following", "in_sync",
-        "leader", "leader_epoch", "leading", "log", "min_insync_replicas", "name",
-        "offline_replicas", "on_commit", "on_lost", "partition_epoch", "replicas", "role",
-        "volume", "waiters",
+        "_at_once",
+        "_uncommitted",
+        "_unsynced",
+        "failure",
+        "flush_after",
+        "following",
+        "in_sync",
+        "leader",
+        "leader_epoch",
+        "leading",
+        "log",
+        "log_directory",
+        "min_insync_replicas",
+        "name",
+        "offline_replicas",
+        "on_commit",
+        "on_lost",
+        "partition_epoch",
+        "replicas",
+        "role",
+        "waiters",
     )  # fmt: skip
 
     def __init__(
         self,
         name: TopicPartition,
         log: Log,
-        volume: Volume | None,
+        log_directory: OpenLogDirectory | None,
         broker: BrokerId,
         role: Role = Role.LEADER,
     ) -> None:
         self.name = name
         self.role = role
         self.log = log
-        self.volume = volume  # None: the log is elsewhere, or out of reach
+        self.log_directory = log_directory  # None: the log is elsewhere, or out of reach
         self.leader = broker
         self.leader_epoch = log.epochs.latest
         self.partition_epoch = 0
@@ -82,10 +100,10 @@ class Partition:
         self.on_commit: Callable[[], None] | None = None  # records of before are committed now
         self.on_lost: Callable[[], object] | None = None  # nothing will be committed any more
         self.failure = ""  # why its log directory is offline
-        self.leading: Leading | None = None  # in a cluster, if it leads
+        self.leading: LeaderReplica | None = None  # in a cluster, if it leads
         self.following: Follower | None = None
-        self._uncommitted = Uncommitted()
-        self._unsynced = Uncommitted()  # of a leader in a cluster: what only it must sync
+        self._uncommitted = UncommittedBatches()
+        self._unsynced = UncommittedBatches()  # of a leader in a cluster: what only it must sync
         self._at_once = True
 
     @property
@@ -132,8 +150,12 @@ class Partition:
             needed = min(self.min_insync_replicas, len(self.replicas))
             if len(self.in_sync) < needed:
                 raise self._too_few(Code.NOT_ENOUGH_REPLICAS)
-        if self.flush_after is not None and self.volume is not None and self.volume.cannot_sync:
-            raise Failed(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {self.volume.cannot_sync}")
+        if (
+            self.flush_after is not None
+            and self.log_directory is not None
+            and self.log_directory.cannot_sync
+        ):
+            raise Failed(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {self.log_directory.cannot_sync}")
         try:
             appended = self.log.append(batch, self.leader_epoch, wall_ms, ours=ours, guard=guard)
         except Failed as failure:
@@ -170,9 +192,9 @@ class Partition:
         return appended
 
     def suspect(self, failure: KafkaError) -> None:
-        """An error of the disk under it costs the volume."""
-        if isinstance(failure.__cause__, OSError) and self.volume is not None:
-            self.volume.fail(failure.__cause__)
+        """An error of the disk under it costs the log directory."""
+        if isinstance(failure.__cause__, OSError) and self.log_directory is not None:
+            self.log_directory.fail(failure.__cause__)
 
     def _appended(self, end: int, size: int) -> None:
         leading = self.leading
@@ -235,23 +257,23 @@ class Partition:
         return bool(waiting) or unsynced >= (self.flush_after or 0)
 
     def _flush_to(self, end: int) -> None:
-        log, volume, leading = self.log, self.volume, self.leading
-        assert volume is not None
-        volume.flush(log).then(lambda reason: self._flushed(log, end, reason, leading))
+        log, log_directory, leading = self.log, self.log_directory, self.leading
+        assert log_directory is not None
+        log_directory.flush(log).then(lambda reason: self._flushed(log, end, reason, leading))
 
-    def _flushed(self, log: Log, end: int, reason: str, leading: "Leading | None") -> None:
+    def _flushed(self, log: Log, end: int, reason: str, leading: "LeaderReplica | None") -> None:
         if leading is not self.leading:  # who waited was told, and the log may have been cut
             return
         if reason and self.is_open and log is not self.log:  # moved: it is elsewhere now
             self._flush_to(end)
             return
-        volume = self.volume
-        if reason and self.is_open and volume is not None and volume.online:
+        log_directory = self.log_directory
+        if reason and self.is_open and log_directory is not None and log_directory.online:
             # Not durable yet, and perhaps never: nobody waits for it, but it may be synced later.
             problem: KafkaError = Retriable(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {reason}")
             self._unsynced.disappoint(problem)
             self._uncommitted.disappoint(problem)
-            volume.when_room(log, lambda: self._flush_again(log, leading))
+            log_directory.when_room(log, lambda: self._flush_again(log, leading))
             return
         if reason:
             problem = Failed(Code.KAFKA_STORAGE_ERROR, reason)
@@ -263,25 +285,25 @@ class Partition:
         for tell in waiting:
             tell(None)
 
-    def _flush_again(self, log: Log, leading: "Leading | None") -> None:
+    def _flush_again(self, log: Log, leading: "LeaderReplica | None") -> None:
         if self.is_open and log is self.log and leading is self.leading:
             self._flush_to(log.end_offset)
 
     # Waiting
 
-    def wait_for(self, offset: int, acks: int) -> Later[Outcome] | None:
+    def wait_for(self, offset: int, acks: int) -> DeferredReply[Outcome] | None:
         """Until the record there counts as far as the producer wants; None: it does."""
         if acks != ACKS_ALL and self.leading is not None:
             return self._unsynced.wait(offset) if self._unsynced else None
         return self.committed(offset)
 
-    def committed(self, offset: int) -> Later[Outcome] | None:
+    def committed(self, offset: int) -> DeferredReply[Outcome] | None:
         """When the record there counts; None: it does already."""
         if self.log.high_watermark > offset:
             return None
         answer = self._uncommitted.wait(offset)
         if answer is None:
-            answer = Later()
+            answer = DeferredReply()
             answer.set(_cut(self.name) if self.role is Role.LEADER else self.refusal())
         return answer
 
@@ -310,8 +332,8 @@ class Partition:
 
     def unreadable(self, error: OSError) -> KafkaError:
         """Kafka's clients repeat a request that is answered so."""
-        if self.volume is not None:
-            self.volume.fail(error)
+        if self.log_directory is not None:
+            self.log_directory.fail(error)
         kind = Retriable if error.errno in OUT_OF_RESOURCES else Failed
         return kind(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {error}")
 
@@ -343,7 +365,7 @@ class Partition:
         assert role in NEXT[self.role], f"{self.name}: {self.role} cannot become {role}"
         self.role = role
 
-    def lead(self, state: "PartitionState", leading: "Leading") -> None:
+    def lead(self, state: "PartitionState", leading: "LeaderReplica") -> None:
         """From now on this broker leads; the epoch is in the log before its first record is."""
         self._leave_role(state)
         log = self.log
@@ -360,10 +382,10 @@ class Partition:
             self._unsynced.add(log.end_offset, 0)
             self._flush_to(log.end_offset)
 
-    def take_log(self, log: Log, volume: Volume) -> None:
+    def take_log(self, log: Log, log_directory: OpenLogDirectory) -> None:
         """There is a replica here from now on; it waits for its role."""
         self._become(Role.ASSIGNED)
-        self.log, self.volume = log, volume
+        self.log, self.log_directory = log, log_directory
         self.leader_epoch = self.partition_epoch = NO_EPOCH
 
     def stop(self) -> None:
@@ -373,7 +395,7 @@ class Partition:
     def give_up_log(self) -> None:
         """There is none any more."""
         self._end(Role.ABSENT)
-        self.log, self.volume, self.failure = cast(Log, NoLog()), None, ""
+        self.log, self.log_directory, self.failure = cast(Log, NoLog()), None, ""
 
     def follow(self, state: "PartitionState", following: "Follower | None") -> None:
         """Another broker leads, or nobody (None)."""
@@ -412,7 +434,7 @@ class Partition:
 
     def told(self, state: "PartitionState") -> None:
         """What clients are to know; of a replica that is here, LeaderAndIsr has the last word."""
-        if self.volume is None or self.failure:
+        if self.log_directory is None or self.failure:
             self._take(state)
             return
         if (self.leader_epoch, self.partition_epoch) < state.age:
@@ -427,9 +449,9 @@ class Partition:
 
     # Endings
 
-    def moved(self, log: Log, to: Volume) -> None:
+    def moved(self, log: Log, to: OpenLogDirectory) -> None:
         """The same records, in another directory."""
-        self.log, self.volume = log, to
+        self.log, self.log_directory = log, to
 
     def fail(self, reason: str) -> None:
         """Its log directory is offline; who waits is told so."""

@@ -7,14 +7,14 @@ Always: oldest first; everybody who waits is told once, of success or of why it 
 from collections import deque
 from collections.abc import Callable
 
-from barnabas.broker.later import Later
+from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.model.errors import KafkaError
 
 Outcome = KafkaError | None
 """None: the record counts. Else why it does not, or why nobody will find out here."""
 
 
-class Batch:
+class UncommittedBatch:
     """One that waits; `end` is the offset behind it."""
 
     __slots__ = ("end", "size", "waiting")
@@ -25,30 +25,30 @@ class Batch:
         self.waiting: list[Callable[[Outcome], None]] = []
 
 
-class Uncommitted:
+class UncommittedBatches:
     """Of one partition."""
 
     __slots__ = ("_batches",)
 
     def __init__(self) -> None:
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[UncommittedBatch] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     def add(self, end: int, size: int) -> None:
-        self._batches.append(Batch(end, size))
+        self._batches.append(UncommittedBatch(end, size))
 
-    def wait(self, offset: int) -> Later[Outcome] | None:
+    def wait(self, offset: int) -> DeferredReply[Outcome] | None:
         """For the batch that holds `offset`; None if there is none. Mostly it is the last."""
-        found: Batch | None = None
+        found: UncommittedBatch | None = None
         for batch in reversed(self._batches):
             if batch.end <= offset:
                 break
             found = batch
         if found is None:
             return None
-        answer: Later[Outcome] = Later()
+        answer: DeferredReply[Outcome] = DeferredReply()
         found.waiting.append(answer.set)
         return answer
 

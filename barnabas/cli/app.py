@@ -12,7 +12,7 @@ import click
 
 import barnabas
 from barnabas.cli import exits
-from barnabas.cli.groups import NamedCommands
+from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.options import cluster_options
 from barnabas.model.errors import KafkaError
 

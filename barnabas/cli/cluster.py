@@ -8,7 +8,7 @@ import click
 from barnabas.cli import cluster_view, exits
 from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.cluster_moves import reassign
-from barnabas.cli.groups import NamedCommands
+from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.offsets import iso_time
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.partitions import named_partitions

@@ -12,12 +12,12 @@ from barnabas.cli.cluster_view import counted
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.partitions import broker_ids, named_partitions
 from barnabas.cli.render import output_option, render
-from barnabas.config.resolve import Source
+from barnabas.config.resolve import ConfigSource
 from barnabas.model.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
-    from barnabas.client.metadata import View
+    from barnabas.client.metadata import MetadataSnapshot
 
 _LOOK_S = 0.2
 _SENDING = "leader.replication.throttled.replicas"
@@ -95,7 +95,7 @@ def reassign(
 
 
 def plan_moves(
-    view: "View",
+    view: "MetadataSnapshot",
     named: Sequence[tuple[TopicPartition, list[int] | None]],
     targets: Sequence[int] | None,
     factor: int | None,
@@ -121,7 +121,9 @@ def plan_moves(
     return plan
 
 
-def _spread(view: "View", at: TopicPartition, allowed: Sequence[int], factor: int) -> list[int]:
+def _spread(
+    view: "MetadataSnapshot", at: TopicPartition, allowed: Sequence[int], factor: int
+) -> list[int]:
     from zlib import crc32
 
     from barnabas.controller.placement import place
@@ -131,7 +133,7 @@ def _spread(view: "View", at: TopicPartition, allowed: Sequence[int], factor: in
     return list(place(racks, at.partition + 1, factor, start=start, shift=start)[at.partition])
 
 
-def _planned(view: "View", at: TopicPartition, brokers: list[int]) -> dict[str, Any]:
+def _planned(view: "MetadataSnapshot", at: TopicPartition, brokers: list[int]) -> dict[str, Any]:
     now = view.partition(at).replicas
     return {"topic": at.topic, "partition": at.partition, "replicas": now, "to": brokers}
 
@@ -176,7 +178,7 @@ def _cancel(admin: "Admin", words: Sequence[str]) -> int:
 
 
 def _throttle(
-    admin: "Admin", view: "View", plan: Mapping[TopicPartition, list[int]], rate: int
+    admin: "Admin", view: "MetadataSnapshot", plan: Mapping[TopicPartition, list[int]], rate: int
 ) -> None:
     """By Kafka's options: rates of brokers, and which replicas they are for."""
     sending: dict[str, list[str]] = {}
@@ -198,7 +200,9 @@ def _throttle(
 def _lift_throttle(admin: "Admin", topics: Iterable[str]) -> None:
     for broker in sorted(admin.topics().brokers):
         options = admin.broker_options(broker)
-        there = [o.name for o in options if o.name in _RATES and o.source == Source.DYNAMIC_BROKER]
+        there = [
+            o.name for o in options if o.name in _RATES and o.source == ConfigSource.DYNAMIC_BROKER
+        ]
         if there:
             admin.alter_broker(broker, reset=there)
     for topic in topics:

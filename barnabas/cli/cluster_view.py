@@ -12,8 +12,8 @@ import click
 from barnabas.cli.options import open_admin
 
 if TYPE_CHECKING:
-    from barnabas.client.admin_cluster import BrokerStory
-    from barnabas.client.metadata import View
+    from barnabas.client.admin.cluster import BrokerDetails
+    from barnabas.client.metadata import MetadataSnapshot
 
 Row = dict[str, Any]
 BROKER_COLUMNS = ("broker", "address", "state", "epoch", "rack", "process", "leads", "replicas")
@@ -23,13 +23,15 @@ HEALTH_COLUMNS = (
 PROBLEM_COLUMNS = ("topic", "partition", "problem", "leader", "replicas", "in_sync")
 
 
-def look(ctx: click.Context) -> tuple["View", dict[int, "BrokerStory"]]:
+def look(ctx: click.Context) -> tuple["MetadataSnapshot", dict[int, "BrokerDetails"]]:
     """All topics, and what each broker tells of itself."""
     with open_admin(ctx) as admin:
         return admin.topics(), admin.broker_stories()
 
 
-def broker_rows(view: "View", stories: Mapping[int, "BrokerStory"], machine: str) -> list[Row]:
+def broker_rows(
+    view: "MetadataSnapshot", stories: Mapping[int, "BrokerDetails"], machine: str
+) -> list[Row]:
     """Those that live, and those that should: replicas are on them."""
     leads: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
@@ -59,7 +61,7 @@ def broker_rows(view: "View", stories: Mapping[int, "BrokerStory"], machine: str
     return rows
 
 
-def _health(story: "BrokerStory | None") -> Row:
+def _health(story: "BrokerDetails | None") -> Row:
     """None where the broker does not say: it is down, silent, older, or not ours."""
     if story is None or story.loop_delay_ms_p99 < 0:
         return dict.fromkeys((*HEALTH_COLUMNS, "log_dirs"))
@@ -74,7 +76,7 @@ def _health(story: "BrokerStory | None") -> Row:
     }
 
 
-def _state(id_: int, view: "View", stories: Mapping[int, "BrokerStory"]) -> str:
+def _state(id_: int, view: "MetadataSnapshot", stories: Mapping[int, "BrokerDetails"]) -> str:
     if id_ not in view.brokers:
         return "down"
     if id_ not in stories and stories:  # others are ours, so it is too
@@ -82,7 +84,7 @@ def _state(id_: int, view: "View", stories: Mapping[int, "BrokerStory"]) -> str:
     return "controller" if id_ == view.controller_id else "up"
 
 
-def reasons(stories: Mapping[int, "BrokerStory"]) -> dict[tuple[str, int], str]:
+def reasons(stories: Mapping[int, "BrokerDetails"]) -> dict[tuple[str, int], str]:
     """Why partitions are offline, as the controller tells."""
     return {
         (at.topic, at.partition): why
@@ -91,7 +93,7 @@ def reasons(stories: Mapping[int, "BrokerStory"]) -> dict[tuple[str, int], str]:
     }
 
 
-def problem_rows(view: "View") -> list[Row]:
+def problem_rows(view: "MetadataSnapshot") -> list[Row]:
     """Partitions that nobody leads, or with replicas that are not in sync; the worst first."""
     rows = []
     for name, topic in sorted(view.topics.items()):
@@ -111,12 +113,12 @@ def problem_rows(view: "View") -> list[Row]:
     return sorted(rows, key=lambda row: row["problem"] != "offline")
 
 
-def counts(view: "View") -> tuple[int, int]:
+def counts(view: "MetadataSnapshot") -> tuple[int, int]:
     """Topics and partitions."""
     return len(view.topics), sum(len(topic.partitions) for topic in view.topics.values())
 
 
-def controller_epoch(stories: Mapping[int, "BrokerStory"]) -> int | None:
+def controller_epoch(stories: Mapping[int, "BrokerDetails"]) -> int | None:
     epoch = max((story.controller_epoch for story in stories.values()), default=-1)
     return epoch if epoch >= 0 else None
 

@@ -12,7 +12,7 @@ from barnabas.cli.topic import find_topic, offsets_range, partitions_option, sel
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.partition_consumer import PartitionConsumer
-    from barnabas.client.message import Raw
+    from barnabas.client.consumer.message import Raw
 
 _BUFFER_SIZE = 1 << 16
 _BATCH = 1_000

@@ -18,13 +18,13 @@ from pathlib import Path
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.ready import READY_LINE
-from barnabas.client.batches import RecordMetadata
+from barnabas.cli.brokers.ready import READY_LINE
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.partition_consumer import PartitionConsumer
 from barnabas.client.blocking.producer import Producer
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.producer.batches import RecordMetadata
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.model.ids import TopicPartition
 
@@ -46,7 +46,7 @@ def command(records: int | None, keep: bool) -> int:
     with _tidied_up():
         problem = _no_spark()
         if problem is None:
-            from barnabas.cli.demo_pipelines import tell
+            from barnabas.cli.pipelines.demo import tell
             from barnabas.pipeline.errors import PipelineError
 
             try:
@@ -83,7 +83,7 @@ def _no_spark() -> str | None:
     from importlib.util import find_spec
 
     from barnabas.pipeline.errors import PipelineError
-    from barnabas.pipeline.starting import check_java, spark_home
+    from barnabas.pipeline.run.session import check_java, spark_home
 
     try:
         spark_home()
@@ -240,7 +240,7 @@ def _produce(address: str, records: int) -> int:
     return written
 
 
-def _consume(cluster: Cluster) -> int:
+def _consume(cluster: ClusterClient) -> int:
     partitions = [TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)]
     with PartitionConsumer(partitions, cluster=cluster) as consumer:
         consumer.seek_to_beginning()

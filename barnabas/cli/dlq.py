@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.groups import NamedCommands
+from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.offsets import iso_time, parse_time
 from barnabas.cli.options import cluster_options, open_cluster
 from barnabas.cli.render import Row, output_option, render

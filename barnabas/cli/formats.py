@@ -14,7 +14,7 @@ from barnabas.cli.offsets import iso_time
 from barnabas.wire.batch import LOG_APPEND_TIME
 
 if TYPE_CHECKING:
-    from barnabas.client.message import RawMessage as Message
+    from barnabas.client.consumer.message import RawMessage as Message
     from barnabas.wire.records import Headers
 
 Formatter = Callable[["Message"], bytes]

@@ -6,10 +6,10 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.asking import confirm, require_answer, yes_option
-from barnabas.cli.group_arguments import find_group, group_argument, groups_argument
-from barnabas.cli.group_seek import KEPT_SUFFIXES, delete_if_there, seek, undo
-from barnabas.cli.group_watch import watch
-from barnabas.cli.groups import NamedCommands
+from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.groups.arguments import find_group, group_argument, groups_argument
+from barnabas.cli.groups.seek import KEPT_SUFFIXES, delete_if_there, seek, undo
+from barnabas.cli.groups.watch import watch
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.render import chosen_output, output_option, render, write_document
 from barnabas.model.errors import Code, KafkaError
@@ -70,7 +70,7 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
 @click.pass_context
 def describe(ctx: click.Context, group: str, max_lag: int | None, output: str) -> int:
     """Show a group: state, members, what each owns, lag, time to catch up, last rebalances."""
-    from barnabas.cli.group_text import PARTITION_COLUMNS, description, document, partition_row
+    from barnabas.cli.groups.text import PARTITION_COLUMNS, description, document, partition_row
 
     with open_admin(ctx) as admin:
         report = find_group(admin, group)
@@ -102,7 +102,7 @@ def describe(ctx: click.Context, group: str, max_lag: int | None, output: str) -
 @click.pass_context
 def explain(ctx: click.Context, group: str, output: str) -> None:
     """Say what is wrong with a group, if anything, and what to change."""
-    from barnabas.cli.group_text import findings_document, findings_text
+    from barnabas.cli.groups.text import findings_document, findings_text
     from barnabas.client.groups.diagnosis import diagnose
 
     with open_admin(ctx) as admin:

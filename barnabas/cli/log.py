@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.groups import NamedCommands
+from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.render import Row, chosen_output, output_option, render, table
 from barnabas.log import survey
 from barnabas.log.checkpoints import CLEAN_SHUTDOWN

@@ -19,7 +19,7 @@ _LONG_MAX = 2**63 - 1
 _DIGITS_MAX = 20
 
 
-class Range(NamedTuple):
+class OffsetRangeOption(NamedTuple):
     """Where to start: one of the four, or a time in ms. `stop_ms`: the first time not wanted."""
 
     start: str | int = BEGINNING
@@ -27,9 +27,9 @@ class Range(NamedTuple):
     stop_ms: int | None = None
 
 
-def parse_range(words: Iterable[str]) -> Range:
+def parse_range(words: Iterable[str]) -> OffsetRangeOption:
     """ValueError says what is wrong with a word."""
-    found = Range()
+    found = OffsetRangeOption()
     for word in words:
         if word.startswith("s@"):
             found = found._replace(start_ms=parse_time(word[2:]))
@@ -74,7 +74,7 @@ def iso_time(timestamp_ms: int) -> str:
 def resolve(
     admin: "Admin",
     partitions: Iterable[TopicPartition],
-    range_: Range,
+    range_: OffsetRangeOption,
     *,
     to_end: bool,
     within: bool = False,
@@ -83,7 +83,7 @@ def resolve(
 
     `within`: a start past the end is an error.
     """
-    from barnabas.client.admin import EARLIEST, LATEST
+    from barnabas.client.admin.admin import EARLIEST, LATEST
 
     partitions = list(partitions)
     needs_end = to_end or range_.stop_ms is not None or range_.start != BEGINNING

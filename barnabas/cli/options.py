@@ -17,7 +17,7 @@ from barnabas.model.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
-    from barnabas.client.cluster import Cluster
+    from barnabas.client.cluster import ClusterClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 SERVERS_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"
@@ -73,12 +73,12 @@ def client_config(ctx: click.Context, defaults: Mapping[str, str] = {}) -> Clien
         raise click.UsageError(problem.detail) from None
 
 
-def open_cluster(ctx: click.Context, defaults: Mapping[str, str] = {}) -> "Cluster":
+def open_cluster(ctx: click.Context, defaults: Mapping[str, str] = {}) -> "ClusterClient":
     from barnabas.client.blocking.net import BlockingNet
-    from barnabas.client.cluster import Cluster
+    from barnabas.client.cluster import ClusterClient
 
     try:
-        return Cluster(client_config(ctx, defaults), BlockingNet())
+        return ClusterClient(client_config(ctx, defaults), BlockingNet())
     except InvalidRequest as problem:  # it has asked nobody yet: -b is wrong
         raise click.UsageError(problem.detail) from None
 

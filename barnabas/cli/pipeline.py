@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.groups import NamedCommands
-from barnabas.cli.pipeline_cluster import cluster
-from barnabas.cli.pipeline_errors import fails_in_lines
-from barnabas.cli.pipeline_roster import ls, status, stop_
+from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.pipelines.errors import fails_in_lines
+from barnabas.cli.pipelines.roster import ls, status, stop_
+from barnabas.cli.pipelines.spark_cluster import cluster
 from barnabas.cli.up import HostAndPort
 from barnabas.config.kinds import Address
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.roster import Enrolled
-    from barnabas.pipeline.spec import Spec
-    from barnabas.pipeline.stopping import Stop
+    from barnabas.pipeline.run.roster import Enrolled
+    from barnabas.pipeline.run.spec import Spec
+    from barnabas.pipeline.run.stopping import StopRequest
 
 _SPEC = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -42,11 +42,11 @@ def run_(spec: Path, metrics: Address | None) -> int:
     Ctrl-C, SIGTERM or `barnabas pipeline stop` let it finish its batch; a second one cuts it off.
     """
     from barnabas.pipeline.errors import PipelineError, from_spark
-    from barnabas.pipeline.roster import enrolled
-    from barnabas.pipeline.stopping import Stop, heeding
+    from barnabas.pipeline.run.roster import enrolled
+    from barnabas.pipeline.run.stopping import StopRequest, heeding
 
     loaded = _loaded(spec)
-    stop = Stop()
+    stop = StopRequest()
     with heeding(stop.ask), enrolled(loaded, spec) as entry:
         try:
             _run(loaded, metrics, entry, stop)
@@ -63,15 +63,15 @@ def run_(spec: Path, metrics: Address | None) -> int:
     return exits.OK
 
 
-def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "Stop") -> None:
+def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "StopRequest") -> None:
     from contextlib import ExitStack
 
-    from barnabas.cli.pipeline_terminal import Terminal
-    from barnabas.pipeline.metrics import served
-    from barnabas.pipeline.planning import planned
-    from barnabas.pipeline.progress import Progress
-    from barnabas.pipeline.running import run_spec, session_of
-    from barnabas.pipeline.stopping import heeding
+    from barnabas.cli.pipelines.terminal import Terminal
+    from barnabas.pipeline.run.metrics import served
+    from barnabas.pipeline.run.plan import planned
+    from barnabas.pipeline.run.progress import Progress
+    from barnabas.pipeline.run.running import run_spec, session_of
+    from barnabas.pipeline.run.stopping import heeding
 
     progress = Progress()
     terminal = Terminal(spec.name, progress)
@@ -96,7 +96,7 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "Stop")
 @fails_in_lines
 def dry_run(spec: Path) -> int:
     """Check a spec and ask the brokers for its topics; change nothing."""
-    from barnabas.pipeline.planning import planned
+    from barnabas.pipeline.run.plan import planned
 
     for line in planned(_loaded(spec)):
         click.echo(line)
@@ -122,10 +122,10 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
     import tempfile
     from contextlib import ExitStack, nullcontext
 
-    from barnabas.pipeline.planning import planned
-    from barnabas.pipeline.quick import unzipped
-    from barnabas.pipeline.starting import check_java, check_master, python_of, spark_home
-    from barnabas.pipeline.submitting import prepare, submit, submit_command
+    from barnabas.pipeline.run.plan import planned
+    from barnabas.pipeline.run.session import check_java, check_master, python_of, spark_home
+    from barnabas.pipeline.run.submit import prepare, submit, submit_command
+    from barnabas.pipeline.spark.worker_start import unzipped
 
     loaded = _loaded(spec)
     with ExitStack() as stack:
@@ -159,13 +159,13 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
 @fails_in_lines
 def package_(path: Path, modules: tuple[str, ...]) -> int:
     """Write what executors need of this package, for spark-submit's --archives."""
-    from barnabas.pipeline.package import write_package
+    from barnabas.pipeline.run.package import write_package
 
     write_package(path, modules)
     return exits.OK
 
 
 def _loaded(path: Path) -> "Spec":
-    from barnabas.pipeline.spec import load
+    from barnabas.pipeline.run.spec import load
 
     return load(path)

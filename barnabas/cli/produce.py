@@ -15,8 +15,8 @@ from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import check_topic_name
 
 if TYPE_CHECKING:
-    from barnabas.client.batches import RecordMetadata
     from barnabas.client.blocking.producer import Producer
+    from barnabas.client.producer.batches import RecordMetadata
     from barnabas.wire.records import Headers
 
 _CHUNK_SIZE = 1 << 20

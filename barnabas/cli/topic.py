@@ -5,22 +5,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.asking import confirm, require_answer, yes_option
-from barnabas.cli.groups import NamedCommands
-from barnabas.cli.offsets import Range, parse_range, resolve
+from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.offsets import OffsetRangeOption, parse_range, resolve
 from barnabas.cli.options import cluster_options, open_admin, pairs
 from barnabas.cli.render import output_option, render
 from barnabas.config.option import nearest
-from barnabas.config.resolve import Source
+from barnabas.config.resolve import ConfigSource
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition, check_topic_name
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
-    from barnabas.client.metadata import Topic
+    from barnabas.client.metadata import TopicMetadata
     from barnabas.wire.messages.log_story import ToldLog
 
 _BROKER_DEFAULT = -1
-_SOURCES = {int(source): source.name.lower().replace("_", " ") for source in Source}
+_SOURCES = {int(source): source.name.lower().replace("_", " ") for source in ConfigSource}
 
 partitions_option = click.option(
     "-p",
@@ -113,7 +113,7 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
         found = find_topic(admin, topic)
         led = [p for p in found.partitions if p.leader >= 0]
         partitions = [TopicPartition(topic, p.number) for p in led]
-        starts, ends = resolve(admin, partitions, Range(), to_end=True)
+        starts, ends = resolve(admin, partitions, OffsetRangeOption(), to_end=True)
         logs = admin.log_stories(topic, [p.number for p in led])
     compacted = any(log.dirty_bytes >= 0 for log in logs.values())
     replicated = any(len(log.replicas) > 1 for log in logs.values())
@@ -175,7 +175,7 @@ def config(
             "source": _SOURCES.get(option.source, str(option.source)),
         }
         for option in options
-        if with_defaults or option.source != Source.DEFAULT
+        if with_defaults or option.source != ConfigSource.DEFAULT
     ]
     render(rows, ["name", "value", "source"], output)
 
@@ -269,7 +269,7 @@ def _replica_lags(log: "ToldLog", replicas: list[int]) -> list[dict[str, int | N
     ]
 
 
-def find_topic(admin: "Admin", name: str) -> "Topic":
+def find_topic(admin: "Admin", name: str) -> "TopicMetadata":
     """The topic, or an error with the nearest name there is."""
     _check_name(name)
     try:
@@ -281,7 +281,7 @@ def find_topic(admin: "Admin", name: str) -> "Topic":
         raise InvalidRequest(problem.code, f"topic {name!r} does not exist{hint}") from None
 
 
-def select_partitions(topic: "Topic", numbers: tuple[int, ...]) -> list[TopicPartition]:
+def select_partitions(topic: "TopicMetadata", numbers: tuple[int, ...]) -> list[TopicPartition]:
     """Those numbers, or all."""
     there = [partition.number for partition in topic.partitions]
     for number in numbers:
@@ -293,7 +293,7 @@ def select_partitions(topic: "Topic", numbers: tuple[int, ...]) -> list[TopicPar
     return [TopicPartition(topic.name, number) for number in numbers or there]
 
 
-def offsets_range(words: tuple[str, ...]) -> Range:
+def offsets_range(words: tuple[str, ...]) -> OffsetRangeOption:
     try:
         return parse_range(words)
     except ValueError as problem:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import click
 
+from barnabas.cli.brokers.ready import READY_LINE, SUPERVISED, say
 from barnabas.cli.options import list_options, pairs, read_properties
-from barnabas.cli.ready import READY_LINE, SUPERVISED, say
 from barnabas.config import broker
 from barnabas.config.alter import check_static, without_effect
 from barnabas.config.kinds import Address, parse_address
@@ -118,7 +118,7 @@ def command(
     kept_in = data or broker.BrokerConfig(static).directories
     if brokers is not None:
         where = listen or parse_address(DEFAULT_LISTEN)
-        from barnabas.cli.up_cluster import run as run_several
+        from barnabas.cli.brokers.up_cluster import run as run_several
 
         with _directories(data or (DEFAULT_DATA,), ephemeral) as directories:
             return run_several(
@@ -133,7 +133,7 @@ def command(
         static["metrics.listen"] = str(metrics)
     with _directories(kept_in, ephemeral) as directories:
         from barnabas.broker.main import run
-        from barnabas.cli.growing import refuse_several
+        from barnabas.cli.brokers.lone_to_cluster import refuse_several
 
         refuse_several(directories[0])
 

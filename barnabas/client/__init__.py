@@ -1,6 +1,15 @@
-"""The client: logic without IO, flows over one door to the outside, and two drivers.
+"""The client: logic without IO, flows over one interface to the outside, and two drivers.
 
-Pure: session (one connection), metadata (who leads what), partitioner, accumulator (records to
-batches), positions (batches to records). Flows over `Net` (net.py): cluster, admin. Drivers:
-aio/ (asyncio), blocking/ (a thread, without an event loop).
+producer/, consumer/, admin/ and groups/ (groups seen by an administrator) hold logic and flows;
+workers/ runs a function on the records of a topic. Drivers: aio/ (asyncio) and blocking/
+(a thread, without an event loop).
+
+cluster: a connection per broker, fresh metadata, coordinators, and retries
+metadata: brokers, topics and leaders, from one Metadata response
+session: one connection's side of the protocol, without the connection
+net: the interface between flows and a driver: time, connections, waiting
+sockets: what both drivers do to a socket
+errors: from an error code to the exception whose class says what to do
+backoff: how long to wait before the next try
+owner_process: the process that a client object belongs to
 """

@@ -5,7 +5,7 @@ Always: what is Retriable is tried again on a fresh picture, until the call's ti
 at any bootstrap server is said at once, in one message; what any broker can answer is asked of one
 that owes no answer. Threads of a blocking client may come and
 go in it at once: whoever looks through its connections looks at a copy.
-Not here: what to ask (admin.py, producer, consumer).
+Not here: what to ask (client/admin/admin.py, producer, consumer).
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,14 +14,14 @@ from typing import Self, TypeVar
 
 from barnabas.client.backoff import waits_ms
 from barnabas.client.errors import check
-from barnabas.client.metadata import View
-from barnabas.client.net import Connection, Net
+from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.net import BrokerConnection, Net
 from barnabas.client.sockets import Unreached
 from barnabas.config.client import ClientConfig
 from barnabas.config.kinds import Address, parse_address
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -32,7 +32,7 @@ from barnabas.wire.messages.metadata import (
     MetadataResponse,
 )
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=ProtocolMessage)
 T = TypeVar("T")
 DEFAULT_PORT = 9092
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
@@ -41,7 +41,7 @@ PRODUCE = "produce"  # `apart`: connections that a blocking producer's thread ha
 _OVERDUE_MS = 1_000  # a broker that takes longer is asked for metadata only if no other is there
 
 
-class Cluster:
+class ClusterClient:
     """Opens connections as they are needed. To be closed."""
 
     def __init__(self, config: ClientConfig, net: Net) -> None:
@@ -49,10 +49,10 @@ class Cluster:
         self.net = net
         self.timeout_ms = config.request_timeout_ms
         self._bootstrap = bootstrap_addresses(config.bootstrap_servers)
-        self._connections: dict[tuple[int, str], Connection] = {}
+        self._connections: dict[tuple[int, str], BrokerConnection] = {}
         self._opening: dict[tuple[int, str], AbstractAsyncContextManager[object]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
-        self._view: View | None = None
+        self._view: MetadataSnapshot | None = None
         self._view_lock = net.lock()
         self._topics: dict[str, None] = {}
         self._failed_at: dict[Address, int] = {}  # when a connection could last not be opened
@@ -72,11 +72,11 @@ class Cluster:
     # --- who leads what ---
 
     @property
-    def known(self) -> View | None:
+    def known(self) -> MetadataSnapshot | None:
         """The last picture, if there is one."""
         return self._view
 
-    async def view(self, topics: Iterable[str] = ()) -> View:
+    async def view(self, topics: Iterable[str] = ()) -> MetadataSnapshot:
         """A picture that holds these topics, or says why not; taken anew only if needed."""
         self.net.check_owner()
         before = self._view
@@ -96,7 +96,9 @@ class Cluster:
             if name not in self._topics or (view is not None and not view.shows(name))
         ]
 
-    async def refresh(self, *, create: bool = False, unless_newer_than: View | None = None) -> View:
+    async def refresh(
+        self, *, create: bool = False, unless_newer_than: MetadataSnapshot | None = None
+    ) -> MetadataSnapshot:
         """A new picture, of the topics asked for so far. `create`: missing ones come to be.
 
         `unless_newer_than`: a picture that another flow has taken since will do.
@@ -109,7 +111,7 @@ class Cluster:
             self._view = await self.view_of(list(self._topics), create=create)
             return self._view
 
-    async def view_of(self, topics: list[str] | None, *, create: bool = False) -> View:
+    async def view_of(self, topics: list[str] | None, *, create: bool = False) -> MetadataSnapshot:
         """A picture of these topics; None: of all."""
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
@@ -118,7 +120,7 @@ class Cluster:
         connection = await self.anyone()
         response = await connection.call(request, MetadataResponse, timeout_ms=self.timeout_ms)
         check(response.error_code, about="metadata")
-        return View(response)
+        return MetadataSnapshot(response)
 
     def watch(self, topics: Iterable[str]) -> None:
         """Have them in the next pictures."""
@@ -126,11 +128,11 @@ class Cluster:
 
     # --- whom to ask ---
 
-    async def anyone(self) -> Connection:
+    async def anyone(self) -> BrokerConnection:
         """The open connection whose broker owes no answer, else the first broker that answers."""
         self.net.check_owner()
         silent_ms: dict[str | Address, int] = {}
-        usable: list[Connection] = []
+        usable: list[BrokerConnection] = []
         for (_, apart), each in list(self._connections.items()):
             silence = each.silent_ms()
             for name in (each.peer, each.address):
@@ -160,7 +162,7 @@ class Cluster:
             raise Retriable(first.code, f"no broker at {said}. Start one, or set bootstrap.servers")
         raise first
 
-    async def broker(self, broker: int, *, apart: str = "") -> Connection:
+    async def broker(self, broker: int, *, apart: str = "") -> BrokerConnection:
         """`apart`: a connection of its own, so that long waits on others do not delay it."""
         self.net.check_owner()
         connection = self._connections.get((broker, apart))
@@ -171,15 +173,15 @@ class Cluster:
             raise Retriable(Code.BROKER_NOT_AVAILABLE, f"broker {broker} is not there")
         return await self._open((broker, apart), brokers[broker].address)
 
-    def connected(self, broker: int, *, apart: str = "") -> Connection | None:
+    def connected(self, broker: int, *, apart: str = "") -> BrokerConnection | None:
         """The open connection, if there is one."""
         connection = self._connections.get((broker, apart))
         return connection if connection is not None and not connection.closed else None
 
-    async def controller(self) -> Connection:
+    async def controller(self) -> BrokerConnection:
         return await self.broker((await self.view()).controller_id)
 
-    async def leader(self, at: TopicPartition) -> Connection:
+    async def leader(self, at: TopicPartition) -> BrokerConnection:
         return await self.broker((await self.view([at.topic])).leader(at))
 
     async def by_leader(
@@ -193,11 +195,11 @@ class Cluster:
             groups.setdefault(view.leader(at), []).append(at)
         return groups
 
-    async def coordinator(self, key: str, *, kind: int = GROUP) -> Connection:
+    async def coordinator(self, key: str, *, kind: int = GROUP) -> BrokerConnection:
         """Of a group or a transactional id; looked up once, until `forget_coordinator`."""
         return await self.broker(await self.coordinator_id(key, kind=kind), apart="coordinator")
 
-    def coordinator_connected(self, key: str, *, kind: int = GROUP) -> Connection | None:
+    def coordinator_connected(self, key: str, *, kind: int = GROUP) -> BrokerConnection | None:
         """The open connection to it, if there is one."""
         found = self._coordinators.get((kind, key))
         return None if found is None else self.connected(found, apart="coordinator")
@@ -270,7 +272,7 @@ class Cluster:
             if each.closed and not each.silent_ms():  # else it says whom not to ask
                 self._connections.pop(key, None)
 
-    async def _open(self, key: tuple[int, str], address: Address) -> Connection:
+    async def _open(self, key: tuple[int, str], address: Address) -> BrokerConnection:
         lock = self._opening.get(key)
         if lock is None:
             lock = self._opening[key] = self.net.lock()

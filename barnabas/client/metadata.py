@@ -14,13 +14,13 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.metadata import MetadataResponse
 
 
-class Broker(NamedTuple):
+class BrokerMetadata(NamedTuple):
     id: int
     address: Address
     rack: str | None
 
 
-class Partition(NamedTuple):
+class PartitionMetadata(NamedTuple):
     number: int
     leader: int
     leader_epoch: int
@@ -29,24 +29,26 @@ class Partition(NamedTuple):
     offline: list[int]
 
 
-class Topic(NamedTuple):
+class TopicMetadata(NamedTuple):
     name: str
     id: UUID
     is_internal: bool
-    partitions: list[Partition]
+    partitions: list[PartitionMetadata]
 
 
-class View:
+class MetadataSnapshot:
     """The cluster as one broker saw it."""
 
     def __init__(self, response: MetadataResponse) -> None:
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.brokers = {
-            broker.node_id: Broker(broker.node_id, Address(broker.host, broker.port), broker.rack)
+            broker.node_id: BrokerMetadata(
+                broker.node_id, Address(broker.host, broker.port), broker.rack
+            )
             for broker in response.brokers
         }
-        self.topics: dict[str, Topic] = {}
+        self.topics: dict[str, TopicMetadata] = {}
         self.errors: dict[str, KafkaError] = {}
         for topic in response.topics:
             name = topic.name or ""
@@ -54,7 +56,7 @@ class View:
                 self.errors[name] = error_of(topic.error_code, about=f"topic {name!r}")
                 continue
             partitions = [
-                Partition(
+                PartitionMetadata(
                     p.partition_index,
                     p.leader_id,
                     p.leader_epoch,
@@ -65,20 +67,20 @@ class View:
                 for p in topic.partitions
             ]
             partitions.sort()
-            self.topics[name] = Topic(name, topic.topic_id, topic.is_internal, partitions)
+            self.topics[name] = TopicMetadata(name, topic.topic_id, topic.is_internal, partitions)
 
     def shows(self, name: str) -> bool:
         """Was the topic asked for? It may still not exist."""
         return name in self.topics or name in self.errors
 
-    def topic(self, name: str) -> Topic:
+    def topic(self, name: str) -> TopicMetadata:
         if found := self.topics.get(name):
             return found
         if problem := self.errors.get(name):
             raise problem
         raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
 
-    def partition(self, at: TopicPartition) -> Partition:
+    def partition(self, at: TopicPartition) -> PartitionMetadata:
         partitions = self.topic(at.topic).partitions
         if 0 <= at.partition < len(partitions):  # where it nearly always is
             partition = partitions[at.partition]

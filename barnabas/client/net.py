@@ -1,9 +1,10 @@
-"""The door between the client's logic and a way to wait: asyncio's, or a thread's.
+"""The interface between the client's logic and a way to wait: asyncio's, or a thread's.
 
-Logic (cluster.py, admin.py, ...) is written once, as `async def` over `Net`. The asyncio driver
-(aio/) suspends where it waits. The blocking driver (blocking/) blocks inside, never suspends,
-and so runs the same coroutines by hand: `barnabas.sync` needs no event loop.
-Always: logic waits through this door only; it holds a `lock` over waits, never over another lock.
+Logic (cluster.py, client/admin/admin.py, ...) is written once, as `async def` over `Net`. The
+asyncio driver (aio/) suspends where it waits. The blocking driver (blocking/) blocks inside, never
+suspends, and so runs the same coroutines by hand: `barnabas.sync` needs no event loop.
+Always: logic waits through this interface only; it holds a `lock` over waits, never over another
+lock.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -11,14 +12,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
 from barnabas.config.kinds import Address
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 
-M = TypeVar("M", bound=Message)
-A_co = TypeVar("A_co", bound=Message, covariant=True)
+M = TypeVar("M", bound=ProtocolMessage)
+A_co = TypeVar("A_co", bound=ProtocolMessage, covariant=True)
 Task = Callable[[], Coroutine[Any, Any, object]]
 
 
-class Answer(Protocol[A_co]):
+class PendingResponse(Protocol[A_co]):
     """What a request will be answered with: awaited once, now or later."""
 
     def done(self) -> bool:
@@ -28,14 +29,14 @@ class Answer(Protocol[A_co]):
     def __await__(self) -> Generator[Any, None, A_co]: ...
 
 
-class Bell(Protocol):
+class WakeUp(Protocol):
     """Where one flow waits, and others wake it."""
 
     def ring(self) -> None:
         """End the wait that goes on, or the next one."""
         ...
 
-    async def wait(self, answers: Sequence[Answer[Message]], ms: int) -> None:
+    async def wait(self, answers: Sequence[PendingResponse[ProtocolMessage]], ms: int) -> None:
         """Until one of these has come, the bell rings, or the time is up.
 
         With no time at all: only take in what has come, and let others have their turn.
@@ -43,7 +44,7 @@ class Bell(Protocol):
         ...
 
 
-class Pulse(Protocol):
+class BackgroundFlow(Protocol):
     """A flow that goes on in the background; it ends when the flow's owner is gone."""
 
     def nudge(self) -> None:
@@ -53,7 +54,7 @@ class Pulse(Protocol):
     def stop(self) -> None: ...
 
 
-class Errand(Protocol):
+class BoundedTask(Protocol):
     """A flow that may take longer than whoever wants it done can wait."""
 
     @property
@@ -70,7 +71,7 @@ class Errand(Protocol):
         ...
 
 
-class Connection(Protocol):
+class BrokerConnection(Protocol):
     """To one broker, greeted. Requests may be sent ahead; answers come in order.
 
     Whatever goes wrong is a KafkaError that names the broker, and the connection is closed.
@@ -94,13 +95,18 @@ class Connection(Protocol):
         ...
 
     def send(
-        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
-    ) -> Answer[M]:
+        self,
+        request: ProtocolMessage,
+        answer: type[M],
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
+    ) -> PendingResponse[M]:
         """Send now; await the answer once, now or later."""
         ...
 
     def tell(
-        self, request: Message, *, timeout_ms: int, version_max: int | None = None
+        self, request: ProtocolMessage, *, timeout_ms: int, version_max: int | None = None
     ) -> Awaitable[None] | None:
         """Send the one kind of request that has no answer.
 
@@ -109,7 +115,12 @@ class Connection(Protocol):
         ...
 
     async def call(
-        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+        self,
+        request: ProtocolMessage,
+        answer: type[M],
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
     ) -> M:
         """Send, and wait for the answer."""
         ...
@@ -146,21 +157,25 @@ class Net(Protocol):
 
     async def sleep(self, ms: int) -> None: ...
 
-    def bell(self) -> Bell: ...
+    def wake_up(self) -> WakeUp: ...
 
-    def pulse(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> Pulse:
+    def background_flow(
+        self, flow: Callable[[], Coroutine[Any, Any, int | None]]
+    ) -> BackgroundFlow:
         """`flow`, a method, does what is due, and says when (`now_ms`) it wants to run again.
 
         None: when it is nudged. It does not raise.
         """
         ...
 
-    def errand(self) -> Errand: ...
+    def bounded_task(self) -> BoundedTask: ...
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         """One flow at a time."""
         ...
 
-    async def connect(self, address: Address, *, client_id: str, timeout_ms: int) -> Connection:
+    async def connect(
+        self, address: Address, *, client_id: str, timeout_ms: int
+    ) -> BrokerConnection:
         """Open, and agree on versions."""
         ...

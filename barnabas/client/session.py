@@ -9,14 +9,14 @@ Not here: frames (wire/session.py), sockets and time (aio/, blocking/), which br
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ports import Buffer, FileSlice
 from barnabas.wire.apis import APIS
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.session import RESPONSE_SIZE_MAX, Exchange
 
 _GREETING_VERSION = 3
 
 
-class Session(Exchange):
+class ProtocolSession(Exchange):
     """An exchange with a broker that says which versions it speaks."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Session(Exchange):
             _GREETING_VERSION,
         )
 
-    def greeted(self, response: Message) -> list[Buffer | FileSlice] | None:
+    def greeted(self, response: ProtocolMessage) -> list[Buffer | FileSlice] | None:
         """Learn from the answer to the greeting; None, or the greeting an older broker needs."""
         assert isinstance(response, ApiVersionsResponse)
         if response.error_code == Code.UNSUPPORTED_VERSION:
@@ -66,7 +66,7 @@ class Session(Exchange):
         return version
 
     def request(
-        self, message: Message, *, version_max: int | None = None, answered: bool = True
+        self, message: ProtocolMessage, *, version_max: int | None = None, answered: bool = True
     ) -> list[Buffer | FileSlice]:
         """The bytes of a request; `answered=False` for the one kind that gets no answer."""
         version = self.version_of(message.api_key, version_max)

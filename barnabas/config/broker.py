@@ -18,7 +18,7 @@ from barnabas.config.kinds import (
     HostPort,
     Int,
     List,
-    Listener,
+    ListenerAddress,
     Listeners,
     Milliseconds,
     Text,
@@ -56,15 +56,15 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         doc="The rack of this broker: replicas are spread over racks, and clients can read "
         "from their own.",
     )
-    listeners = Option[tuple[Listener, ...]](
+    listeners = Option[tuple[ListenerAddress, ...]](
         name="listeners",
         kind=Listeners(),
-        default=(Listener("PLAINTEXT", "", 9092),),
+        default=(ListenerAddress("PLAINTEXT", "", 9092),),
         scope=Scope.BROKER,
         needs_restart=True,
         doc="Where the broker listens. Port 0 picks a free one.",
     )
-    advertised_listeners = Option[tuple[Listener, ...] | None](
+    advertised_listeners = Option[tuple[ListenerAddress, ...] | None](
         name="advertised.listeners",
         kind=Listeners(),
         default=None,

@@ -17,14 +17,14 @@ MATCHED = (
 )  # fmt: skip
 
 
-class Names(Text):
+class NameList(Text):
     """Names between commas; replaced as a whole, as in Kafka."""
 
     __slots__ = ()
     type = ConfigType.LIST
 
 
-def _option(name: str, kind: Int | Names, default: int | str, doc: str) -> Option[int | str]:
+def _option(name: str, kind: Int | NameList, default: int | str, doc: str) -> Option[int | str]:
     return Option(
         name=name,
         kind=kind,
@@ -39,8 +39,8 @@ ALL = {
     option.name: option
     for option in (
         _option("interval.ms", Int(), 300_000, "How often a client pushes its metrics."),
-        _option("match", Names(), "", "Which clients push them: NAME=PATTERN between commas."),
-        _option("metrics", Names(), "", "How the names of the metrics begin; `*`: all."),
+        _option("match", NameList(), "", "Which clients push them: NAME=PATTERN between commas."),
+        _option("metrics", NameList(), "", "How the names of the metrics begin; `*`: all."),
     )
 }
 

@@ -11,7 +11,7 @@ from barnabas.config import broker, topic
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import ConfigType
 from barnabas.config.option import Option
-from barnabas.config.resolve import Layers, Setting, Source, names_on_broker
+from barnabas.config.resolve import ConfigSource, Layers, Setting, names_on_broker
 from barnabas.config.topic import TopicConfig
 
 
@@ -20,7 +20,7 @@ class Described(NamedTuple):
 
     name: str
     text: str | None
-    source: Source
+    source: ConfigSource
     read_only: bool
     sensitive: bool
     synonyms: list[Setting]
@@ -35,7 +35,7 @@ def describe_topic(overrides: Mapping[str, str], layers: Layers) -> Iterator[Des
         text = config.text(option) if name in topic.OPTIONS else option.default
         settings = _on_broker(option, layers)
         if name in overrides:
-            settings.insert(0, Setting(name, text, Source.DYNAMIC_TOPIC))
+            settings.insert(0, Setting(name, text, ConfigSource.DYNAMIC_TOPIC))
         yield _described(option, text, settings, read_only=False)
 
 
@@ -62,8 +62,8 @@ def describe_broker(
             text = in_force.get(name, config.text(option))
             if name in in_force and (not settings or settings[0].text != text):
                 settings = [
-                    Setting(name, text, Source.STATIC_BROKER),
-                    *(each for each in settings if each.source is not Source.STATIC_BROKER),
+                    Setting(name, text, ConfigSource.STATIC_BROKER),
+                    *(each for each in settings if each.source is not ConfigSource.STATIC_BROKER),
                 ]
         yield _described(option, text, settings, read_only=option.needs_restart)
 
@@ -80,9 +80,9 @@ def describe_group(settings: Mapping[str, str], layers: Layers) -> Iterator[Desc
         else:
             broker_name = f"group.{name}"
             shown = broker_name if broker_name in kafka_options.OPTIONS else name
-            found = [Setting(shown, text, Source.DEFAULT)]
+            found = [Setting(shown, text, ConfigSource.DEFAULT)]
         if name in settings:
-            found.insert(0, Setting(name, text, Source.DYNAMIC_GROUP))
+            found.insert(0, Setting(name, text, ConfigSource.DYNAMIC_GROUP))
         yield _described(option, text, found, read_only=False)
 
 
@@ -91,7 +91,7 @@ def describe_client_metrics(settings: Mapping[str, str]) -> Iterator[Described]:
 
     for name, option in client_metrics.ALL.items():
         own = settings.get(name)
-        found = [] if own is None else [Setting(name, own, Source.DYNAMIC_CLIENT_METRICS)]
+        found = [] if own is None else [Setting(name, own, ConfigSource.DYNAMIC_CLIENT_METRICS)]
         text = option.format(option.default) if own is None else own
         yield _described(option, text, found, read_only=False)
 
@@ -99,7 +99,7 @@ def describe_client_metrics(settings: Mapping[str, str]) -> Iterator[Described]:
 def _described(
     option: Option[Any], text: str | None, settings: list[Setting], read_only: bool
 ) -> Described:
-    source = settings[0].source if settings else Source.DEFAULT
+    source = settings[0].source if settings else ConfigSource.DEFAULT
     sensitive = option.kind.type is ConfigType.PASSWORD
     return Described(
         option.name, text, source, read_only, sensitive, settings, int(option.kind.type), option.doc
@@ -113,5 +113,5 @@ def _on_broker(option: Option[Any], layers: Layers) -> list[Setting]:
     for name in names_on_broker(option):
         synonym = option if name == option.name else broker.OPTIONS[name]
         if synonym.default is not None:
-            settings.append(Setting(name, synonym.format(synonym.default), Source.DEFAULT))
+            settings.append(Setting(name, synonym.format(synonym.default), ConfigSource.DEFAULT))
     return settings

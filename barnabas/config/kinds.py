@@ -230,7 +230,7 @@ class List(Kind[tuple[str, ...]]):
         return f"words between commas, each once{of}"
 
 
-class Replicas(List):
+class ThrottledReplicas(List):
     """PARTITION:BROKER between commas, or * for all."""
 
     __slots__ = ()
@@ -277,7 +277,7 @@ class Address(NamedTuple):
         return f"{host}:{self.port}"
 
 
-class Listener(NamedTuple):
+class ListenerAddress(NamedTuple):
     """A named address, as in PLAINTEXT://localhost:9092. An empty host means every interface."""
 
     name: str
@@ -315,7 +315,7 @@ class HostPort(Kind[Address]):
         return "HOST:PORT"
 
 
-class Listeners(Kind[tuple[Listener, ...]]):
+class Listeners(Kind[tuple[ListenerAddress, ...]]):
     """PLAINTEXT://HOST:PORT: a list, as Kafka has it, of the one protocol there is.
 
     Another name is refused: whoever asks for SSL must not be served in the clear.
@@ -324,8 +324,8 @@ class Listeners(Kind[tuple[Listener, ...]]):
     __slots__ = ()
     type = ConfigType.LIST
 
-    def parse(self, text: str) -> tuple[Listener, ...]:
-        found: list[Listener] = []
+    def parse(self, text: str) -> tuple[ListenerAddress, ...]:
+        found: list[ListenerAddress] = []
         for part in text.split(","):
             name, separator, rest = part.strip().partition("://")
             if not separator or not re.fullmatch(r"[A-Za-z0-9_]+", name, re.ASCII):
@@ -338,10 +338,10 @@ class Listeners(Kind[tuple[Listener, ...]]):
             host, port = parse_address(rest)
             if found:
                 raise ValueError(f"expected {self.bounds()}, but {PLAINTEXT} is there twice")
-            found.append(Listener(PLAINTEXT, host, port))
+            found.append(ListenerAddress(PLAINTEXT, host, port))
         return tuple(found)
 
-    def format(self, value: tuple[Listener, ...]) -> str:
+    def format(self, value: tuple[ListenerAddress, ...]) -> str:
         return ",".join(map(str, value))
 
     def bounds(self) -> str:

@@ -16,7 +16,7 @@ from barnabas.config.option import Option, Scope
 _NOTHING: Mapping[str, str] = {}
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where a setting comes from, as DescribeConfigs numbers it."""
 
     DYNAMIC_TOPIC = 1
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
     name: str
     text: str | None
-    source: Source
+    source: ConfigSource
 
 
 class Layers:
@@ -47,10 +47,10 @@ class Layers:
         dynamic_default: Mapping[str, str] = _NOTHING,
         dynamic_broker: Mapping[str, str] = _NOTHING,
     ) -> None:
-        self.by_source: tuple[tuple[Source, Mapping[str, str]], ...] = (
-            (Source.DYNAMIC_BROKER, dynamic_broker),
-            (Source.DYNAMIC_DEFAULT_BROKER, dynamic_default),
-            (Source.STATIC_BROKER, static),
+        self.by_source: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = (
+            (ConfigSource.DYNAMIC_BROKER, dynamic_broker),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default),
+            (ConfigSource.STATIC_BROKER, static),
         )
 
     def settings(self, name: str) -> Iterator[Setting]:

@@ -19,7 +19,7 @@ from barnabas.config.kinds import (
     List,
     Long,
     Milliseconds,
-    Replicas,
+    ThrottledReplicas,
 )
 from barnabas.config.option import Option, Scope, declared, invalid
 from barnabas.config.resolve import NO_LAYERS, Config, Layers
@@ -160,7 +160,7 @@ class TopicConfig(Config):
     )
     leader_replication_throttled_replicas = Option[tuple[str, ...]](
         name="leader.replication.throttled.replicas",
-        kind=Replicas(),
+        kind=ThrottledReplicas(),
         default=(),
         scope=Scope.TOPIC,
         needs_restart=False,
@@ -168,7 +168,7 @@ class TopicConfig(Config):
     )
     follower_replication_throttled_replicas = Option[tuple[str, ...]](
         name="follower.replication.throttled.replicas",
-        kind=Replicas(),
+        kind=ThrottledReplicas(),
         default=(),
         scope=Scope.TOPIC,
         needs_restart=False,

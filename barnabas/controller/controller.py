@@ -1,28 +1,30 @@
-"""The controller: one verb per event.
+"""The controller: one operation per event.
 
-Each verb gives the steps of its work (steps.py), to be driven to their end before the next begins.
-In: events, requests, the time. Out: steps, and what each verb returns.
+Each operation gives the steps of its work (steps.py), to be driven to their end before the next
+begins.
+In: events, requests, the time. Out: steps, and what each operation returns.
 Always: the same events and answers give the same steps.
-Not here: the queue, the keeper, the network (broker/controlling.py).
+Not here: the queue, the keeper, the network (broker/controller/election.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
-from barnabas.controller import brokers, elections, in_sync, moves, proof, takeover, topics
-from barnabas.controller.elections import Kind
-from barnabas.controller.in_sync import Proposal, Verdict, min_insync
+from barnabas.controller import brokers, elections, in_sync, proof, takeover, topics
+from barnabas.controller import reassignment as moves
+from barnabas.controller.elections import ElectionKind
+from barnabas.controller.history import ClusterHistory
+from barnabas.controller.in_sync import InSyncProposal, ProposalResult, min_insync
 from barnabas.controller.messages import EPOCH_DELETED
-from barnabas.controller.moves import Wish
-from barnabas.controller.proof import Copy, Report
-from barnabas.controller.state import NO_LEADER, Assignment, Cluster, TopicView
-from barnabas.controller.steps import ReadConfig, Say, SetConfig, Settle, Steps, Write
-from barnabas.controller.story import Story
-from barnabas.controller.term import UNCLEAN, Options, Term
+from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
+from barnabas.controller.reassignment import ReassignmentRequest
+from barnabas.controller.state import NO_LEADER, Assignment, ClusterState, TopicView
+from barnabas.controller.steps import LogLine, ReadConfig, SetConfig, Settle, Steps, Write
+from barnabas.controller.tenure import UNCLEAN, ControllerOptions, ControllerTenure
 from barnabas.controller.topics import Placed
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.describe_replicas import (
     DescribeReplicasRequest,
     DescribeReplicasResponse,
@@ -38,44 +40,44 @@ class Controller:
         self,
         broker: BrokerId,
         epoch: int,
-        options: Options,
+        options: ControllerOptions,
         chance: Callable[[int], int],
         new_id: Callable[[], UUID],
     ) -> None:
         """`chance` gives a number below the one it is given."""
-        self._term = Term(broker, epoch, options, chance, new_id)
+        self._tenure = ControllerTenure(broker, epoch, options, chance, new_id)
 
     # What is seen from outside
 
     @property
-    def cluster(self) -> Cluster:
-        return self._term.cluster
+    def cluster(self) -> ClusterState:
+        return self._tenure.cluster
 
     @property
-    def story(self) -> Story:
-        return self._term.story
+    def story(self) -> ClusterHistory:
+        return self._tenure.story
 
     @property
     def epoch(self) -> int:
-        return self._term.epoch
+        return self._tenure.epoch
 
     @property
     def elections(self) -> int:
-        return self._term.elections
+        return self._tenure.elections
 
     @property
     def unclean_elections(self) -> int:
-        return self._term.unclean_elections
+        return self._tenure.unclean_elections
 
     @property
     def deletions(self) -> Iterable[str]:
         """Topics whose logs some broker that is there has still to remove."""
-        return self._term.deletions
+        return self._tenure.deletions
 
     def next_deadline(self) -> int | None:
         """When `tick` is wanted."""
-        rebalance_at = self._term.rebalance_at
-        times = [*self._term.waiting.values(), *([] if rebalance_at is None else [rebalance_at])]
+        rebalance_at = self._tenure.rebalance_at
+        times = [*self._tenure.waiting.values(), *([] if rebalance_at is None else [rebalance_at])]
         return min(times, default=None)
 
     # Events
@@ -87,45 +89,45 @@ class Controller:
         return brokers.brokers_changed(self._at(now))
 
     def tick(self, now: int) -> Steps[None]:
-        term = self._at(now)
-        yield from brokers.wait_over(term)
-        yield from elections.rebalance(term)
+        tenure = self._at(now)
+        yield from brokers.wait_over(tenure)
+        yield from elections.rebalance(tenure)
 
     def answered(
-        self, broker: BrokerId, request: Message, response: Message, now: int
+        self, broker: BrokerId, request: ProtocolMessage, response: ProtocolMessage, now: int
     ) -> Steps[None]:
         """A broker's answer to what was sent to it."""
-        term = self._at(now)
+        tenure = self._at(now)
         if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
-            failed = _on_failed_disks(response, term.cluster)
+            failed = _on_failed_disks(response, tenure.cluster)
             if failed:
-                yield from brokers.replicas_failed(term, broker, request.broker_epoch, failed)
+                yield from brokers.replicas_failed(tenure, broker, request.broker_epoch, failed)
         elif isinstance(response, DescribeReplicasResponse) and isinstance(
             request, DescribeReplicasRequest
         ):
-            reports = _reports(response, term.cluster)
-            yield from brokers.reported(term, broker, request.broker_epoch, reports)
+            reports = _reports(response, tenure.cluster)
+            yield from brokers.reported(tenure, broker, request.broker_epoch, reports)
         elif (
             isinstance(request, StopReplicaRequest)
             and isinstance(response, StopReplicaResponse)
             and response.error_code == Code.NONE
         ):
-            yield from topics.stopped(term, broker, _deleted_topics(request))
+            yield from topics.stopped(tenure, broker, _deleted_topics(request))
 
     def retell(self, broker: BrokerId, now: int) -> Steps[None]:
         """Everything, to a broker that has missed something."""
-        term = self._at(now)
-        if broker in term.cluster.brokers:
-            term.welcome(broker)
-            term.cluster.forget_reports(broker)
-            for partition in term.cluster.leaderless:
+        tenure = self._at(now)
+        if broker in tenure.cluster.brokers:
+            tenure.welcome(broker)
+            tenure.cluster.forget_reports(broker)
+            for partition in tenure.cluster.leaderless:
                 if broker in partition.assignment.replicas and partition.state is not None:
-                    term.ask_for_report(partition)
-            for partition in term.cluster.led(broker):
-                cause = term.unanswered.pop(partition, None)
+                    tenure.ask_for_report(partition)
+            for partition in tenure.cluster.led(broker):
+                cause = tenure.unanswered.pop(partition, None)
                 if cause is not None:
-                    term.ask_leader(partition, cause)
-            yield from term.flush()
+                    tenure.ask_leader(partition, cause)
+            yield from tenure.flush()
 
     # Requests
 
@@ -149,36 +151,38 @@ class Controller:
     def configure(self, kind: str, name: str, settle: Settle, now: int) -> Steps[dict[str, str]]:
         """Of a topic ("topics"), of one broker, or of all (an empty name; "brokers"); of a group
         ("groups"), or of a subscription to clients' metrics ("client-metrics")."""
-        term = self._at(now)
+        tenure = self._at(now)
         if kind == "topics":
-            topics.existing(term, name)
+            topics.existing(tenure, name)
         before = yield ReadConfig(kind, name)
         settings = settle(before)
         if min_insync(settings) != min_insync(before):
-            yield from self._change_min_insync(term, kind, name, min_insync(settings))
+            yield from self._change_min_insync(tenure, kind, name, min_insync(settings))
         yield Write([SetConfig(kind, name, settings)])
-        yield Say("configured", {"kind": kind, "name": name, "settings": settings})
+        yield LogLine("configured", {"kind": kind, "name": name, "settings": settings})
         if settings.get(UNCLEAN) != before.get(UNCLEAN):
             if kind == "topics":
-                yield from elections.unclean_allowed(term, name)
+                yield from elections.unclean_allowed(tenure, name)
             elif kind == "brokers" and not name:
                 said = settings.get(UNCLEAN)
-                options = term.options
+                options = tenure.options
                 options.unclean = options.unclean_static if said is None else said == "true"
-                yield from elections.unclean_allowed(term, None)
+                yield from elections.unclean_allowed(tenure, None)
         return settings
 
     @staticmethod
-    def _change_min_insync(term: Term, kind: str, name: str, wanted: int | None) -> Steps[None]:
+    def _change_min_insync(
+        tenure: ControllerTenure, kind: str, name: str, wanted: int | None
+    ) -> Steps[None]:
         """Before it is written: leaders commit with fewer in sync as soon as they read it."""
-        cluster = term.cluster
+        cluster = tenure.cluster
         if kind == "topics":
             cluster.topics[name].min_insync = wanted
         elif not name:
             cluster.min_insync = wanted
         else:
             cluster.min_insync = min(wanted or 1, cluster.min_insync or wanted or 1)
-        yield from in_sync.forget_eligible(term, name if kind == "topics" else None)
+        yield from in_sync.forget_eligible(tenure, name if kind == "topics" else None)
 
     def why_offline(self, name: TopicPartition) -> str:
         """Of a partition that nobody leads; empty if somebody does."""
@@ -188,8 +192,8 @@ class Controller:
         return proof.why_offline(self.cluster, partition)
 
     def alter_partitions(
-        self, leader: BrokerId, epoch: int, proposals: Sequence[Proposal], now: int
-    ) -> Steps[Code | list[Verdict]]:
+        self, leader: BrokerId, epoch: int, proposals: Sequence[InSyncProposal], now: int
+    ) -> Steps[Code | list[ProposalResult]]:
         return in_sync.alter(self._at(now), leader, epoch, proposals)
 
     def shut_down(self, broker: BrokerId, epoch: int, now: int) -> Steps[list[TopicPartition]]:
@@ -204,25 +208,25 @@ class Controller:
         return brokers.unregister(self._at(now), broker)
 
     def elect(
-        self, kind: Kind, names: Iterable[TopicPartition] | None, now: int
+        self, kind: ElectionKind, names: Iterable[TopicPartition] | None, now: int
     ) -> Steps[dict[TopicPartition, KafkaError | None]]:
         return elections.elect(self._at(now), kind, names)
 
     def reassign(
-        self, wishes: Iterable[Wish], factor_may_change: bool, now: int
+        self, requested_moves: Iterable[ReassignmentRequest], factor_may_change: bool, now: int
     ) -> Steps[dict[TopicPartition, KafkaError | None]]:
-        return moves.begin(self._at(now), wishes, factor_may_change=factor_may_change)
+        return moves.begin(self._at(now), requested_moves, factor_may_change=factor_may_change)
 
     def moving(self, asked: Mapping[str, Sequence[int]] | None) -> dict[TopicPartition, Assignment]:
         """What is being moved, of some partitions or of all."""
-        return moves.under_way(self._term, asked)
+        return moves.under_way(self._tenure, asked)
 
-    def _at(self, now: int) -> Term:
-        self._term.now = now
-        return self._term
+    def _at(self, now: int) -> ControllerTenure:
+        self._tenure.now = now
+        return self._tenure
 
 
-def _on_failed_disks(response: LeaderAndIsrResponse, cluster: Cluster) -> list[TopicPartition]:
+def _on_failed_disks(response: LeaderAndIsrResponse, cluster: ClusterState) -> list[TopicPartition]:
     failed = []
     for topic in response.topics:
         known = cluster.by_id.get(topic.topic_id)
@@ -235,14 +239,20 @@ def _on_failed_disks(response: LeaderAndIsrResponse, cluster: Cluster) -> list[T
     return failed
 
 
-def _reports(response: DescribeReplicasResponse, cluster: Cluster) -> dict[TopicPartition, Report]:
+def _reports(
+    response: DescribeReplicasResponse, cluster: ClusterState
+) -> dict[TopicPartition, ReplicaReport]:
     found = {}
     for topic in response.topics:
         known = cluster.by_id.get(topic.topic_id)
         for each in topic.replicas if known is not None else ():
             assert known is not None
-            found[TopicPartition(known.name, each.partition_index)] = Report(
-                Copy(each.copy), each.clean, each.last_epoch, each.end_offset, each.reason
+            found[TopicPartition(known.name, each.partition_index)] = ReplicaReport(
+                ReplicaCompleteness(each.copy),
+                each.clean,
+                each.last_epoch,
+                each.end_offset,
+                each.reason,
             )
     return found
 

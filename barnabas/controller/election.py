@@ -8,31 +8,33 @@ all that was committed, leads (proof.py). So does an eligible replica (KIP-966).
 Always: the in-sync set shrinks to its leader alone only after that leader has answered. A killed
 broker stays registered until its session ends; if its disk is lost as well, a set that had shrunk
 to it would name no replica that has the records, though all others have them.
-Not here: writing the state, telling brokers (term.py).
+Not here: writing the state, telling brokers (tenure.py).
 """
 
 from barnabas.controller import proof
-from barnabas.controller.state import NO_LEADER, Cluster, PartitionView, State
+from barnabas.controller.state import NO_LEADER, ClusterState, PartitionLeadership, PartitionView
 from barnabas.model.ids import BrokerId
 
 
-def first_state(cluster: Cluster, partition: PartitionView, epoch: int) -> State | None:
+def first_state(
+    cluster: ClusterState, partition: PartitionView, epoch: int
+) -> PartitionLeadership | None:
     """Of a new partition: all replicas that are there are in sync, because there is nothing yet."""
     isr = tuple(each for each in partition.assignment.replicas if cluster.usable(each, partition))
     if not isr:
         return None
-    return State(isr[0], 0, isr, epoch, isr_epochs=tuple(map(cluster.epoch, isr)))
+    return PartitionLeadership(isr[0], 0, isr, epoch, isr_epochs=tuple(map(cluster.epoch, isr)))
 
 
 def after_loss(
-    cluster: Cluster,
+    cluster: ClusterState,
     partition: PartitionView,
     epoch: int,
     *,
     unclean: bool = False,
     waited: bool = False,
     answered: bool = False,
-) -> State | None:
+) -> PartitionLeadership | None:
     """Replicas are not there any more, or are there again. None: nothing changes by that.
 
     Members that have registered again lead only by proof, and only where no member is left that has
@@ -71,7 +73,7 @@ def after_loss(
     )
 
 
-def is_alone(cluster: Cluster, partition: PartitionView) -> bool:
+def is_alone(cluster: ClusterState, partition: PartitionView) -> bool:
     """Has the in-sync set to shrink to the leader, once the leader has answered?"""
     state = partition.state
     return (
@@ -81,7 +83,9 @@ def is_alone(cluster: Cluster, partition: PartitionView) -> bool:
     )
 
 
-def _level(cluster: Cluster, partition: PartitionView, state: State) -> tuple[BrokerId, ...]:
+def _level(
+    cluster: ClusterState, partition: PartitionView, state: PartitionLeadership
+) -> tuple[BrokerId, ...]:
     """The in-sync members that are there, in the registration in which they became members."""
     return tuple(
         each
@@ -90,7 +94,9 @@ def _level(cluster: Cluster, partition: PartitionView, state: State) -> tuple[Br
     )
 
 
-def preferred(cluster: Cluster, partition: PartitionView, epoch: int) -> State | None:
+def preferred(
+    cluster: ClusterState, partition: PartitionView, epoch: int
+) -> PartitionLeadership | None:
     """None: the preferred leader leads already, or cannot."""
     state, leader = partition.state, partition.preferred
     if state is None or leader == state.leader or not may_lead(cluster, partition, leader):
@@ -98,7 +104,7 @@ def preferred(cluster: Cluster, partition: PartitionView, epoch: int) -> State |
     return led_by(cluster, partition, leader, state.isr, epoch)
 
 
-def may_lead(cluster: Cluster, partition: PartitionView, broker: BrokerId) -> bool:
+def may_lead(cluster: ClusterState, partition: PartitionView, broker: BrokerId) -> bool:
     """Is it in sync, and has been since it registered?"""
     state = partition.state
     return (
@@ -110,39 +116,39 @@ def may_lead(cluster: Cluster, partition: PartitionView, broker: BrokerId) -> bo
 
 
 def _led_by_proof(
-    cluster: Cluster, partition: PartitionView, leader: BrokerId, epoch: int
-) -> State:
+    cluster: ClusterState, partition: PartitionView, leader: BrokerId, epoch: int
+) -> PartitionLeadership:
     """Alone in sync. Others that are proven to be complete stay eligible."""
     state = led_by(cluster, partition, leader, (leader,), epoch)
     reports = {each: cluster.report(each, partition) for each in state.elr}
     eligible = tuple(
         each
         for each, said in reports.items()
-        if said is not None and said.copy is proof.Copy.COMPLETE
+        if said is not None and said.copy is proof.ReplicaCompleteness.COMPLETE
     )
     return state._replace(elr=eligible)
 
 
 def led_by(
-    cluster: Cluster,
+    cluster: ClusterState,
     partition: PartitionView,
     leader: BrokerId,
     isr: tuple[BrokerId, ...],
     epoch: int,
-) -> State:
+) -> PartitionLeadership:
     """A new leadership."""
     state = with_isr(cluster, partition, isr, epoch, proven=leader)
     return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1)
 
 
 def with_isr(
-    cluster: Cluster,
+    cluster: ClusterState,
     partition: PartitionView,
     isr: tuple[BrokerId, ...],
     epoch: int,
     *,
     proven: BrokerId = NO_LEADER,
-) -> State:
+) -> PartitionLeadership:
     """The same leadership with another in-sync set.
 
     Who stays in it stays as what it was; who gets into it, and `proven`, is there as it is now.

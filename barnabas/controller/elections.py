@@ -10,13 +10,13 @@ from enum import IntEnum
 from barnabas.controller import brokers
 from barnabas.controller.election import after_loss, preferred
 from barnabas.controller.state import NO_LEADER, PartitionView
-from barnabas.controller.steps import Say, Steps
-from barnabas.controller.term import Next, Term
+from barnabas.controller.steps import LogLine, Steps
+from barnabas.controller.tenure import ControllerTenure, NextState
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 
 
-class Kind(IntEnum):
+class ElectionKind(IntEnum):
     """As the protocol numbers them."""
 
     PREFERRED = 0
@@ -24,70 +24,70 @@ class Kind(IntEnum):
 
 
 def elect(
-    term: Term, kind: Kind, names: Iterable[TopicPartition] | None
+    tenure: ControllerTenure, kind: ElectionKind, names: Iterable[TopicPartition] | None
 ) -> Steps[dict[TopicPartition, KafkaError | None]]:
     """Per partition how it went. None: all; then those that need none are not in the answer."""
     answers: dict[TopicPartition, KafkaError | None] = {}
     nexts = []
     every = names is None
-    asked = (each.name for each in term.cluster.all()) if names is None else names
+    asked = (each.name for each in tenure.cluster.all()) if names is None else names
     for name in dict.fromkeys(asked):
         try:
-            nexts.append(_next(term, kind, name))
+            nexts.append(_next(tenure, kind, name))
             answers[name] = None
         except KafkaError as error:
             if not (every and error.code is Code.ELECTION_NOT_NEEDED):
                 answers[name] = error
-    yield from term.write(nexts)
-    yield from term.flush()
+    yield from tenure.write(nexts)
+    yield from tenure.flush()
     return answers
 
 
-def _next(term: Term, kind: Kind, name: TopicPartition) -> Next:
-    partition = term.cluster.find(name)
+def _next(tenure: ControllerTenure, kind: ElectionKind, name: TopicPartition) -> NextState:
+    partition = tenure.cluster.find(name)
     if partition is None:
         raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}")
     if partition.state is None:
         raise _no(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {name} has ever been there")
-    if kind is Kind.PREFERRED:
+    if kind is ElectionKind.PREFERRED:
         if partition.leader == partition.preferred:
             raise _no(Code.ELECTION_NOT_NEEDED, f"{name} is led by its preferred leader")
-        state = preferred(term.cluster, partition, term.epoch)
+        state = preferred(tenure.cluster, partition, tenure.epoch)
         if state is None:
             raise _no(
                 Code.PREFERRED_LEADER_NOT_AVAILABLE,
                 f"broker {partition.preferred}, the preferred leader of {name}, is not in sync or"
                 f" not there; in sync are {list(partition.state.isr)}",
             )
-        return Next(partition, state, "the preferred leader was asked for")
+        return NextState(partition, state, "the preferred leader was asked for")
     if partition.leader != NO_LEADER:
         raise _no(Code.ELECTION_NOT_NEEDED, f"{name} is led by broker {partition.leader}")
-    state = after_loss(term.cluster, partition, term.epoch, unclean=True)
+    state = after_loss(tenure.cluster, partition, tenure.epoch, unclean=True)
     if state is None or state.leader == NO_LEADER:
         raise _no(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {name} is there")
-    return Next(partition, state, "an unclean election was asked for")
+    return NextState(partition, state, "an unclean election was asked for")
 
 
 def _no(code: Code, detail: str) -> KafkaError:
     return InvalidRequest(code, detail)
 
 
-def unclean_allowed(term: Term, topic: str | None) -> Steps[None]:
+def unclean_allowed(tenure: ControllerTenure, topic: str | None) -> Steps[None]:
     """Settings have changed, of a topic or of all: those without a leader may have one now."""
     cause = "unclean elections are allowed now"
     concerned = {
-        each: cause for each in term.cluster.leaderless if topic in (None, each.name.topic)
+        each: cause for each in tenure.cluster.leaderless if topic in (None, each.name.topic)
     }
-    yield from brokers.repair(term, concerned)
-    yield from term.flush()
+    yield from brokers.repair(tenure, concerned)
+    yield from tenure.flush()
 
 
-def rebalance(term: Term) -> Steps[None]:
+def rebalance(tenure: ControllerTenure) -> Steps[None]:
     """Leadership goes back to preferred leaders where too much of it is elsewhere."""
-    options, cluster = term.options, term.cluster
-    if term.rebalance_at is None or term.now < term.rebalance_at:
+    options, cluster = tenure.options, tenure.cluster
+    if tenure.rebalance_at is None or tenure.now < tenure.rebalance_at:
         return
-    term.rebalance_at = term.now + options.rebalance_interval_ms
+    tenure.rebalance_at = tenure.now + options.rebalance_interval_ms
     if not options.rebalance or not cluster.imbalanced:
         return
     nexts = []
@@ -97,13 +97,15 @@ def rebalance(term: Term) -> Steps[None]:
         if len(elsewhere) * 100 <= len(own) * options.imbalance_percent:
             continue
         share = f"{len(elsewhere)} of the {len(own)} partitions that broker {broker} should lead"
-        nexts += _back(term, elsewhere, f"{share} were led by others")
+        nexts += _back(tenure, elsewhere, f"{share} were led by others")
     if nexts:
-        yield Say("leadership goes back", {"partitions": len(nexts)})
-    yield from term.write(nexts)
-    yield from term.flush()
+        yield LogLine("leadership goes back", {"partitions": len(nexts)})
+    yield from tenure.write(nexts)
+    yield from tenure.flush()
 
 
-def _back(term: Term, partitions: Iterable[PartitionView], cause: str) -> list[Next]:
-    states = ((each, preferred(term.cluster, each, term.epoch)) for each in partitions)
-    return [Next(each, state, cause) for each, state in states if state is not None]
+def _back(
+    tenure: ControllerTenure, partitions: Iterable[PartitionView], cause: str
+) -> list[NextState]:
+    states = ((each, preferred(tenure.cluster, each, tenure.epoch)) for each in partitions)
+    return [NextState(each, state, cause) for each, state in states if state is not None]

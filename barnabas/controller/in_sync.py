@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from barnabas.controller import moves
+from barnabas.controller import reassignment as moves
 from barnabas.controller.election import with_isr
-from barnabas.controller.state import PartitionView, State
+from barnabas.controller.state import PartitionLeadership, PartitionView
 from barnabas.controller.steps import Steps
-from barnabas.controller.term import Next, Term
+from barnabas.controller.tenure import ControllerTenure, NextState
 from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId
 
@@ -23,7 +23,7 @@ UNKNOWN_EPOCH = -1
 MIN_INSYNC = "min.insync.replicas"
 
 
-class Proposal(NamedTuple):
+class InSyncProposal(NamedTuple):
     """`isr`: brokers and their epochs, -1 where the leader does not know it."""
 
     topic: UUID
@@ -34,9 +34,9 @@ class Proposal(NamedTuple):
     recovering: bool = False
 
 
-class Verdict(NamedTuple):
+class ProposalResult(NamedTuple):
     code: Code
-    state: State | None = None
+    state: PartitionLeadership | None = None
 
 
 def min_insync(settings: Mapping[str, str]) -> int | None:
@@ -45,39 +45,42 @@ def min_insync(settings: Mapping[str, str]) -> int | None:
     return int(said) if said.isdecimal() else None
 
 
-def forget_eligible(term: Term, topic: str | None) -> Steps[None]:
+def forget_eligible(tenure: ControllerTenure, topic: str | None) -> Steps[None]:
     """Of a topic, or of all: fewer in sync are enough from now on to commit records, which the
     eligible replicas do not have."""
     cause = f"{MIN_INSYNC} was changed"
     concerned = [
-        Next(each, each.state._replace(elr=(), controller_epoch=term.epoch), cause)
-        for each in term.cluster.all()
+        NextState(each, each.state._replace(elr=(), controller_epoch=tenure.epoch), cause)
+        for each in tenure.cluster.all()
         if topic in (None, each.name.topic) and each.state is not None and each.state.elr
     ]
-    yield from term.write(concerned)
-    yield from term.flush()
+    yield from tenure.write(concerned)
+    yield from tenure.flush()
 
 
 def alter(
-    term: Term, leader: BrokerId, broker_epoch: int, proposals: Sequence[Proposal]
-) -> Steps[Code | list[Verdict]]:
+    tenure: ControllerTenure,
+    leader: BrokerId,
+    broker_epoch: int,
+    proposals: Sequence[InSyncProposal],
+) -> Steps[Code | list[ProposalResult]]:
     """One verdict per proposal, or one code for all."""
-    cluster = term.cluster
+    cluster = tenure.cluster
     if cluster.epoch(leader) != broker_epoch:
         return Code.STALE_BROKER_EPOCH
-    verdicts: list[Verdict] = []
-    nexts: dict[int, Next] = {}
+    verdicts: list[ProposalResult] = []
+    nexts: dict[int, NextState] = {}
     taken: dict[PartitionView, None] = {}
     for number, proposal in enumerate(proposals):
         topic = cluster.by_id.get(proposal.topic)
         if topic is None:
-            verdicts.append(Verdict(Code.UNKNOWN_TOPIC_ID))
+            verdicts.append(ProposalResult(Code.UNKNOWN_TOPIC_ID))
             continue
         if not 0 <= proposal.partition < len(topic.partitions):
-            verdicts.append(Verdict(Code.UNKNOWN_TOPIC_OR_PARTITION))
+            verdicts.append(ProposalResult(Code.UNKNOWN_TOPIC_OR_PARTITION))
             continue
         partition = topic.partitions[proposal.partition]
-        code = _judge(term, leader, partition, proposal)
+        code = _judge(tenure, leader, partition, proposal)
         state = partition.state
         if code is Code.NONE and state is not None:
             isr = tuple(broker for broker, _ in proposal.isr)
@@ -85,22 +88,24 @@ def alter(
             if partition in taken:
                 code = Code.INVALID_REQUEST
             elif not same:
-                wanted = with_isr(cluster, partition, isr, term.epoch)
+                wanted = with_isr(cluster, partition, isr, tenure.epoch)
                 wanted = wanted._replace(recovering=proposal.recovering)
-                nexts[number] = Next(partition, wanted, _cause(leader, state, isr))
+                nexts[number] = NextState(partition, wanted, _cause(leader, state, isr))
             taken[partition] = None
-        verdicts.append(Verdict(code, state if code is Code.NONE else None))
-    yield from term.write(nexts.values())
+        verdicts.append(ProposalResult(code, state if code is Code.NONE else None))
+    yield from tenure.write(nexts.values())
     for number, each in nexts.items():
-        verdicts[number] = Verdict(Code.NONE, each.partition.state)
-        term.told_by_answer(each.partition)
-    yield from moves.finish(term, [each.partition for each in nexts.values()])
-    yield from term.flush()
+        verdicts[number] = ProposalResult(Code.NONE, each.partition.state)
+        tenure.told_by_answer(each.partition)
+    yield from moves.finish(tenure, [each.partition for each in nexts.values()])
+    yield from tenure.flush()
     return verdicts
 
 
-def _judge(term: Term, leader: BrokerId, partition: PartitionView, proposal: Proposal) -> Code:
-    state, cluster = partition.state, term.cluster
+def _judge(
+    tenure: ControllerTenure, leader: BrokerId, partition: PartitionView, proposal: InSyncProposal
+) -> Code:
+    state, cluster = partition.state, tenure.cluster
     if state is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     isr = [broker for broker, _ in proposal.isr]
@@ -128,7 +133,7 @@ def _judge(term: Term, leader: BrokerId, partition: PartitionView, proposal: Pro
     return Code.NONE
 
 
-def _cause(leader: BrokerId, state: State, isr: Sequence[BrokerId]) -> str:
+def _cause(leader: BrokerId, state: PartitionLeadership, isr: Sequence[BrokerId]) -> str:
     out = [str(each) for each in state.isr if each not in isr]
     new = [str(each) for each in isr if each not in state.isr]
     words = []

@@ -24,9 +24,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from barnabas.controller.state import (
     NO_LEADER,
     BrokerInfo,
-    Cluster,
+    ClusterState,
+    PartitionLeadership,
     PartitionView,
-    State,
     TopicView,
 )
 from barnabas.model.ids import BrokerId, TopicPartition
@@ -56,7 +56,7 @@ EPOCH_DELETED = -2  # as leader epoch
 PLAINTEXT = 0
 
 
-class Letters:
+class RequestBuilder:
     """Writes messages for one term of a controller."""
 
     def __init__(self, controller: BrokerId, epoch: int) -> None:
@@ -172,7 +172,7 @@ class Letters:
         )
 
     def described(
-        self, partitions: Iterable[PartitionView], cluster: Cluster
+        self, partitions: Iterable[PartitionView], cluster: ClusterState
     ) -> list[UpdateMetadataTopicState]:
         """For UpdateMetadata, the same for all brokers."""
         topics: dict[TopicView, list[UpdateMetadataPartitionState]] = {}
@@ -220,7 +220,7 @@ class Letters:
         )
 
 
-def _may_be_new(state: State, to: BrokerInfo) -> bool:
+def _may_be_new(state: PartitionLeadership, to: BrokerInfo) -> bool:
     """The broker is in sync as it is registered now, so it cannot have lost a log since: if one is
     missing, it was never made, because the controller that created the partition was cut off."""
     return state.epoch_of(to.id) == to.epoch

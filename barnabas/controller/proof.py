@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.model.ids import BrokerId
 
 if TYPE_CHECKING:
-    from barnabas.controller.state import Cluster, PartitionView, State
+    from barnabas.controller.state import ClusterState, PartitionLeadership, PartitionView
 
 WAIT_MS = 10_000
 
 
-class Copy(IntEnum):
+class ReplicaCompleteness(IntEnum):
     """How much a replica has, by what its broker knows. The numbers are those of the protocol."""
 
     LOST = 0  # it had a log, which is gone, or which began again and has not caught up since
@@ -32,10 +32,10 @@ class Copy(IntEnum):
     COMPLETE = 3
 
 
-class Report(NamedTuple):
+class ReplicaReport(NamedTuple):
     """What a broker says of one replica."""
 
-    copy: Copy
+    copy: ReplicaCompleteness
     clean: bool
     """The log is as a clean stop left it, or as this process wrote it."""
     last_epoch: int
@@ -47,48 +47,55 @@ class Report(NamedTuple):
         return self.last_epoch, self.end_offset
 
 
-def members(state: "State") -> tuple[BrokerId, ...]:
+def members(state: "PartitionLeadership") -> tuple[BrokerId, ...]:
     """The brokers that had all that was committed."""
     return (*state.isr, *state.elr)
 
 
 def leader(
-    cluster: "Cluster", partition: "PartitionView", *, waited: bool = False
+    cluster: "ClusterState", partition: "PartitionView", *, waited: bool = False
 ) -> BrokerId | None:
     """`waited`: the time for missing members is over."""
     state = partition.state
     assert state is not None
     wanted = members(state)
     reports = _reports(cluster, partition, wanted)
-    complete = {each: said for each, said in reports.items() if said.copy is Copy.COMPLETE}
+    complete = {
+        each: said for each, said in reports.items() if said.copy is ReplicaCompleteness.COMPLETE
+    }
     if len(reports) == len(wanted):
         new = {each: said for each, said in reports.items() if _is_new(cluster, state, each, said)}
-        short = {each: said for each, said in reports.items() if said.copy is Copy.SHORT}
+        short = {
+            each: said for each, said in reports.items() if said.copy is ReplicaCompleteness.SHORT
+        }
         return _longest(partition, complete or short or (new if len(new) == len(wanted) else {}))
     if waited:
         return _longest(partition, complete)
     return _longest(partition, {each: said for each, said in complete.items() if said.clean})
 
 
-def any_leader(cluster: "Cluster", partition: "PartitionView") -> BrokerId | None:
+def any_leader(cluster: "ClusterState", partition: "PartitionView") -> BrokerId | None:
     """Of all replicas that are there, the one with the most: committed records may be lost."""
     replicas = [each for each in partition.assignment.replicas if cluster.usable(each, partition)]
     reports = _reports(cluster, partition, replicas)
-    for copies in ((Copy.COMPLETE, Copy.SHORT), (Copy.LOST, Copy.ABSENT)):
+    for copies in (
+        (ReplicaCompleteness.COMPLETE, ReplicaCompleteness.SHORT),
+        (ReplicaCompleteness.LOST, ReplicaCompleteness.ABSENT),
+    ):
         found = {each: said for each, said in reports.items() if said.copy in copies}
         if found:
             return _longest(partition, found)
     return replicas[0] if replicas else None
 
 
-def is_awaited(cluster: "Cluster", partition: "PartitionView") -> bool:
+def is_awaited(cluster: "ClusterState", partition: "PartitionView") -> bool:
     """A complete member is there; another may have more, and WAIT_MS is not over."""
     assert partition.state is not None
     reports = _reports(cluster, partition, members(partition.state))
-    return any(said.copy is Copy.COMPLETE for said in reports.values())
+    return any(said.copy is ReplicaCompleteness.COMPLETE for said in reports.values())
 
 
-def unreported(cluster: "Cluster", partition: "PartitionView") -> list[BrokerId]:
+def unreported(cluster: "ClusterState", partition: "PartitionView") -> list[BrokerId]:
     """Replicas on brokers that are there and have not reported yet."""
     return [
         each
@@ -97,7 +104,7 @@ def unreported(cluster: "Cluster", partition: "PartitionView") -> list[BrokerId]
     ]
 
 
-def why_offline(cluster: "Cluster", partition: "PartitionView") -> str:
+def why_offline(cluster: "ClusterState", partition: "PartitionView") -> str:
     """In words, with the remedy."""
     state = partition.state
     if state is None:
@@ -109,7 +116,7 @@ def why_offline(cluster: "Cluster", partition: "PartitionView") -> str:
             parts.append(f"broker {broker} is down or its log directory is offline")
         elif report is None:
             parts.append(f"broker {broker} has not reported its log yet")
-        elif report.copy is Copy.COMPLETE:
+        elif report.copy is ReplicaCompleteness.COMPLETE:
             parts.append(f"broker {broker} has a log that ends at offset {report.end_offset}")
         else:
             parts.append(f"broker {broker} {report.reason}")
@@ -120,25 +127,27 @@ def why_offline(cluster: "Cluster", partition: "PartitionView") -> str:
     )
 
 
-def _is_new(cluster: "Cluster", state: "State", broker: BrokerId, said: Report) -> bool:
+def _is_new(
+    cluster: "ClusterState", state: "PartitionLeadership", broker: BrokerId, said: ReplicaReport
+) -> bool:
     """It has never made a log: no log directory has gone since it got into the in-sync set. Where
     that is so of all members, the creation of the partition was cut off."""
-    if said.copy is not Copy.ABSENT:
+    if said.copy is not ReplicaCompleteness.ABSENT:
         return False
     known = cluster.known_brokers.get(broker)
     return known is None or known.lost_epoch <= state.epoch_of(broker)
 
 
 def _reports(
-    cluster: "Cluster", partition: "PartitionView", brokers: Iterable[BrokerId]
-) -> dict[BrokerId, Report]:
+    cluster: "ClusterState", partition: "PartitionView", brokers: Iterable[BrokerId]
+) -> dict[BrokerId, ReplicaReport]:
     found = {
         each: cluster.report(each, partition) for each in brokers if cluster.usable(each, partition)
     }
     return {each: said for each, said in found.items() if said is not None}
 
 
-def _longest(partition: "PartitionView", reports: dict[BrokerId, Report]) -> BrokerId | None:
+def _longest(partition: "PartitionView", reports: dict[BrokerId, ReplicaReport]) -> BrokerId | None:
     """Of equals, the first among the replicas."""
     best: BrokerId | None = None
     for broker in partition.assignment.replicas:

@@ -3,7 +3,7 @@
 In: values that the keeper has. Out: the same, by name, by broker, and counted.
 Always: it holds only what has been written; `put` is the one way a partition's state changes, so
 that the indexes and counts go with it and nothing has to be counted over all partitions.
-Not here: what should happen (the other files), how nodes are written (broker/controller_store.py).
+Not here: what should happen (the other files), how nodes are written (broker/controller/store.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from barnabas.controller.proof import Report
+from barnabas.controller.proof import ReplicaReport
 from barnabas.model.ids import BrokerId, TopicPartition
 
 NO_LEADER = BrokerId(-1)
 
 
-class Endpoint(NamedTuple):
+class BrokerEndpoint(NamedTuple):
     """An address that a broker tells others."""
 
     listener: str
@@ -31,7 +31,7 @@ class BrokerInfo:
 
     id: BrokerId
     epoch: int
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[BrokerEndpoint, ...] = ()
     rack: str | None = None
     directories: tuple[str, ...] = ()
     """The ids of its log directories (KIP-858); empty if it did not say."""
@@ -49,7 +49,7 @@ class KnownBroker(NamedTuple):
     """Of the last registration in which a log directory of before was missing."""
 
 
-class State(NamedTuple):
+class PartitionLeadership(NamedTuple):
     """Who leads a partition, as its state node says.
 
     `version` is that of the node: the partition epoch, which every change raises. The leader epoch
@@ -109,7 +109,7 @@ class PartitionView:
         self.topic = topic
         self.name = TopicPartition(topic.name, index)
         self.assignment = assignment
-        self.state: State | None = None
+        self.state: PartitionLeadership | None = None
 
     @property
     def leader(self) -> BrokerId:
@@ -145,7 +145,7 @@ Partitions = dict[PartitionView, None]
 """In the order they came: a set would not keep it."""
 
 
-class Cluster:
+class ClusterState:
     """Brokers, topics and partitions, found by what an event brings."""
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class Cluster:
         self._led: dict[BrokerId, Partitions] = {}
         self._failed: dict[BrokerId, Partitions] = {}  # replicas on disks that failed
         # What brokers said of their replicas; None: asked, not answered yet.
-        self._reports: dict[BrokerId, dict[PartitionView, Report | None]] = {}
+        self._reports: dict[BrokerId, dict[PartitionView, ReplicaReport | None]] = {}
 
     # Brokers
 
@@ -191,19 +191,21 @@ class Cluster:
         """Whether a replica could lead for a while."""
         return self.online(broker, partition) and broker not in self.leaving
 
-    def is_current(self, broker: BrokerId, state: State) -> bool:
+    def is_current(self, broker: BrokerId, state: PartitionLeadership) -> bool:
         """Is it registered as it was when it got into the in-sync set?"""
         epoch = state.epoch_of(broker)
         return epoch >= 0 and self.epoch(broker) == epoch
 
-    def report(self, broker: BrokerId, partition: PartitionView) -> Report | None:
+    def report(self, broker: BrokerId, partition: PartitionView) -> ReplicaReport | None:
         """What it said of its replica, in this registration."""
         return self._reports.get(broker, {}).get(partition)
 
     def is_asked(self, broker: BrokerId, partition: PartitionView) -> bool:
         return partition in self._reports.get(broker, {})
 
-    def put_report(self, broker: BrokerId, partition: PartitionView, report: Report | None) -> None:
+    def put_report(
+        self, broker: BrokerId, partition: PartitionView, report: ReplicaReport | None
+    ) -> None:
         self._reports.setdefault(broker, {})[partition] = report
 
     def forget_reports(self, broker: BrokerId) -> None:
@@ -270,7 +272,7 @@ class Cluster:
     def put(
         self,
         partition: PartitionView,
-        state: State | None = None,
+        state: PartitionLeadership | None = None,
         assignment: Assignment | None = None,
     ) -> None:
         """What is not given stays as it is."""

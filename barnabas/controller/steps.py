@@ -1,9 +1,9 @@
 """What the controller's work consists of: steps that it yields, and what it is told of each.
 
 Each event is handled by a generator. It yields `Write` and `Read` and is sent their results; it
-yields `Send` and `Say`, which nobody waits for. Whoever drives it adds to every write the check
-that this controller's epoch is still the last one, all in one transaction; when that fails, the
-generator is closed and the controller resigns.
+yields `SendRequest` and `LogLine`, which nobody waits for. Whoever drives it adds to every write
+the check that this controller's epoch is still the last one, all in one transaction; when that
+fails, the generator is closed and the controller resigns.
 Always: memory changes after the write it stands for has succeeded, never before.
 A write that fails because a node is not as the controller thinks raises `Conflict` inside the
 generator; what it does not catch makes the controller read everything anew.
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from barnabas.controller.state import Assignment, BrokerInfo, KnownBroker, State
+from barnabas.controller.state import Assignment, BrokerInfo, KnownBroker, PartitionLeadership
 from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import BrokerId, TopicPartition
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 
 T = TypeVar("T")
 
@@ -46,14 +46,14 @@ class NewState(NamedTuple):
     """The first state of a partition."""
 
     name: TopicPartition
-    state: State
+    state: PartitionLeadership
 
 
 class SetState(NamedTuple):
     """Another state. `state.version` is the one it had before, checked; the result is the new."""
 
     name: TopicPartition
-    state: State
+    state: PartitionLeadership
 
 
 class SetAssignments(NamedTuple):
@@ -122,7 +122,7 @@ Change = (
 
 
 class ReadAll(NamedTuple):
-    """Everything, for a controller that begins. The answer: `Everything`."""
+    """Everything, for a controller that begins. The answer: `KeeperSnapshot`."""
 
 
 class ReadBrokers(NamedTuple):
@@ -143,13 +143,13 @@ class TopicFound:
     name: str
     id: UUID
     assignments: Mapping[int, Assignment]
-    states: Mapping[int, State]
+    states: Mapping[int, PartitionLeadership]
     adopted: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeletionMark:
     """A mark of a topic that was being deleted."""
 
     topic: str
@@ -159,12 +159,12 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Everything:
+class KeeperSnapshot:
     """What the keeper has, read after the epoch was taken: nobody else can write any more."""
 
     brokers: Sequence[BrokerInfo]
     topics: Sequence[TopicFound]
-    deletions: Sequence[Deletion]
+    deletions: Sequence[DeletionMark]
     known_brokers: Sequence[KnownBroker] = ()
     settings: Sequence[Mapping[str, str]] = ()  # of all brokers, and of each
 
@@ -181,17 +181,17 @@ class Write(NamedTuple):
 Read = ReadAll | ReadBrokers | ReadConfig
 
 
-class Send(NamedTuple):
+class SendRequest(NamedTuple):
     """In order with all others to that broker, tried again until answered or the broker is gone.
 
     The answer comes back as `Answered`, unless it is of no interest.
     """
 
     broker: BrokerId
-    message: Message
+    message: ProtocolMessage
 
 
-class Say(NamedTuple):
+class LogLine(NamedTuple):
     """A line in the log: what happened, loudly or not."""
 
     event: str
@@ -199,7 +199,7 @@ class Say(NamedTuple):
     loud: bool = False
 
 
-Step = Write | Read | Send | Say
+Step = Write | Read | SendRequest | LogLine
 Steps = Generator[Step, Any, T]
 
 Settle = Callable[[Mapping[str, str]], dict[str, str]]

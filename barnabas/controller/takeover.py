@@ -7,57 +7,58 @@ Always: nothing is taken over from the last controller but what it wrote.
 
 from collections.abc import Mapping
 
-from barnabas.controller import brokers, moves, topics
+from barnabas.controller import brokers, topics
+from barnabas.controller import reassignment as moves
 from barnabas.controller.election import first_state
 from barnabas.controller.in_sync import min_insync
-from barnabas.controller.state import NO_LEADER, PartitionView, State, TopicView
+from barnabas.controller.state import NO_LEADER, PartitionLeadership, PartitionView, TopicView
 from barnabas.controller.steps import (
-    Everything,
+    KeeperSnapshot,
+    LogLine,
     ReadAll,
-    Say,
     SetAssignments,
     Steps,
     TopicFound,
 )
-from barnabas.controller.term import Next, Term
+from barnabas.controller.tenure import ControllerTenure, NextState
 
 ADOPTED_EPOCH = 1 << 16
 """A broker that stood alone counted its crashes in its log (ADR 5): nobody crashes that often."""
 
 
-def take_over(term: Term) -> Steps[None]:
-    found: Everything = yield ReadAll()
-    term.cluster.known_brokers = {each.id: each for each in found.known_brokers}
+def take_over(tenure: ControllerTenure) -> Steps[None]:
+    found: KeeperSnapshot = yield ReadAll()
+    tenure.cluster.known_brokers = {each.id: each for each in found.known_brokers}
     said = [least for each in found.settings if (least := min_insync(each)) is not None]
-    term.cluster.min_insync = min(said, default=None)
+    tenure.cluster.min_insync = min(said, default=None)
     for broker in found.brokers:
-        term.cluster.join(broker)
-        term.welcome(broker.id)
+        tenure.cluster.join(broker)
+        tenure.welcome(broker.id)
     for topic in found.topics:
-        term.cluster.add_topic(_view(topic))
-    term.rebalance_at = term.now + term.options.rebalance_interval_ms
-    term.story.add(
-        term.now,
+        tenure.cluster.add_topic(_view(topic))
+    tenure.rebalance_at = tenure.now + tenure.options.rebalance_interval_ms
+    tenure.story.add(
+        tenure.now,
         "controller elected",
-        f"broker {term.controller} is controller in epoch {term.epoch}",
+        f"broker {tenure.controller} is controller in epoch {tenure.epoch}",
     )
-    yield Say(
+    yield LogLine(
         "controller elected",
         {
-            "controller": term.controller,
-            "epoch": term.epoch,
+            "controller": tenure.controller,
+            "epoch": tenure.epoch,
             "brokers": len(found.brokers),
             "topics": len(found.topics),
-            "partitions": term.cluster.partitions,
+            "partitions": tenure.cluster.partitions,
         },
     )
-    yield from brokers.remember(term, found.brokers)
+    yield from brokers.remember(tenure, found.brokers)
     for deletion in found.deletions:
-        yield from topics.resume(term, deletion)
-    yield from _first(term, {topic.name: topic for topic in found.topics if _is_adopted(topic)})
-    yield from _after_absence(term)
-    yield from moves.finish(term, list(term.cluster.moving))
-    yield from term.flush()
+        yield from topics.resume(tenure, deletion)
+    yield from _first(tenure, {topic.name: topic for topic in found.topics if _is_adopted(topic)})
+    yield from _after_absence(tenure)
+    yield from moves.finish(tenure, list(tenure.cluster.moving))
+    yield from tenure.flush()
 
 
 def _view(found: TopicFound) -> TopicView:
@@ -77,35 +78,35 @@ def _is_adopted(found: TopicFound) -> bool:
     )
 
 
-def _first(term: Term, adopted: Mapping[str, TopicFound]) -> Steps[None]:
+def _first(tenure: ControllerTenure, adopted: Mapping[str, TopicFound]) -> Steps[None]:
     """Of partitions whose creation was cut off, and of those that no controller has seen."""
     nexts = []
-    for partition in term.cluster.leaderless:
+    for partition in tenure.cluster.leaderless:
         if partition.state is not None:
             continue
         if partition.name.topic in adopted:
-            state = _adopted(term, partition)
-            nexts.append(Next(partition, state, "its broker stood alone before"))
-        elif first := first_state(term.cluster, partition, term.epoch):
-            nexts.append(Next(partition, first, "its creation was cut off"))
+            state = _adopted(tenure, partition)
+            nexts.append(NextState(partition, state, "its broker stood alone before"))
+        elif first := first_state(tenure.cluster, partition, tenure.epoch):
+            nexts.append(NextState(partition, first, "its creation was cut off"))
     own = [
         SetAssignments(each.name, each.id, each.assignments)
         for each in adopted.values()
-        if each.adopted and each.name in term.cluster.topics
+        if each.adopted and each.name in tenure.cluster.topics
     ]
-    yield from term.write(nexts, *own)
+    yield from tenure.write(nexts, *own)
 
 
-def _adopted(term: Term, partition: PartitionView) -> State:
+def _adopted(tenure: ControllerTenure, partition: PartitionView) -> PartitionLeadership:
     broker = partition.preferred
-    leader = broker if term.cluster.usable(broker, partition) else NO_LEADER
-    epochs = (term.cluster.epoch(broker),)
-    return State(leader, ADOPTED_EPOCH, (broker,), term.epoch, isr_epochs=epochs)
+    leader = broker if tenure.cluster.usable(broker, partition) else NO_LEADER
+    epochs = (tenure.cluster.epoch(broker),)
+    return PartitionLeadership(leader, ADOPTED_EPOCH, (broker,), tenure.epoch, isr_epochs=epochs)
 
 
-def _after_absence(term: Term) -> Steps[None]:
+def _after_absence(tenure: ControllerTenure) -> Steps[None]:
     """Brokers may have gone, or gone and come back, while nobody was controller."""
-    known = (each for each in term.cluster.all() if each.state is not None)
+    known = (each for each in tenure.cluster.all() if each.state is not None)
     yield from brokers.repair(
-        term, dict.fromkeys(known, "brokers went while there was no controller")
+        tenure, dict.fromkeys(known, "brokers went while there was no controller")
     )

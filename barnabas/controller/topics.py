@@ -18,18 +18,18 @@ from barnabas.controller.placement import place_on_all
 from barnabas.controller.state import Assignment, PartitionView, TopicView
 from barnabas.controller.steps import (
     Conflict,
-    Deletion,
+    DeletionMark,
+    LogLine,
     MarkDeleted,
     NewTopic,
     RemoveStates,
     RemoveTopic,
-    Say,
     SetAssignments,
     Steps,
     Unmark,
     Write,
 )
-from barnabas.controller.term import CHANGES_MAX, Next, Term
+from barnabas.controller.tenure import CHANGES_MAX, ControllerTenure, NextState
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import BrokerId, TopicPartition
 
@@ -38,7 +38,7 @@ Placed = Sequence[Sequence[BrokerId]]
 
 
 def create(
-    term: Term,
+    tenure: ControllerTenure,
     name: str,
     partitions: int,
     factor: int,
@@ -46,39 +46,43 @@ def create(
     placed: Placed | None = None,
 ) -> Steps[TopicView]:
     """By counts, or placed as told. All in one write, unless it is very large."""
-    cluster = term.cluster
+    cluster = tenure.cluster
     if name in cluster.topics:
         raise _exists(name)
     if placed is None:
         placed = place_on_all(
-            term.racks(),
-            term.racks_down(),
+            tenure.racks(),
+            tenure.racks_down(),
             partitions,
             factor,
-            start=term.chance(len(cluster.brokers) or 1),
-            shift=term.chance(len(cluster.brokers) or 1),
+            start=tenure.chance(len(cluster.brokers) or 1),
+            shift=tenure.chance(len(cluster.brokers) or 1),
         )
     else:
-        _check(term, 0, placed)
-    topic = TopicView(name, term.new_id(), [Assignment(tuple(each)) for each in placed])
+        _check(tenure, 0, placed)
+    topic = TopicView(name, tenure.new_id(), [Assignment(tuple(each)) for each in placed])
     topic.min_insync = min_insync(settings)
     new = NewTopic(name, topic.id, topic.assignments(), settings)
-    nexts = _first_states(term, topic.partitions, "the topic was created")
+    nexts = _first_states(tenure, topic.partitions, "the topic was created")
     try:
-        yield from term.write(nexts, new, then=lambda: cluster.add_topic(topic))
+        yield from tenure.write(nexts, new, then=lambda: cluster.add_topic(topic))
     except Conflict:
         if name in cluster.topics:
             raise
         raise _exists(name) from None
-    term.story.add(term.now, "topic created", f"{len(placed)} partitions, by request", topic=name)
-    yield Say("topic created", {"topic": name, "id": topic.id, "partitions": len(placed)})
-    yield from term.flush()
+    tenure.story.add(
+        tenure.now, "topic created", f"{len(placed)} partitions, by request", topic=name
+    )
+    yield LogLine("topic created", {"topic": name, "id": topic.id, "partitions": len(placed)})
+    yield from tenure.flush()
     return topic
 
 
-def grow(term: Term, name: str, total: int, placed: Placed | None = None) -> Steps[None]:
+def grow(
+    tenure: ControllerTenure, name: str, total: int, placed: Placed | None = None
+) -> Steps[None]:
     """To this many partitions."""
-    topic = existing(term, name)
+    topic = existing(tenure, name)
     have = len(topic.partitions)
     if total <= have:
         raise InvalidRequest(
@@ -90,49 +94,51 @@ def grow(term: Term, name: str, total: int, placed: Placed | None = None) -> Ste
             Code.REASSIGNMENT_IN_PROGRESS, f"topic {name!r} is being moved: wait until that is over"
         )
     if placed is None:
-        placed = _placed_after(term, topic, total)
+        placed = _placed_after(tenure, topic, total)
     elif len(placed) != total - have:
         raise InvalidRequest(
             Code.INVALID_REPLICA_ASSIGNMENT,
             f"{total - have} partitions to add, {len(placed)} assignments",
         )
     else:
-        _check(term, have, placed)
+        _check(tenure, have, placed)
     new = [
         PartitionView(topic, index, Assignment(tuple(each)))
         for index, each in enumerate(placed, have)
     ]
     assignments = topic.assignments()
     assignments.update((each.name.partition, each.assignment) for each in new)
-    yield from term.write(
-        _first_states(term, new, "the topic grew"),
+    yield from tenure.write(
+        _first_states(tenure, new, "the topic grew"),
         SetAssignments(name, topic.id, assignments),
-        then=lambda: term.cluster.add_partitions(topic, new),
+        then=lambda: tenure.cluster.add_partitions(topic, new),
     )
-    term.story.add(term.now, "topic grew", f"from {have} to {total}, by request", topic=name)
-    yield Say("partitions added", {"topic": name, "had": have, "has": total})
-    yield from term.flush()
+    tenure.story.add(tenure.now, "topic grew", f"from {have} to {total}, by request", topic=name)
+    yield LogLine("partitions added", {"topic": name, "had": have, "has": total})
+    yield from tenure.flush()
 
 
-def _placed_after(term: Term, topic: TopicView, total: int) -> Placed:
+def _placed_after(tenure: ControllerTenure, topic: TopicView, total: int) -> Placed:
     """As Kafka goes on: beginning with the broker that comes first in partition 0."""
-    racks = term.racks()
+    racks = tenure.racks()
     first = topic.partitions[0].assignment.replicas
     brokers = sorted(racks)
     start = next((at for at, broker in enumerate(brokers) if broker >= first[0]), 0)
     have = len(topic.partitions)
-    down = term.racks_down()
+    down = tenure.racks_down()
     return place_on_all(racks, down, total - have, len(first), start=start, shift=start, first=have)
 
 
-def _first_states(term: Term, partitions: Iterable[PartitionView], cause: str) -> list[Next]:
-    states = ((each, first_state(term.cluster, each, term.epoch)) for each in partitions)
-    return [Next(each, state, cause) for each, state in states if state is not None]
+def _first_states(
+    tenure: ControllerTenure, partitions: Iterable[PartitionView], cause: str
+) -> list[NextState]:
+    states = ((each, first_state(tenure.cluster, each, tenure.epoch)) for each in partitions)
+    return [NextState(each, state, cause) for each, state in states if state is not None]
 
 
-def _check(term: Term, first: int, placed: Placed) -> None:
+def _check(tenure: ControllerTenure, first: int, placed: Placed) -> None:
     """An assignment by request. As in Kafka, all partitions have the same number of replicas."""
-    known = {**term.racks(), **term.racks_down()}
+    known = {**tenure.racks(), **tenure.racks_down()}
     for index, replicas in enumerate(placed, first):
         problem = ""
         if not replicas:
@@ -149,8 +155,8 @@ def _check(term: Term, first: int, placed: Placed) -> None:
             )
 
 
-def existing(term: Term, name: str, id_: UUID | None = None) -> TopicView:
-    topic = term.cluster.topics.get(name)
+def existing(tenure: ControllerTenure, name: str, id_: UUID | None = None) -> TopicView:
+    topic = tenure.cluster.topics.get(name)
     if topic is None or id_ not in (None, topic.id):
         raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
     return topic
@@ -163,30 +169,30 @@ def _exists(name: str) -> KafkaError:
 # Deleting
 
 
-def delete(term: Term, name: str, id_: UUID) -> Steps[None]:
+def delete(tenure: ControllerTenure, name: str, id_: UUID) -> Steps[None]:
     """The topic is gone when this is done; its logs go from the brokers that are there."""
-    topic = existing(term, name, id_)
+    topic = existing(tenure, name, id_)
     hosts = {broker: None for each in topic.partitions for broker in each.assignment.replicas}
     mark = MarkDeleted(name, id_, len(topic.partitions), sorted(hosts))
-    yield from _remove(term, topic, mark)
-    _stop(term, name, len(topic.partitions), hosts)
-    yield from forget_marks(term)
-    yield from term.flush()
+    yield from _remove(tenure, topic, mark)
+    _stop(tenure, name, len(topic.partitions), hosts)
+    yield from forget_marks(tenure)
+    yield from tenure.flush()
 
 
-def resume(term: Term, deletion: Deletion) -> Steps[None]:
+def resume(tenure: ControllerTenure, deletion: DeletionMark) -> Steps[None]:
     """A deletion that an earlier controller began."""
-    topic = term.cluster.topics.get(deletion.topic)
+    topic = tenure.cluster.topics.get(deletion.topic)
     if topic is not None and topic.id == deletion.id:
-        yield from _remove(term, topic, None)
+        yield from _remove(tenure, topic, None)
     elif topic is not None:  # the name was used again, so everybody knows of the end of the old
         yield Write([Unmark(deletion.topic)])
         return
-    _stop(term, deletion.topic, deletion.partitions, deletion.brokers)
-    yield from forget_marks(term)
+    _stop(tenure, deletion.topic, deletion.partitions, deletion.brokers)
+    yield from forget_marks(tenure)
 
 
-def _remove(term: Term, topic: TopicView, mark: MarkDeleted | None) -> Steps[None]:
+def _remove(tenure: ControllerTenure, topic: TopicView, mark: MarkDeleted | None) -> Steps[None]:
     """From the keeper, the last part first of what was made last, and from memory."""
     total = len(topic.partitions)
     begun = () if mark is None else (mark,)
@@ -196,31 +202,31 @@ def _remove(term: Term, topic: TopicView, mark: MarkDeleted | None) -> Steps[Non
         begun = ()
     last = max(0, (total - 1) // CHANGES_MAX * CHANGES_MAX)
     yield Write([*begun, RemoveStates(topic.name, range(last, total)), RemoveTopic(topic.name)])
-    term.cluster.remove_topic(topic)
-    term.topic_deleted(topic)
-    term.story.add(term.now, "topic deleted", "by request", topic=topic.name)
-    yield Say("topic deleted", {"topic": topic.name, "id": topic.id})
+    tenure.cluster.remove_topic(topic)
+    tenure.topic_deleted(topic)
+    tenure.story.add(tenure.now, "topic deleted", "by request", topic=topic.name)
+    yield LogLine("topic deleted", {"topic": topic.name, "id": topic.id})
 
 
-def _stop(term: Term, name: str, partitions: int, hosts: Iterable[BrokerId]) -> None:
-    waiting = term.deletions[name] = {}
+def _stop(tenure: ControllerTenure, name: str, partitions: int, hosts: Iterable[BrokerId]) -> None:
+    waiting = tenure.deletions[name] = {}
     for broker in hosts:
-        if broker in term.cluster.brokers:
+        if broker in tenure.cluster.brokers:
             waiting[broker] = None
             for index in range(partitions):
-                term.stop_replica(broker, TopicPartition(name, index), EPOCH_DELETED)
+                tenure.stop_replica(broker, TopicPartition(name, index), EPOCH_DELETED)
 
 
-def stopped(term: Term, broker: BrokerId, names: Iterable[str]) -> Steps[None]:
+def stopped(tenure: ControllerTenure, broker: BrokerId, names: Iterable[str]) -> Steps[None]:
     """A broker has answered that logs of deleted topics are gone, or cannot be reached any more."""
     for name in names:
-        term.deletions.get(name, {}).pop(broker, None)
-    yield from forget_marks(term)
+        tenure.deletions.get(name, {}).pop(broker, None)
+    yield from forget_marks(tenure)
 
 
-def forget_marks(term: Term) -> Steps[None]:
+def forget_marks(tenure: ControllerTenure) -> Steps[None]:
     """Of deletions that nobody alive has still to carry out."""
-    for name, waiting in list(term.deletions.items()):
+    for name, waiting in list(tenure.deletions.items()):
         if not waiting:
             yield Write([Unmark(name)])
-            del term.deletions[name]
+            del tenure.deletions[name]

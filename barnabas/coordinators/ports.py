@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 
 from barnabas.model.errors import Code
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 
 R = TypeVar("R")
 Encoded = tuple[bytes, bytes | None]
@@ -24,11 +24,11 @@ class Now(Struct, frozen=True, gc=False):
     wall_ms: int
 
 
-class Answer(NamedTuple):
+class ShardReply(NamedTuple):
     """The reply to a request, perhaps one that came long ago."""
 
     token: object
-    response: Message
+    response: ProtocolMessage
 
 
 class TransactionProducer(NamedTuple):
@@ -50,7 +50,7 @@ class TransactionMarker(NamedTuple):
 
 
 class Outcome(Struct, Generic[R], frozen=True):
-    """What a verb wants written, and who is told once it is.
+    """What an operation wants written, and who is told once it is.
 
     `subject`: whom the records are about, should the log refuse them.
     `at_once`: the answers say nothing that a lost write could belie.
@@ -61,7 +61,7 @@ class Outcome(Struct, Generic[R], frozen=True):
     """
 
     records: tuple[R, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ShardReply, ...] = ()
     subject: str = ""
     at_once: bool = False
     divisible: bool = False
@@ -70,7 +70,7 @@ class Outcome(Struct, Generic[R], frozen=True):
 
 
 class AnyShard(Protocol[R]):
-    """State kept in one partition, and the verbs on it."""
+    """State kept in one partition, and the operations on it."""
 
     def encode(self, records: Sequence[R]) -> list[Encoded]: ...
 
@@ -82,12 +82,12 @@ class AnyShard(Protocol[R]):
         """All of the log has been replayed: sessions start to count."""
         ...
 
-    def unloaded(self, parked: tuple[Answer, ...]) -> tuple[Answer, ...]:
+    def unloaded(self, parked: tuple[ShardReply, ...]) -> tuple[ShardReply, ...]:
         """Another broker goes on, or none: whoever waits is told to look for it. `parked`: what
         would have been answered, had the records behind it been committed."""
         ...
 
-    def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[Answer, ...]:
+    def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[ShardReply, ...]:
         """The log took none of the records: go back to what has been replayed."""
         ...
 

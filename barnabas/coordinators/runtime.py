@@ -1,6 +1,6 @@
 """Runs coordinator shards, each over one partition of a topic that holds its state.
 
-In: verbs to run on a shard, batches read back from its log, watermarks, time.
+In: operations to run on a shard, batches read back from its log, watermarks, time.
 Out: answers whose records are committed, effects of records that are committed, and the next
 deadline.
 Always: what is in the log changes a shard only through `replay`, on the leader as after a
@@ -16,7 +16,6 @@ from enum import Enum
 from typing import Any, Generic, TypeVar, cast
 
 from barnabas.coordinators.ports import (
-    Answer,
     AnyShard,
     Encoded,
     Journal,
@@ -25,6 +24,7 @@ from barnabas.coordinators.ports import (
     Outcome,
     R,
     Shard,
+    ShardReply,
     TransactionalShard,
     TransactionMarker,
     TransactionProducer,
@@ -35,12 +35,12 @@ from barnabas.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from barnabas.wire.records import batch_of, decode_batch
 
 __all__ = [
-    "Answer",
     "Encoded",
     "Journal",
     "Now",
     "Outcome",
     "Runtime",
+    "ShardReply",
     "Stage",
     "TransactionMarker",
     "TransactionProducer",
@@ -85,7 +85,7 @@ class _Seat(Generic[S]):
         self.journal = journal
         self.stage = Stage.LOADING
         self.written_to = 0  # everything below it has been replayed
-        self.parked: deque[tuple[int, tuple[Answer, ...]]] = deque()
+        self.parked: deque[tuple[int, tuple[ShardReply, ...]]] = deque()
         self.lookers: deque[tuple[int, Callable[[bool], None]]] = deque()
 
     @property
@@ -147,7 +147,7 @@ class Runtime(Generic[S]):
         seat.stage = Stage.ACTIVE
         self._release_effects(seat)
 
-    def unload(self, partition: int) -> list[Answer]:
+    def unload(self, partition: int) -> list[ShardReply]:
         """Leadership has gone: everyone who waits is told, and nothing is kept."""
         seat = self._seats.pop(partition, None)
         if seat is None:
@@ -192,12 +192,14 @@ class Runtime(Generic[S]):
 
     # Work
 
-    def run(self, partition: int, verb: Callable[[S], Outcome[R]], now: Now) -> list[Answer]:
-        """Run a verb; the answers that may leave now, not only the caller's."""
-        return self.carry_out(partition, verb(self.shard(partition)), now)
+    def run(
+        self, partition: int, operation: Callable[[S], Outcome[R]], now: Now
+    ) -> list[ShardReply]:
+        """Run an operation; the answers that may leave now, not only the caller's."""
+        return self.carry_out(partition, operation(self.shard(partition)), now)
 
-    def carry_out(self, partition: int, outcome: Outcome[R], now: Now) -> list[Answer]:
-        """Write and replay what a verb on the partition's shard has just come to."""
+    def carry_out(self, partition: int, outcome: Outcome[R], now: Now) -> list[ShardReply]:
+        """Write and replay what an operation on the partition's shard has just come to."""
         return self._carry_out(self._seats[partition], outcome, now)
 
     def write(self, partition: int, records: tuple[R, ...], now: Now) -> bool:
@@ -210,10 +212,12 @@ class Runtime(Generic[S]):
         self._release_effects(seat)
         return True
 
-    def expire(self, now: Now, failed: Callable[[Exception], None] | None = None) -> list[Answer]:
+    def expire(
+        self, now: Now, failed: Callable[[Exception], None] | None = None
+    ) -> list[ShardReply]:
         """Everything that has come due. `failed` is told of the fault of one shard, which must
         not cost the answers of the others."""
-        answers: list[Answer] = []
+        answers: list[ShardReply] = []
         for seat in tuple(self._seats.values()):
             if seat.stage is not Stage.ACTIVE:
                 continue
@@ -241,10 +245,10 @@ class Runtime(Generic[S]):
             default=None,
         )
 
-    def watermark_moved(self, partition: int) -> list[Answer]:
+    def watermark_moved(self, partition: int) -> list[ShardReply]:
         """More of the log is committed: the answers that waited for it."""
         seat = self._seats.get(partition)
-        answers: list[Answer] = []
+        answers: list[ShardReply] = []
         if seat is not None:
             self._release_effects(seat)
             committed = seat.journal.high_watermark
@@ -272,7 +276,7 @@ class Runtime(Generic[S]):
             raise Retriable(Code.COORDINATOR_LOAD_IN_PROGRESS, f"shard {partition} is loading")
         return seat
 
-    def _carry_out(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> list[Answer]:
+    def _carry_out(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> list[ShardReply]:
         shard = seat.shard
         try:
             self._write(seat, outcome, now)

@@ -109,7 +109,7 @@ class SessionState(Enum):
     EXPIRED = "expired"  # the last that is told
 
 
-class What(Enum):
+class WatchEventType(Enum):
     """happened to a node that was watched."""
 
     CREATED = "created"
@@ -119,7 +119,7 @@ class What(Enum):
 
 
 class Event(NamedTuple):
-    what: What
+    what: WatchEventType
     path: str
 
 

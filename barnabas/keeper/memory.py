@@ -31,7 +31,7 @@ from barnabas.keeper.keeper import (
     SessionExpired,
     SessionState,
     Set,
-    What,
+    WatchEventType,
     check_operations,
     numbered,
     of_version,
@@ -167,7 +167,7 @@ class MemoryStore:
         if isinstance(operation, Set):
             held.node = node._replace(data=bytes(operation.data), version=node.version + 1)
             undo.append(lambda: setattr(held, "node", node))
-            events.append(Event(What.CHANGED, path))
+            events.append(Event(WatchEventType.CHANGED, path))
             return held.node.version
         if isinstance(operation, Delete):
             if held.below:
@@ -177,7 +177,10 @@ class MemoryStore:
             undo.append(
                 lambda: (self._nodes.update({path: held}), above.below.update({path: None}))
             )
-            events += [Event(What.DELETED, path), Event(What.CHILDREN, parent(path))]
+            events += [
+                Event(WatchEventType.DELETED, path),
+                Event(WatchEventType.CHILDREN, parent(path)),
+            ]
         else:
             assert isinstance(operation, Check)
         return None
@@ -208,7 +211,10 @@ class MemoryStore:
             above.births -= 1
 
         undo.append(unmake)
-        events += [Event(What.CREATED, path), Event(What.CHILDREN, parent(path))]
+        events += [
+            Event(WatchEventType.CREATED, path),
+            Event(WatchEventType.CHILDREN, parent(path)),
+        ]
         return path
 
     def _fire(self, events: Sequence[Event]) -> None:
@@ -225,10 +231,10 @@ class MemoryStore:
 def _hears(session: _Session, event: Event) -> bool:
     """Whether it watches for this; if so, it does no longer."""
     watches, path = session.watches, event.path
-    if event.what is What.CHILDREN:
+    if event.what is WatchEventType.CHILDREN:
         return watches.pop((path, True), 0) is None
     data = watches.pop((path, False), 0) is None
-    below = event.what is What.DELETED and watches.pop((path, True), 0) is None
+    below = event.what is WatchEventType.DELETED and watches.pop((path, True), 0) is None
     return data or below
 
 

@@ -80,7 +80,7 @@ ALTER TABLE session ADD COLUMN locked INTEGER NOT NULL DEFAULT 0
 _OTHERS = "SELECT id, locked, boot, deadline_ms, timeout_ms FROM session WHERE id != ?"
 
 
-class Other(NamedTuple):
+class OtherSession(NamedTuple):
     """A session of another keeper, as its row says."""
 
     id: int
@@ -343,10 +343,10 @@ class SqliteFile:
     def renew(self, session: int, now: int) -> None:
         self.execute("UPDATE session SET deadline_ms = ? + timeout_ms WHERE id = ?", (now, session))
 
-    def others(self, own: int) -> list[Other]:
-        return [Other(*row) for row in self.execute(_OTHERS, (own,))]
+    def others(self, own: int) -> list[OtherSession]:
+        return [OtherSession(*row) for row in self.execute(_OTHERS, (own,))]
 
-    def over(self, others: Iterable[Other], now: int, *, late: bool) -> list[int]:
+    def over(self, others: Iterable[OtherSession], now: int, *, late: bool) -> list[int]:
         """Those whose process has ended; if `late`, those not renewed in time too.
 
         The clock begins anew with each boot: a deadline further off than its timeout is of another.

@@ -10,8 +10,15 @@ hangs in a call still has this thread, and must lose its session as if it were s
 
 import threading
 
-from barnabas.keeper.keeper import Event, Idle, Listener, SessionExpired, SessionState, What
-from barnabas.keeper.sqlite_file import Other, Row, SqliteFile
+from barnabas.keeper.keeper import (
+    Event,
+    Idle,
+    Listener,
+    SessionExpired,
+    SessionState,
+    WatchEventType,
+)
+from barnabas.keeper.sqlite_file import OtherSession, Row, SqliteFile
 from barnabas.model.errors import Failed
 
 POLL_MS = 25
@@ -38,7 +45,7 @@ class SqliteSession:
         self._seen: dict[tuple[str, bool], Seen] = {}  # by path and whether of its children
         self._data_version = -1
         self._tally = -1
-        self._others: list[Other] = []
+        self._others: list[OtherSession] = []
         self._others_version = -1
         self._new_watches = False
         self._state = SessionState.CONNECTED
@@ -177,11 +184,11 @@ def _seen(row: Row | None, children: bool) -> Seen:
     return row.created, row.changes if children else row.version
 
 
-def _difference(before: Seen, now: Seen, children: bool) -> What | None:
+def _difference(before: Seen, now: Seen, children: bool) -> WatchEventType | None:
     if before == now:
         return None
     if before is None:
-        return What.CREATED
+        return WatchEventType.CREATED
     if now is None or now[0] != before[0]:
-        return What.DELETED
-    return What.CHILDREN if children else What.CHANGED
+        return WatchEventType.DELETED
+    return WatchEventType.CHILDREN if children else WatchEventType.CHANGED

@@ -41,7 +41,7 @@ from barnabas.keeper.keeper import (
     SessionExpired,
     SessionState,
     Set,
-    What,
+    WatchEventType,
     check_operations,
     check_path,
     check_size,
@@ -54,10 +54,10 @@ MULTI_BYTES_MAX = 1_000_000
 _MANY = 500  # questions that wait for their answers
 
 _WHAT = {
-    EventType.CREATED: What.CREATED,
-    EventType.CHANGED: What.CHANGED,
-    EventType.DELETED: What.DELETED,
-    EventType.CHILD: What.CHILDREN,
+    EventType.CREATED: WatchEventType.CREATED,
+    EventType.CHANGED: WatchEventType.CHANGED,
+    EventType.DELETED: WatchEventType.DELETED,
+    EventType.CHILD: WatchEventType.CHILDREN,
 }
 _log = logging.getLogger("barnabas.keeper.zookeeper")
 _log.addHandler(logging.NullHandler())

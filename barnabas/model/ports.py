@@ -1,4 +1,4 @@
-"""The doors to the outside: clock, disk, network, as protocols.
+"""The interfaces to the outside: clock, disk, network, as protocols.
 
 Real ones live in `system/`, simulated ones in the tests. Whoever starts a broker
 or a client hands them in; nothing below `system/` opens a file, a socket or a clock itself.

@@ -12,20 +12,20 @@ from barnabas.model.lazy import lazy_names
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from barnabas.pipeline.listener import GroupListener
-    from barnabas.pipeline.starting import session
+    from barnabas.pipeline.run.session import session
+    from barnabas.pipeline.spark.listener import GroupListener
 
 __all__ = ["GroupListener", "register", "session"]
 
 _WHERE = {
-    "GroupListener": "barnabas.pipeline.listener",
-    "session": "barnabas.pipeline.starting",
+    "GroupListener": "barnabas.pipeline.spark.listener",
+    "session": "barnabas.pipeline.run.session",
 }
 
 
 def register(spark: "SparkSession") -> None:
     """Where the package was not installed for Spark's Python to find."""
-    from barnabas.pipeline.datasource import BarnabasSource
+    from barnabas.pipeline.spark.datasource import BarnabasSource
 
     spark.dataSource.register(BarnabasSource)
 

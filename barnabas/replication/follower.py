@@ -3,7 +3,8 @@
 In: the leader's answers, the own epochs. Out: an offset to cut at, marks to take over, pauses.
 Always: a log is cut by leader epochs, never by its high watermark; the watermark here is never
 above the leader's, nor above the own end.
-Not here: the log itself, which partitions share a request (broker/fetcher.py), the network.
+Not here: the log itself, which partitions share a request (broker/replicas/fetcher.py), the
+network.
 """
 
 from typing import NamedTuple, Protocol
@@ -21,7 +22,7 @@ class Epochs(Protocol):
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]: ...
 
 
-class Marks(NamedTuple):
+class LeaderMarks(NamedTuple):
     """How far the leader's log counts, as far as this replica can follow."""
 
     high_watermark: int
@@ -95,7 +96,7 @@ def diverges(epochs: Epochs, end: int, last_epoch: int, offset: int) -> tuple[in
     return None
 
 
-def marks(leader_high_watermark: int, leader_start: int, end: int) -> Marks:
+def marks(leader_high_watermark: int, leader_start: int, end: int) -> LeaderMarks:
     """What to take over from a reply, once its records are in the log."""
     high_watermark = min(leader_high_watermark, end)
-    return Marks(high_watermark, min(leader_start, high_watermark))
+    return LeaderMarks(high_watermark, min(leader_start, high_watermark))

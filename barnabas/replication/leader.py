@@ -6,7 +6,8 @@ Always: the watermark never goes back, and never passes the end of a replica tha
 that a proposal without an answer would bring in: it counts the larger of both sets.
 Always: one proposal at a time; the leader is in sync.
 Always: a replica comes in only where it has all that is committed, and the start of this epoch.
-Not here: logs, who sends the proposals (broker/proposals.py), electing leaders (controller/).
+Not here: logs, who sends the proposals (broker/replicas/isr_proposals.py), electing leaders
+(controller/).
 """
 
 from collections.abc import Iterable
@@ -30,7 +31,7 @@ class OldIncarnation(Exception):
     """A follower asks as the broker it was before its last restart."""
 
 
-class Progress:
+class FollowerProgress:
     """What the leader knows of one follower."""
 
     __slots__ = (
@@ -64,7 +65,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class IsrProposal:
     """Another in-sync set; it holds from the controller's answer on.
 
     `broker_epochs` are those the replicas fetched with, in the order of `isr`; -1 is the leader's
@@ -107,9 +108,9 @@ class Leader:
         self._lag_ms_max = lag_ms_max
         self.high_watermark = high_watermark
         self.isr_min = isr_min  # with fewer in sync, nothing is committed, from the start on
-        self.pending: Proposal | None = None
+        self.pending: IsrProposal | None = None
         self._followers = {
-            each: Progress(now if each in state.isr else NEVER)
+            each: FollowerProgress(now if each in state.isr else NEVER)
             for each in state.replicas
             if each != broker
         }
@@ -132,7 +133,7 @@ class Leader:
         return self._epoch_start
 
     @property
-    def followers(self) -> dict[BrokerId, Progress]:
+    def followers(self) -> dict[BrokerId, FollowerProgress]:
         """To look at."""
         return self._followers
 
@@ -154,7 +155,7 @@ class Leader:
 
     def fetched(
         self, follower: BrokerId, offset: int, *, start: int, broker_epoch: int, now: int
-    ) -> Proposal | None:
+    ) -> IsrProposal | None:
         """It has everything below `offset`, and that is the leader's: its epochs were compared.
 
         NotAReplica or OldIncarnation if it must not count.
@@ -177,7 +178,7 @@ class Leader:
             progress.end_then = self._end
             progress.asked_ms = now
 
-    def tick(self, now: int) -> Proposal | None:
+    def tick(self, now: int) -> IsrProposal | None:
         """Followers may have fallen behind, or may come in now that they could not before.
 
         Call it a few times per `lag_ms_max`.
@@ -197,7 +198,7 @@ class Leader:
 
     def answered(
         self,
-        proposal: Proposal,
+        proposal: IsrProposal,
         leader_epoch: int,
         partition_epoch: int,
         isr: tuple[BrokerId, ...],
@@ -227,7 +228,7 @@ class Leader:
         )
         return True
 
-    def rejected(self, proposal: Proposal, now: int) -> None:
+    def rejected(self, proposal: IsrProposal, now: int) -> None:
         """It was surely not done, and need not be tried again as it is."""
         if self.pending is not proposal:
             return
@@ -246,7 +247,7 @@ class Leader:
                 del self._followers[each]
         for each in state.replicas:
             if each != self._broker and each not in self._followers:
-                self._followers[each] = Progress(now if each in state.isr else NEVER)
+                self._followers[each] = FollowerProgress(now if each in state.isr else NEVER)
         own = self.pending is not None and sorted(self.pending.isr) == sorted(state.isr)
         for each in () if own else self._isr:  # the answer to the own proposal may be lost
             if each not in state.isr and each in self._followers:
@@ -274,7 +275,7 @@ class Leader:
 
     # Inside
 
-    def _known(self, follower: BrokerId, broker_epoch: int) -> Progress:
+    def _known(self, follower: BrokerId, broker_epoch: int) -> FollowerProgress:
         progress = self._followers.get(follower)
         if progress is None:
             raise NotAReplica
@@ -299,12 +300,14 @@ class Leader:
         self._isr = state.isr
         self._advance(now)
 
-    def _in_time(self, progress: Progress | None, now: int) -> bool:
+    def _in_time(self, progress: FollowerProgress | None, now: int) -> bool:
         if progress is None:
             return False
         return progress.end >= self._end or now - progress.caught_up_ms <= self._lag_ms_max
 
-    def _expand(self, follower: BrokerId, progress: Progress, now: int) -> Proposal | None:
+    def _expand(
+        self, follower: BrokerId, progress: FollowerProgress, now: int
+    ) -> IsrProposal | None:
         if (
             self.pending is not None
             or follower in self._isr
@@ -317,7 +320,7 @@ class Leader:
             (*self._isr, follower), f"{follower} has everything below {progress.end}"
         )
 
-    def _expand_level(self, now: int) -> Proposal | None:
+    def _expand_level(self, now: int) -> IsrProposal | None:
         """Who had drawn level while another proposal was out has nothing more to fetch."""
         for follower, progress in self._followers.items():
             if progress.end >= self._end and follower not in self._isr:
@@ -334,8 +337,8 @@ class Leader:
             for follower, progress in self._followers.items()
         )
 
-    def _propose(self, isr: tuple[BrokerId, ...], cause: str) -> Proposal:
-        self.pending = Proposal(
+    def _propose(self, isr: tuple[BrokerId, ...], cause: str) -> IsrProposal:
+        self.pending = IsrProposal(
             isr,
             tuple(self._followers[e].broker_epoch if e != self._broker else UNKNOWN for e in isr),
             self._state.leader_epoch,
@@ -362,7 +365,7 @@ class Leader:
                 mark = progress.end
         self.high_watermark = max(self.high_watermark, mark)
 
-    def _is_joining(self, progress: Progress, now: int) -> bool:
+    def _is_joining(self, progress: FollowerProgress, now: int) -> bool:
         """It is about to come in: a watermark that ran ahead of it would keep it out for ever."""
         return (
             now - progress.caught_up_ms <= min(JOINING_MS_MAX, self._lag_ms_max)

@@ -149,31 +149,31 @@ class SocketListening:
         loop: asyncio.AbstractEventLoop,
         log: Logger,
     ) -> None:
-        self._doors = [listening] if near is None else [listening, near]
+        self._listening_sockets = [listening] if near is None else [listening, near]
         self._accepted = accepted
         self._loop = loop
         self._log = log
         self._pipe = Pipe()
         self._reserve = _spare_descriptor()
         self.host, self.port = listening.getsockname()[:2]
-        for door in self._doors:
-            door.listen(BACKLOG)
-            door.setblocking(False)
-            loop.add_reader(door.fileno(), self._accept, door)
+        for listening_socket in self._listening_sockets:
+            listening_socket.listen(BACKLOG)
+            listening_socket.setblocking(False)
+            loop.add_reader(listening_socket.fileno(), self._accept, listening_socket)
 
-    def _accept(self, door: socket.socket) -> None:
+    def _accept(self, listening_socket: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_WAKE_MAX):
             try:
-                connected, address = door.accept()
+                connected, address = listening_socket.accept()
             except BlockingIOError:
                 return
             except ConnectionError:
                 continue
             except OSError as error:
-                self._turn_away(door, error)
+                self._turn_away(listening_socket, error)
                 return
             connected.setblocking(False)
-            if door.family == socket.AF_UNIX:
+            if listening_socket.family == socket.AF_UNIX:
                 if not _admit_near(connected):
                     connected.close()
                     continue
@@ -183,7 +183,7 @@ class SocketListening:
                 peer = f"{address[0]}:{address[1]}"
             self._accepted(SocketStream(connected, peer, self._loop, self._pipe))
 
-    def _turn_away(self, door: socket.socket, error: OSError) -> None:
+    def _turn_away(self, listening_socket: socket.socket, error: OSError) -> None:
         """Out of descriptors: without this, the waiting newcomer would wake us for ever."""
         self._log.error(
             "connection refused",
@@ -192,15 +192,15 @@ class SocketListening:
         )
         self._close_reserve()
         try:
-            door.accept()[0].close()
+            listening_socket.accept()[0].close()
         except OSError:
             pass
         self._reserve = _spare_descriptor()
 
     def close(self) -> None:
-        for door in self._doors:
-            self._loop.remove_reader(door.fileno())
-            door.close()
+        for listening_socket in self._listening_sockets:
+            self._loop.remove_reader(listening_socket.fileno())
+            listening_socket.close()
         self._close_reserve()
 
     def _close_reserve(self) -> None:

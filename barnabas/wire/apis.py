@@ -6,7 +6,7 @@ Not here: which APIs a broker offers (its handlers say), what is in the messages
 
 from importlib import import_module
 
-from barnabas.wire.codec import VERSION_MAX, Message
+from barnabas.wire.codec import VERSION_MAX, ProtocolMessage
 
 NEVER = VERSION_MAX + 1
 PRIVATE_FROM = 20_000
@@ -45,21 +45,21 @@ class Api:
         self.flexible_from = flexible_from
         self.advertised_min = min_version if advertised_min is None else advertised_min
         self.module = "".join("_" + c.lower() if c.isupper() else c for c in name)[1:]
-        self._request: type[Message] | None = None
-        self._response: type[Message] | None = None
+        self._request: type[ProtocolMessage] | None = None
+        self._response: type[ProtocolMessage] | None = None
 
     def __repr__(self) -> str:
         return f"Api({self.key}, {self.name!r}, {self.min_version}-{self.max_version})"
 
     @property
-    def request(self) -> type[Message]:
+    def request(self) -> type[ProtocolMessage]:
         return self._request or self._load()[0]
 
     @property
-    def response(self) -> type[Message]:
+    def response(self) -> type[ProtocolMessage]:
         return self._response or self._load()[1]
 
-    def _load(self) -> tuple[type[Message], type[Message]]:
+    def _load(self) -> tuple[type[ProtocolMessage], type[ProtocolMessage]]:
         messages = import_module(f"barnabas.wire.messages.{self.module}")
         self._request = request = getattr(messages, f"{self.name}Request")
         self._response = response = getattr(messages, f"{self.name}Response")

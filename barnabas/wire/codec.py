@@ -156,7 +156,7 @@ Decoder = Callable[[Buffer, int], Any]
 Encoder = Callable[[Any, Callable[[Any], None]], None]
 
 
-class Message(Struct):
+class ProtocolMessage(Struct):
     """A whole request or response. Give its versions with `@message`."""
 
     api_key: ClassVar[int]
@@ -183,7 +183,7 @@ class Message(Struct):
         return b"".join(out)
 
 
-M = TypeVar("M", bound=type[Message])
+M = TypeVar("M", bound=type[ProtocolMessage])
 
 
 def message(
@@ -215,7 +215,7 @@ def message(
     return declare
 
 
-def check_version(cls: type[Message], version: int) -> None:
+def check_version(cls: type[ProtocolMessage], version: int) -> None:
     if not cls.version_min <= version <= cls.version_max:
         raise InvalidRequest(
             Code.UNSUPPORTED_VERSION,
@@ -224,7 +224,7 @@ def check_version(cls: type[Message], version: int) -> None:
         )
 
 
-def make_decoder(cls: type[Message], version: int) -> Decoder:
+def make_decoder(cls: type[ProtocolMessage], version: int) -> Decoder:
     """Make and keep the code that reads one version."""
     from barnabas.wire.decoder import compile_decoder
 
@@ -233,7 +233,7 @@ def make_decoder(cls: type[Message], version: int) -> Decoder:
     return decoder
 
 
-def make_encoder(cls: type[Message], version: int) -> Encoder:
+def make_encoder(cls: type[ProtocolMessage], version: int) -> Encoder:
     """Make and keep the code that writes one version."""
     from barnabas.wire.encoder import compile_encoder
 

@@ -5,7 +5,7 @@
 In: columns of keys, values, times, headers; which partition each row goes to.
 Out: rows in the order of their partitions, and the records of batches behind room for a header.
 Always: no object is made for a row; the rows of a partition keep their order.
-Not here: the header of a batch (batch.py), Arrow itself, sending (pipeline/writing.py).
+Not here: the header of a batch (batch.py), Arrow itself, sending (pipeline/spark/writing.py).
 
 Plain Python, compiled where a compiler is at hand, with the types in column_writer.pxd. Whoever
 makes the columns answers for them: ends rise, and lie within the bytes.

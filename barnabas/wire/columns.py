@@ -6,7 +6,7 @@ In: the bytes of a batch behind its header, decompressed, and the range of offse
 Out: rows in growing buffers: ends of values, their bytes, a bit for each that is not null.
 Always: no object is made for a record; nothing is read past the end of the record it belongs to;
 a batch that does not decode leaves the rows as they were.
-Not here: batches as a whole (records.py), Arrow itself (client/arrow.py).
+Not here: batches as a whole (records.py), Arrow itself (client/consumer/arrow.py).
 
 Plain Python, compiled where a compiler is at hand, with the types in columns.pxd. The loop only
 notices that something is wrong; `decode_records`, on the same bytes, says what it is.

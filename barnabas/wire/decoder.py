@@ -12,8 +12,8 @@ import struct
 from functools import cache
 from typing import Any
 
-from barnabas.wire.codec import Decoder, Message, Struct
-from barnabas.wire.plan import WIDTH, Kind, PlannedField, Source, least_size, plan_of
+from barnabas.wire.codec import Decoder, ProtocolMessage, Struct
+from barnabas.wire.plan import WIDTH, FieldKind, PlannedField, SourceLines, least_size, plan_of
 from barnabas.wire.primitives import (
     STRING_LENGTH_MAX,
     Malformed,
@@ -31,18 +31,18 @@ def unpacker(format_: str) -> Any:
     return struct.Struct(">" + format_).unpack_from
 
 
-def compile_decoder(cls: type[Message], version: int) -> Decoder:
+def compile_decoder(cls: type[ProtocolMessage], version: int) -> Decoder:
     return _Writer(cls, version).compile()
 
 
 class _Writer:
     """Writes the source. `p` is the position, `end` the length of `data`."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[ProtocolMessage], version: int) -> None:
         self.cls = cls
         self.version = version
         self.flexible = version >= cls.flexible_from
-        self.source = Source(cls.__name__, version)
+        self.source = SourceLines(cls.__name__, version)
         self.source.names.update(
             uvarint=read_uvarint,
             uuid=uuid_from_bytes,
@@ -133,7 +133,7 @@ class _Writer:
         arguments = ", ".join(values[name] for name in cls.creation_order)
         return f"{source.constant(cls, cls.__name__)}({arguments})"
 
-    def value(self, kind: Kind) -> str:
+    def value(self, kind: FieldKind) -> str:
         """Read one value; the answer is an expression that holds it."""
         target = self.source.variable("v")
         if kind.shape == "fixed":
@@ -147,7 +147,7 @@ class _Writer:
             self.sized(kind, target)
         return target
 
-    def nested(self, kind: Kind, target: str, *, null: int = -1) -> str:
+    def nested(self, kind: FieldKind, target: str, *, null: int = -1) -> str:
         """`null`: what stands for nothing, another byte in tagged fields than elsewhere."""
         assert kind.struct is not None
         source = self.source
@@ -165,7 +165,7 @@ class _Writer:
         source.depth -= 1
         return target
 
-    def length(self, kind: Kind) -> tuple[str, str, str]:
+    def length(self, kind: FieldKind) -> tuple[str, str, str]:
         """Read a length: its variable, the test for null, the expression for the length."""
         n = self.source.variable("n")
         if self.flexible:
@@ -176,7 +176,7 @@ class _Writer:
         self.flush()
         return n, f"{n} == -1", n
 
-    def sized(self, kind: Kind, target: str) -> None:
+    def sized(self, kind: FieldKind, target: str) -> None:
         """A string, bytes or records."""
         source = self.source
         n, is_null, length = self.length(kind)
@@ -200,7 +200,7 @@ class _Writer:
         if kind.nullable:
             source.depth -= 1
 
-    def array(self, kind: Kind, target: str) -> None:
+    def array(self, kind: FieldKind, target: str) -> None:
         element = kind.element
         assert element is not None
         source = self.source

@@ -12,8 +12,8 @@ from typing import Any
 
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ports import FileSlice
-from barnabas.wire.codec import Encoder, Message, Struct
-from barnabas.wire.plan import Kind, PlannedField, Source, plan_of
+from barnabas.wire.codec import Encoder, ProtocolMessage, Struct
+from barnabas.wire.plan import FieldKind, PlannedField, SourceLines, plan_of
 from barnabas.wire.primitives import ONE_BYTE, STRING_LENGTH_MAX, uvarint
 
 FAILURES = (struct.error, ValueError, TypeError, AttributeError)
@@ -24,18 +24,18 @@ def packer(format_: str) -> Any:
     return struct.Struct(">" + format_).pack
 
 
-def compile_encoder(cls: type[Message], version: int) -> Encoder:
+def compile_encoder(cls: type[ProtocolMessage], version: int) -> Encoder:
     return _Writer(cls, version).compile()
 
 
 class _Writer:
     """Writes the source. `m` is the message."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[ProtocolMessage], version: int) -> None:
         self.cls = cls
         self.version = version
         self.flexible = version >= cls.flexible_from
-        self.source = Source(cls.__name__, version)
+        self.source = SourceLines(cls.__name__, version)
         self.source.names.update(
             uvarint=uvarint,
             ONE=ONE_BYTE,
@@ -131,7 +131,7 @@ class _Writer:
             return f"{value} is not {default} and {value} != {default}"
         return f"{value} != {default}"
 
-    def value(self, kind: Kind, value: str) -> None:
+    def value(self, kind: FieldKind, value: str) -> None:
         source = self.source
         if kind.shape == "fixed":
             is_uuid = kind.format == "16s"
@@ -152,7 +152,7 @@ class _Writer:
             self.write_length(kind, n)
             source.line(f"if {data}: {self.w}({data})")
 
-    def nested(self, kind: Kind, value: str, *, null: bytes = b"\xff") -> None:
+    def nested(self, kind: FieldKind, value: str, *, null: bytes = b"\xff") -> None:
         """`null`: what stands for nothing, another byte in tagged fields than elsewhere."""
         assert kind.struct is not None
         source = self.source
@@ -171,7 +171,7 @@ class _Writer:
         self.flush()
         source.depth -= 1
 
-    def length(self, kind: Kind, value: str, take: str, count: str, none: str) -> str:
+    def length(self, kind: FieldKind, value: str, take: str, count: str, none: str) -> str:
         """Set a variable to what stands for the length on the wire, null included."""
         source = self.source
         n = source.variable("n")
@@ -185,14 +185,14 @@ class _Writer:
             source.line(f"{take}; {n} = {count}{plus}")
         return n
 
-    def write_length(self, kind: Kind, n: str) -> None:
+    def write_length(self, kind: FieldKind, n: str) -> None:
         if self.flexible:
             self.flush_with_varint(n)
         else:
             self.write("h" if kind.shape == "str" else "i", n)
             self.flush()
 
-    def records(self, kind: Kind, value: str) -> None:
+    def records(self, kind: FieldKind, value: str) -> None:
         source = self.source
         data = source.variable("r")
         count = f"({data}.length if type({data}) is FileSlice else len({data}))"
@@ -201,7 +201,7 @@ class _Writer:
         piece = f"memoryview({data}) if type({data}) is bytes else {data}"
         source.line(f"if {n} > {int(self.flexible)}: {self.w}({piece})")
 
-    def array(self, kind: Kind, value: str) -> None:
+    def array(self, kind: FieldKind, value: str) -> None:
         element = kind.element
         assert element is not None
         source = self.source

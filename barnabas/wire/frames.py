@@ -14,7 +14,7 @@ from msgspec import Struct as MsgspecStruct
 
 from barnabas.model.ports import Buffer, FileSlice
 from barnabas.wire.apis import API_VERSIONS, APIS
-from barnabas.wire.codec import Message, make_encoder
+from barnabas.wire.codec import ProtocolMessage, make_encoder
 from barnabas.wire.primitives import Malformed, read_uvarint, skip_tags
 
 SIZE_SIZE = 4
@@ -74,7 +74,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
 
 
 def response_parts(
-    api_key: int, api_version: int, correlation_id: int, response: Message
+    api_key: int, api_version: int, correlation_id: int, response: ProtocolMessage
 ) -> list[Buffer | FileSlice]:
     """A whole response, size first, to be sent in this order."""
     encoder = response.encoders.get(api_version) or make_encoder(type(response), api_version)
@@ -95,7 +95,11 @@ def response_parts(
 
 
 def request_parts(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: Message
+    api_key: int,
+    api_version: int,
+    correlation_id: int,
+    client_id: str | None,
+    request: ProtocolMessage,
 ) -> list[Buffer | FileSlice]:
     """A whole request, size first, to be sent in this order."""
     encoder = request.encoders.get(api_version) or make_encoder(type(request), api_version)
@@ -111,14 +115,18 @@ def request_parts(
 
 
 def request_frame(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: Message
+    api_key: int,
+    api_version: int,
+    correlation_id: int,
+    client_id: str | None,
+    request: ProtocolMessage,
 ) -> bytes:
     """The same as one piece; record payloads are copied."""
     parts: list[Any] = request_parts(api_key, api_version, correlation_id, client_id, request)
     return b"".join(parts)
 
 
-def read_response(frame: Buffer, api_key: int, api_version: int) -> tuple[int, Message]:
+def read_response(frame: Buffer, api_key: int, api_version: int) -> tuple[int, ProtocolMessage]:
     """The correlation id and the response of a frame that answers such a request."""
     api = APIS[api_key]
     if len(frame) < _CORRELATION.size:

@@ -1,6 +1,6 @@
 """What one version of a struct looks like on the wire, and the source text made from that.
 
-In: a class from codec.py and a version. Out: `Plan`s, and `Source` that compiles.
+In: a class from codec.py and a version. Out: `Plan`s, and `SourceLines` that compiles.
 Not here: the statements themselves (decoder.py, encoder.py).
 """
 
@@ -26,32 +26,32 @@ FIXED = {Int8: "b", Int16: "h", Int32: "i", Int64: "q", Float64: "d", bool: "?",
 WIDTH = {"b": 1, "h": 2, "i": 4, "q": 8, "d": 8, "?": 1, "16s": 16, "B": 1, "x": 1}
 
 
-class Kind(NamedTuple):
+class FieldKind(NamedTuple):
     """A field's type: `shape` is fixed, str, bytes, records, array or struct."""
 
     shape: str
     nullable: bool
     format: str = ""  # of fixed
-    element: "Kind | None" = None  # of array
+    element: "FieldKind | None" = None  # of array
     struct: type[Struct] | None = None  # of struct
 
 
-def kind_of(annotation: Any) -> Kind:
+def kind_of(annotation: Any) -> FieldKind:
     """Read an annotation of a field."""
     nullable = False
     if get_origin(annotation) in (Union, UnionType) and annotation not in (Records, SlicedRecords):
         (annotation,) = (part for part in get_args(annotation) if part is not NoneType)
         nullable = True
     if annotation in FIXED:
-        return Kind("fixed", nullable, format=FIXED[annotation])
+        return FieldKind("fixed", nullable, format=FIXED[annotation])
     if annotation in (Records, SlicedRecords):
-        return Kind("records", nullable)
+        return FieldKind("records", nullable)
     if annotation in (str, bytes):
-        return Kind(annotation.__name__, nullable)
+        return FieldKind(annotation.__name__, nullable)
     if get_origin(annotation) is list:
-        return Kind("array", nullable, element=kind_of(get_args(annotation)[0]))
+        return FieldKind("array", nullable, element=kind_of(get_args(annotation)[0]))
     if isinstance(annotation, type) and issubclass(annotation, Struct):
-        return Kind("struct", nullable, struct=annotation)
+        return FieldKind("struct", nullable, struct=annotation)
     raise TypeError(f"{annotation!r} is not a type of the wire")
 
 
@@ -59,7 +59,7 @@ class PlannedField(NamedTuple):
     """A field as one version has it."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
     present: bool
     tag: int | None
     default: Any
@@ -80,11 +80,11 @@ def plan_of(cls: type[Struct], version: int, flexible: bool) -> list[PlannedFiel
     return plan
 
 
-def _planned(name: str, kind: Kind, field: Field, present: bool) -> PlannedField:
+def _planned(name: str, kind: FieldKind, field: Field, present: bool) -> PlannedField:
     return PlannedField(name, kind, present, field.tag, field.default, field.ignorable)
 
 
-def least_size(kind: Kind, version: int, flexible: bool) -> int:
+def least_size(kind: FieldKind, version: int, flexible: bool) -> int:
     """Bytes that a value of this kind takes at the least."""
     if kind.shape == "fixed":
         return WIDTH[kind.format]
@@ -100,7 +100,7 @@ def least_size(kind: Kind, version: int, flexible: bool) -> int:
     return 2 if kind.shape == "str" else 4
 
 
-class Source:
+class SourceLines:
     """Lines of a function, each knowing which field it is about."""
 
     def __init__(self, name: str, version: int) -> None:

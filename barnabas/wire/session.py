@@ -14,7 +14,7 @@ from typing import NamedTuple
 from barnabas.model.errors import Code, Corrupt
 from barnabas.model.ports import Buffer, FileSlice
 from barnabas.wire.apis import API_VERSIONS
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import SIZE_SIZE, read_response, request_parts
 
 RESPONSE_SIZE_MAX = 256 * 1024 * 1024
@@ -62,7 +62,7 @@ class Exchange:
         return len(self._pending)
 
     def frame(
-        self, message: Message, version: int, answered: bool = True
+        self, message: ProtocolMessage, version: int, answered: bool = True
     ) -> list[Buffer | FileSlice]:
         """The bytes of a request; `answered=False` for the one kind that gets no answer."""
         correlation_id = self._next_correlation_id
@@ -76,12 +76,12 @@ class Exchange:
         """Where the next bytes belong; never empty."""
         return memoryview(self._buffer if self._body is None else self._body)[self._filled :]
 
-    def received(self, count: int) -> list[Message]:
+    def received(self, count: int) -> list[ProtocolMessage]:
         """The responses that are whole with these bytes."""
         self._filled += count
         if self._body is not None:
             return self._more_of_body(self._body)
-        found: list[Message] = []
+        found: list[ProtocolMessage] = []
         position = 0
         while self._filled - position >= SIZE_SIZE:
             start = position + SIZE_SIZE
@@ -113,7 +113,7 @@ class Exchange:
         self._body_size = size
         self._filled = arrived
 
-    def _more_of_body(self, body: memoryview) -> list[Message]:
+    def _more_of_body(self, body: memoryview) -> list[ProtocolMessage]:
         if self._filled < len(body):
             return []
         if self._filled < self._body_size:
@@ -125,7 +125,7 @@ class Exchange:
         self._filled = 0
         return [self._response(body)]
 
-    def _response(self, frame: Buffer) -> Message:
+    def _response(self, frame: Buffer) -> ProtocolMessage:
         if not self._pending:
             raise Corrupt("response to no request", Code.NETWORK_EXCEPTION)
         expected, api_key, version = self._pending.popleft()

@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
-from barnabas.assignment import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, Member, Topic, assign_uniform
+from barnabas.assignment import (
+    CLIENT_ASSIGNORS,
+    SERVER_ASSIGNORS,
+    AssignableTopic,
+    GroupSubscriber,
+    assign_uniform,
+)
 from barnabas.assignment.user_data import Claim, encode_cooperative, encode_sticky
 from barnabas.model.ids import TopicPartition
 
@@ -25,8 +31,8 @@ RACKS = ("a", "b", "c")
 
 @dataclass(frozen=True)
 class Group:
-    members: list[Member]
-    topics: dict[str, Topic]
+    members: list[GroupSubscriber]
+    topics: dict[str, AssignableTopic]
 
     def owning(self, assignment: dict[str, list[TopicPartition]], generation: int) -> "Group":
         """The group when every member has what it was assigned, and joins again."""
@@ -39,7 +45,9 @@ class Group:
         )
 
 
-def claiming(member: Member, owned: Iterable[TopicPartition], generation: int) -> Member:
+def claiming(
+    member: GroupSubscriber, owned: Iterable[TopicPartition], generation: int
+) -> GroupSubscriber:
     """The member as it joins when it owns these; user data as for `sticky`."""
     partitions = tuple(owned)
     user_data = encode_sticky(Claim(partitions, generation))
@@ -62,7 +70,7 @@ def random_group(seed: int, assignor: str) -> Group:
     return Group(members, topics)
 
 
-def _topics(random: Random) -> dict[str, Topic]:
+def _topics(random: Random) -> dict[str, AssignableTopic]:
     count, partitions_max = random.choice(((1, 70), (2, 30), (3, 3), (5, 10), (15, 5), (30, 3)))
     racked = random.random() < 0.4
     even = random.random() < 0.5
@@ -74,11 +82,13 @@ def _topics(random: Random) -> dict[str, Topic]:
             replicas = random.choice((1, 2, 3))
             racks = tuple(frozenset(random.sample(RACKS, replicas)) for _ in range(partitions))
         name = random.choice((f"topic-{number}", f"t{number}", f"orders.{number}.events"))
-        topics[name] = Topic(partitions, UUID(int=random.getrandbits(128)), racks)
+        topics[name] = AssignableTopic(partitions, UUID(int=random.getrandbits(128)), racks)
     return topics
 
 
-def _members(random: Random, topics: dict[str, Topic], may_want_nothing: bool) -> list[Member]:
+def _members(
+    random: Random, topics: dict[str, AssignableTopic], may_want_nothing: bool
+) -> list[GroupSubscriber]:
     count = random.choice((1, 2, 3, 5, 9, 14, 40))
     names = [*topics, "absent"]
     same = random.sample(names, random.randint(1, len(names)))
@@ -91,7 +101,7 @@ def _members(random: Random, topics: dict[str, Topic], may_want_nothing: bool) -
         uuid = UUID(int=random.getrandbits(128))
         instance_id = f"instance-{random.randrange(1_000_000)}-{number}"
         members.append(
-            Member(
+            GroupSubscriber(
                 random.choice((f"m{number}", f"consumer-{number}-{uuid}", f"člen-{number}")),
                 tuple(random.sample(subscribed, len(subscribed))),
                 instance_id if static and random.random() < 0.7 else None,
@@ -103,8 +113,8 @@ def _members(random: Random, topics: dict[str, Topic], may_want_nothing: bool) -
 
 
 def _with_any_owners(
-    random: Random, members: list[Member], topics: dict[str, Topic]
-) -> list[Member]:
+    random: Random, members: list[GroupSubscriber], topics: dict[str, AssignableTopic]
+) -> list[GroupSubscriber]:
     """Some own much and some little, and not all still subscribe to what they own."""
     owned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     skew = random.choice((1, 1, 3))
@@ -125,10 +135,13 @@ def _with_any_owners(
 
 
 def _with_even_owners(
-    random: Random, members: list[Member], topics: dict[str, Topic]
-) -> list[Member]:
+    random: Random, members: list[GroupSubscriber], topics: dict[str, AssignableTopic]
+) -> list[GroupSubscriber]:
     """As after a rebalance of some of them: others are new, and some of the former are gone."""
-    gone = [Member(f"gone-{number}", members[0].topics) for number in range(random.randrange(3))]
+    gone = [
+        GroupSubscriber(f"gone-{number}", members[0].topics)
+        for number in range(random.randrange(3))
+    ]
     before = [*random.sample(members, random.randint(1, len(members))), *gone]
     owned = assign_uniform(before, topics)
     return [
@@ -139,7 +152,9 @@ def _with_even_owners(
     ]
 
 
-def _with_history(random: Random, member: Member, topics: dict[str, Topic]) -> Member:
+def _with_history(
+    random: Random, member: GroupSubscriber, topics: dict[str, AssignableTopic]
+) -> GroupSubscriber:
     late, lies = random.random() < 0.15, random.random() < 0.05
     if not (late or lies):
         return member
@@ -157,12 +172,12 @@ def _with_history(random: Random, member: Member, topics: dict[str, Topic]) -> M
     return member
 
 
-def _wanted(member: Member) -> Member:
+def _wanted(member: GroupSubscriber) -> GroupSubscriber:
     """Who missed a generation claims only what it wants: Kafka would give it the rest as well."""
     return replace(member, owned=tuple(p for p in member.owned if p.topic in member.topics))
 
 
-def _cooperative_data(random: Random, member: Member) -> Member:
+def _cooperative_data(random: Random, member: GroupSubscriber) -> GroupSubscriber:
     user_data = encode_cooperative(member.generation)
     if random.random() < 0.8:
         return replace(member, user_data=user_data)
@@ -171,7 +186,7 @@ def _cooperative_data(random: Random, member: Member) -> Member:
     return replace(_wanted(member), generation=-1, user_data=user_data_or_none)
 
 
-def _sticky_data(random: Random, member: Member) -> Member:
+def _sticky_data(random: Random, member: GroupSubscriber) -> GroupSubscriber:
     """Owned partitions come in user data only; it may be of version 0, broken or not there."""
     whole = encode_sticky(Claim(member.owned, member.generation))
     version_0 = encode_sticky(Claim(_wanted(member).owned, 0))[:-4]

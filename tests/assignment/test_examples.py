@@ -3,9 +3,9 @@
 import pytest
 
 from barnabas.assignment import (
+    AssignableTopic,
     Assignment,
-    Member,
-    Topic,
+    GroupSubscriber,
     assign_cooperative_sticky,
     assign_range,
     assign_round_robin,
@@ -22,8 +22,8 @@ def partitions(text: str) -> list[TopicPartition]:
     return [TopicPartition(word[0], int(word[1:])) for word in text.split()]
 
 
-def member(member_id: str, topics: str, owned: str = "", generation: int = 1) -> Member:
-    return claiming(Member(member_id, tuple(topics)), partitions(owned), generation)
+def member(member_id: str, topics: str, owned: str = "", generation: int = 1) -> GroupSubscriber:
+    return claiming(GroupSubscriber(member_id, tuple(topics)), partitions(owned), generation)
 
 
 def shown(assignment: Assignment) -> dict[str, str]:
@@ -37,9 +37,9 @@ def racks(*of_partitions: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(each) for each in of_partitions)
 
 
-def of(counts: str) -> dict[str, Topic]:
+def of(counts: str) -> dict[str, AssignableTopic]:
     """`"a3 b2"`: topic a with three partitions, topic b with two."""
-    return {word[0]: Topic(int(word[1:])) for word in counts.split()}
+    return {word[0]: AssignableTopic(int(word[1:])) for word in counts.split()}
 
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -97,38 +97,43 @@ def test_range_cuts_a_topic_among_its_subscribers_only() -> None:
 def test_static_members_stand_where_they_stood(assignor: object) -> None:
     """By instance id and before all others, so that a new member id changes nothing."""
     assert callable(assignor)
-    dynamic = Member("a", ("t",))
-    first, second = Member("z", ("t",), "i1"), Member("y", ("t",), "i2")
+    dynamic = GroupSubscriber("a", ("t",))
+    first, second = GroupSubscriber("z", ("t",), "i1"), GroupSubscriber("y", ("t",), "i2")
     assert shown(assignor([dynamic, second, first], of("t3"))) == {"a": "t2", "y": "t1", "z": "t0"}
 
 
 def test_range_prefers_near_replicas() -> None:
-    topics = {"a": Topic(3, racks=racks("z", "x", "y"))}
-    members = [Member(name, ("a",), rack=rack) for name, rack in zip("lmn", "xyz", strict=True)]
+    topics = {"a": AssignableTopic(3, racks=racks("z", "x", "y"))}
+    members = [
+        GroupSubscriber(name, ("a",), rack=rack) for name, rack in zip("lmn", "xyz", strict=True)
+    ]
     assert shown(assign_range(members, topics)) == {"l": "a1", "m": "a2", "n": "a0"}
 
 
 def test_range_keeps_equal_numbers_together_near_them() -> None:
-    topics = {name: Topic(2, racks=racks("y", "x")) for name in "ab"}
-    members = [Member("m", ("a", "b"), rack="x"), Member("n", ("a", "b"), rack="y")]
+    topics = {name: AssignableTopic(2, racks=racks("y", "x")) for name in "ab"}
+    members = [
+        GroupSubscriber("m", ("a", "b"), rack="x"),
+        GroupSubscriber("n", ("a", "b"), rack="y"),
+    ]
     assert shown(assign_range(members, topics)) == {"m": "a1 b1", "n": "a0 b0"}
 
 
 def test_range_puts_balance_before_nearness() -> None:
-    topics = {"a": Topic(4, racks=racks("x", "x", "x", "y"))}
-    members = [Member("m", ("a",), rack="x"), Member("n", ("a",), rack="y")]
+    topics = {"a": AssignableTopic(4, racks=racks("x", "x", "x", "y"))}
+    members = [GroupSubscriber("m", ("a",), rack="x"), GroupSubscriber("n", ("a",), rack="y")]
     assert shown(assign_range(members, topics)) == {"m": "a0 a1", "n": "a2 a3"}
 
 
 def test_range_looks_at_no_racks_when_every_partition_is_everywhere() -> None:
-    topics = {"a": Topic(2, racks=racks("xy", "xy"))}
-    members = [Member("m", ("a",), rack="y"), Member("n", ("a",), rack="x")]
+    topics = {"a": AssignableTopic(2, racks=racks("xy", "xy"))}
+    members = [GroupSubscriber("m", ("a",), rack="y"), GroupSubscriber("n", ("a",), rack="x")]
     assert shown(assign_range(members, topics)) == {"m": "a0", "n": "a1"}
 
 
 def test_the_coordinator_s_range_looks_at_no_racks() -> None:
-    topics = {"a": Topic(2, racks=racks("y", "x"))}
-    members = [Member("m", ("a",), rack="x"), Member("n", ("a",), rack="y")]
+    topics = {"a": AssignableTopic(2, racks=racks("y", "x"))}
+    members = [GroupSubscriber("m", ("a",), rack="x"), GroupSubscriber("n", ("a",), rack="y")]
     assert shown(assign_server_range(members, topics)) == {"m": "a0", "n": "a1"}
 
 
@@ -175,7 +180,7 @@ def test_equal_claims_cancel_each_other() -> None:
 
 
 def test_broken_user_data_claims_nothing() -> None:
-    members = [Member("m", ("a",), user_data=b"\x7f\xff\xff\xff"), member("n", "a", "a0")]
+    members = [GroupSubscriber("m", ("a",), user_data=b"\x7f\xff\xff\xff"), member("n", "a", "a0")]
     assert shown(assign_sticky(members, of("a2"))) == {"m": "a1", "n": "a0"}
 
 
@@ -198,10 +203,10 @@ def test_an_owner_of_an_older_generation_gets_nothing_it_no_longer_wants() -> No
 
 
 def test_sticky_moves_what_is_far_from_its_owner() -> None:
-    topics = {"a": Topic(2, racks=racks("x", "y"))}
+    topics = {"a": AssignableTopic(2, racks=racks("x", "y"))}
     members = [
-        claiming(Member("m", ("a",), rack="y"), partitions("a0"), 1),
-        claiming(Member("n", ("a",), rack="x"), partitions("a1"), 1),
+        claiming(GroupSubscriber("m", ("a",), rack="y"), partitions("a0"), 1),
+        claiming(GroupSubscriber("n", ("a",), rack="x"), partitions("a1"), 1),
     ]
     assert shown(assign_sticky(members, topics)) == {"m": "a1", "n": "a0"}
 

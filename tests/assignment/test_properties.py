@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.assignment import Assignment, Member, Topic
+from barnabas.assignment import AssignableTopic, Assignment, GroupSubscriber
 from barnabas.assignment.group import alike
 from barnabas.assignment.java_order import slot_of, text_hash
 from barnabas.model.ids import TopicPartition
@@ -35,11 +35,11 @@ def groups(draw: st.DrawFn, same: bool | None = None, racked: bool = True) -> Gr
     for number, name in enumerate(draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1))):
         count = draw(st.integers(1, 12))
         known = tuple(draw(st.lists(racks, min_size=count, max_size=count)))
-        topics[name] = Topic(count, UUID(int=(number + 1) * 0x9E3779B97F4A7C15), known)
+        topics[name] = AssignableTopic(count, UUID(int=(number + 1) * 0x9E3779B97F4A7C15), known)
     wanted = st.lists(st.sampled_from(NAMES), unique=True, min_size=1).map(tuple)
     all_want = draw(wanted) if (draw(st.booleans()) if same is None else same) else None
     members = [
-        Member(
+        GroupSubscriber(
             f"member-{number}",
             all_want or draw(wanted),
             draw(st.sampled_from((None, f"instance-{number}"))),
@@ -222,7 +222,7 @@ def test_when_a_member_leaves_only_its_partitions_move(
 @given(group=groups(same=True, racked=False))
 def test_a_newcomer_takes_no_more_than_its_share(assignor: str, group: Group) -> None:
     group, before = settled(assignor, group)
-    newcomer = Member("newcomer", group.members[0].topics)
+    newcomer = GroupSubscriber("newcomer", group.members[0].topics)
     _, after = settled(assignor, replace(group, members=[*group.members, newcomer]))
     assert moved(before, after) == len(after["newcomer"])
 
@@ -262,10 +262,10 @@ def lines_run(work: Callable[[], object]) -> int:
 
 def cost_of_sharing(assignor: str, topics_count: int, members_count: int, mixed: bool) -> int:
     """Of a first sharing, and of another once a member has left."""
-    topics = {f"topic-{n}": Topic(50, UUID(int=n << 60)) for n in range(topics_count)}
+    topics = {f"topic-{n}": AssignableTopic(50, UUID(int=n << 60)) for n in range(topics_count)}
     names = tuple(topics)
     members = [
-        Member(f"member-{n}", names[n % (topics_count // 2) :] if mixed else names)
+        GroupSubscriber(f"member-{n}", names[n % (topics_count // 2) :] if mixed else names)
         for n in range(members_count)
     ]
 

@@ -12,8 +12,8 @@ from threading import RLock
 from typing import TypeVar, cast
 
 from barnabas.broker.broker import Broker
+from barnabas.broker.cluster.peers import Peers
 from barnabas.broker.partition import Partition
-from barnabas.broker.peers import Peers
 from barnabas.config.kinds import Address
 from barnabas.keeper.keeper import Keeper, Listener
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
@@ -22,7 +22,7 @@ from barnabas.system.clock import SystemClock
 from barnabas.system.disk import SystemDisk
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.broker.running import creatable
 from tests.waiting import eventually
@@ -30,7 +30,7 @@ from tests.waiting import eventually
 WAIT_S_MAX = 60
 ANSWER_MS_MAX = 60_000
 NOBODY = BrokerId(-7)  # the id under which a test calls brokers
-R = TypeVar("R", bound=Message)
+R = TypeVar("R", bound=ProtocolMessage)
 
 
 class Shared:
@@ -136,7 +136,7 @@ class Clustered:
     # Asking
 
     async def ask(
-        self, id_: int, request: Message, expected: type[R], version: int | None = None
+        self, id_: int, request: ProtocolMessage, expected: type[R], version: int | None = None
     ) -> R:
         peers = self._peers.get(id_)
         if peers is None:
@@ -176,7 +176,7 @@ class Clustered:
         )
 
 
-async def _nobody(request: Message, version: int) -> Message:
+async def _nobody(request: ProtocolMessage, version: int) -> ProtocolMessage:
     raise AssertionError("a test calls brokers, not itself")
 
 

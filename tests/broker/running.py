@@ -19,7 +19,7 @@ from barnabas.system.clock import SystemClock
 from barnabas.system.disk import SystemDisk
 from barnabas.system.logs import Logger
 from barnabas.wire.apis import APIS
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import read_response, request_frame
 from barnabas.wire.messages.create_topics import (
     CreatableTopic,
@@ -39,7 +39,7 @@ from barnabas.wire.records import Record, encode_batch
 ANSWER_S_MAX = 60
 PORT = 9092
 CORRELATION = 4711
-R = TypeVar("R", bound=Message)
+R = TypeVar("R", bound=ProtocolMessage)
 
 
 class Wire:
@@ -156,7 +156,7 @@ class Running:
 
     async def ask(
         self,
-        request: Message,
+        request: ProtocolMessage,
         expected: type[R],
         version: int | None = None,
         wire: Wire | None = None,
@@ -165,14 +165,16 @@ class Running:
         self.send(request, version, wire)
         return await self.receive(request, expected, version, wire)
 
-    def send(self, request: Message, version: int | None = None, wire: Wire | None = None) -> None:
+    def send(
+        self, request: ProtocolMessage, version: int | None = None, wire: Wire | None = None
+    ) -> None:
         key = type(request).api_key
         version = APIS[key].max_version if version is None else version
         (wire or self.wire).put(request_frame(key, version, CORRELATION, "test", request))
 
     async def receive(
         self,
-        request: Message,
+        request: ProtocolMessage,
         expected: type[R],
         version: int | None = None,
         wire: Wire | None = None,

@@ -92,11 +92,11 @@ async def test_a_full_disk_puts_checkpoints_off_until_there_is_room(tmp_path: Pa
         await running.produce("t", TIME)
         disk.full = True
         for _ in range(2):
-            await running.broker.logs.volumes[0].checkpoint()
+            await running.broker.logs.log_directories[0].checkpoint()
         assert not running.broker.failure
         assert running.log.getvalue().count("checkpoint not written") == 1
         disk.full = False
-        await running.broker.logs.volumes[0].checkpoint()
+        await running.broker.logs.log_directories[0].checkpoint()
         assert running.log.getvalue().count("there is room again") == 1
         assert (tmp_path / HIGH_WATERMARK).read_bytes() == b"0\n1\nt 0 1\n"
         assert not list(tmp_path.glob("*.tmp"))
@@ -107,7 +107,7 @@ async def test_another_fault_of_the_only_disk_ends_the_broker(tmp_path: Path) ->
     async with running_broker(tmp_path, disk=disk) as running:
         await running.create("t")
         disk.full, disk.error = True, errno.EIO
-        await running.broker.logs.volumes[0].checkpoint()
+        await running.broker.logs.log_directories[0].checkpoint()
         assert running.broker.failure == "no log directory is left"
         assert "checkpoint failed" in running.log.getvalue()
 

@@ -66,9 +66,9 @@ async def test_a_topic_deleted_and_made_again_gets_no_snapshot_of_the_old_one(
         assert not (await deleting).responses[0].error_code
         await running.create("t")
         await running.produce("t", TIME)
-        volume = running.broker.logs.volumes[0]
+        log_directory = running.broker.logs.log_directories[0]
         log = running.broker.topics.existing("t").partition(0).log
-        assert not await volume.synced(log)
+        assert not await log_directory.synced(log)
         assert not list((tmp_path / "t-0").glob("*.snapshot*"))
 
 

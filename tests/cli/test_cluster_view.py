@@ -13,8 +13,8 @@ from barnabas.cli.cluster_view import (
     problem_rows,
 )
 from barnabas.cli.partitions import broker_ids
-from barnabas.client.admin_cluster import BrokerStory
-from barnabas.client.metadata import View
+from barnabas.client.admin.cluster import BrokerDetails
+from barnabas.client.metadata import MetadataSnapshot
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.messages.cluster_story import ToldEvent
 from barnabas.wire.messages.metadata import (
@@ -27,7 +27,9 @@ from barnabas.wire.messages.metadata import (
 HERE = "this machine"
 
 
-def view(*partitions: tuple[int, list[int], list[int]], brokers: tuple[int, ...] = (1, 2)) -> View:
+def view(
+    *partitions: tuple[int, list[int], list[int]], brokers: tuple[int, ...] = (1, 2)
+) -> MetadataSnapshot:
     """Of a topic `t` whose partitions have these leaders, replicas and in-sync sets."""
     told = [
         MetadataResponsePartition(
@@ -41,7 +43,7 @@ def view(*partitions: tuple[int, list[int], list[int]], brokers: tuple[int, ...]
         )
         for number, (leader, replicas, in_sync) in enumerate(partitions)
     ]
-    return View(
+    return MetadataSnapshot(
         MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=id_, host="h", port=9000 + id_, rack=None)
@@ -62,8 +64,8 @@ def view(*partitions: tuple[int, list[int], list[int]], brokers: tuple[int, ...]
     )
 
 
-def story(id_: int, machine: str = HERE) -> BrokerStory:
-    return BrokerStory(id_, 10 + id_, 100 + id_, machine, "0.1.0", 1, 4)
+def story(id_: int, machine: str = HERE) -> BrokerDetails:
+    return BrokerDetails(id_, 10 + id_, 100 + id_, machine, "0.1.0", 1, 4)
 
 
 def test_brokers_are_up_down_silent_or_the_controller() -> None:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cli.formats import compile_format, from_json, to_json, unescape
-from barnabas.cli.offsets import Range, iso_time, parse_range, parse_time
+from barnabas.cli.offsets import OffsetRangeOption, iso_time, parse_range, parse_time
 from barnabas.cli.render import table
-from barnabas.client.message import Marks, Message, RawMessage
+from barnabas.client.consumer.message import Message, PartitionMarks, RawMessage
 from barnabas.wire.batch import LOG_APPEND_TIME, BatchHeader
 from barnabas.wire.records import Headers
 
@@ -39,7 +39,7 @@ def message(
     timestamp: int = 1_700_000_000_123,
 ) -> RawMessage:
     batch = BATCH._replace(attributes=attributes)
-    source = ("topic", 7, batch, Marks(1, 2, 3))
+    source = ("topic", 7, batch, PartitionMarks(1, 2, 3))
     return Message(source, 42, timestamp, key, value, headers)
 
 
@@ -133,16 +133,16 @@ def test_a_line_that_is_no_record_is_refused(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("words", "range_"),
     [
-        ([], Range()),
-        (["beginning"], Range("beginning")),
-        (["end"], Range("end")),
-        (["17"], Range(17)),
-        (["-5"], Range(-5)),
-        (["s@1000", "e@2000"], Range("beginning", 1000, 2000)),
-        (["e@1970-01-01T00:00:01Z"], Range("beginning", None, 1000)),
+        ([], OffsetRangeOption()),
+        (["beginning"], OffsetRangeOption("beginning")),
+        (["end"], OffsetRangeOption("end")),
+        (["17"], OffsetRangeOption(17)),
+        (["-5"], OffsetRangeOption(-5)),
+        (["s@1000", "e@2000"], OffsetRangeOption("beginning", 1000, 2000)),
+        (["e@1970-01-01T00:00:01Z"], OffsetRangeOption("beginning", None, 1000)),
     ],
 )
-def test_offsets_are_read_as_kcat_reads_them(words: list[str], range_: Range) -> None:
+def test_offsets_are_read_as_kcat_reads_them(words: list[str], range_: OffsetRangeOption) -> None:
     assert parse_range(words) == range_
 
 

@@ -21,19 +21,13 @@ from tests.cli.command import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = (
-    "barnabas.broker.cluster", "barnabas.broker.cluster_catalog", "barnabas.broker.cluster_session",
-    "barnabas.broker.cluster_settings", "barnabas.broker.cluster_view",
-    "barnabas.broker.controller_office", "barnabas.broker.controller_store",
-    "barnabas.broker.controlling", "barnabas.broker.couriers", "barnabas.broker.fetcher",
-    "barnabas.broker.fetchers", "barnabas.broker.followed", "barnabas.broker.forwarding",
-    "barnabas.broker.leading", "barnabas.broker.peers", "barnabas.broker.proposals",
-    "barnabas.broker.registering", "barnabas.broker.replicas", "barnabas.cli.forked",
-    "barnabas.cli.supervisor", "barnabas.cli.up_cluster", "barnabas.controller",
-    "barnabas.keeper.controller_paths", "barnabas.keeper.sqlite_session",
-    "barnabas.keeper.zookeeper", "barnabas.replication.follower", "barnabas.replication.leader",
-    "barnabas.replication.state",
+    "barnabas.broker.cluster", "barnabas.broker.controller", "barnabas.broker.replicas",
+    "barnabas.cli.brokers.forked", "barnabas.cli.brokers.supervisor",
+    "barnabas.cli.brokers.up_cluster", "barnabas.controller", "barnabas.keeper.controller_paths",
+    "barnabas.keeper.sqlite_session", "barnabas.keeper.zookeeper", "barnabas.replication.follower",
+    "barnabas.replication.leader", "barnabas.replication.state",
 )  # fmt: skip
-GROUPS = ("barnabas.broker.coordination", "barnabas.broker.group_ports", "barnabas.coordinators")
+GROUPS = ("barnabas.broker.groups", "barnabas.coordinators")
 OTHER_COMMANDS = tuple(f"barnabas.cli.{name}" for name in ("demo", "produce", "topic", "group"))
 UP, HELP, PACKAGE, PIPELINE = "up", "help", "import barnabas", "import barnabas.pipeline"
 
@@ -53,7 +47,12 @@ CLAIMS = [
     ),
     Claim("docs/ARCHITECTURE.md", "imports none of this", UP, CLUSTER),
     Claim("docs/ARCHITECTURE.md", "A broker without groups never imports any of it", UP, GROUPS),
-    Claim("barnabas/broker/coordination.py", "without groups never imports any of it", UP, GROUPS),
+    Claim(
+        "barnabas/broker/groups/coordination.py",
+        "without groups never imports any of it",
+        UP,
+        GROUPS,
+    ),
     Claim(
         "barnabas/wire/checksum.py",
         "Its extension module is all that is needed",
@@ -107,9 +106,9 @@ OTHER_SENTENCES = {
     "docs/adr/0014-compaction-runs-in-its-own-process.md",  # what another design would import
     "docs/adr/0028-fork-the-brokers-of-one-machine.md",  # what forking saves; test_forked.py
     "docs/adr/0033-compile-the-connection-not-the-coordinator.md",  # the time of a compiled module
-    "barnabas/cli/forked.py",
-    "barnabas/pipeline/protobuf_values.py",  # imports of .proto files
-    "barnabas/pipeline/registry.py",
+    "barnabas/cli/brokers/forked.py",
+    "barnabas/pipeline/formats/protobuf.py",  # imports of .proto files
+    "barnabas/pipeline/formats/registry.py",
 }
 
 

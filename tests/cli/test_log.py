@@ -12,6 +12,8 @@ from barnabas.wire.records import decode_batch, iter_batches
 from tests.cli.command import barnabas
 from tests.log.batches import NOW, PARTITION, batch, new_log, open_directory
 
+pytestmark = pytest.mark.slow
+
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=500)
 BATCHES = 40
 RECORDS = 3

@@ -7,6 +7,8 @@ import pytest
 from tests.cli.test_topics import Shell
 from tests.process import BrokerProcess
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shell(broker: BrokerProcess) -> Shell:

@@ -12,6 +12,8 @@ from tests.cli.command import Ended, barnabas
 from tests.process import BrokerProcess
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 class Shell:
     """The command, with the broker in its environment."""

@@ -14,6 +14,8 @@ from tests.cli.command import barnabas
 from tests.process import READY, BrokerProcess
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_demo_without_java_says_so_and_ends_with_counts_that_agree(
     monkeypatch: pytest.MonkeyPatch,

@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.command import barnabas
 
+pytestmark = pytest.mark.slow
+
 
 def test_help_names_every_command() -> None:
     ended = barnabas("--help")

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from barnabas.client.metadata import View
+from barnabas.client.metadata import MetadataSnapshot
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.fetch import (
     AbortedTransaction,
@@ -76,9 +76,9 @@ def response(*partitions: PartitionData, session: int = 0, error: int = 0) -> Fe
 
 def view(
     *leaders: int, brokers: tuple[int, ...] = (1, 2), epoch: int = 3, topic_id: UUID = ID
-) -> View:
+) -> MetadataSnapshot:
     """Topic t, with a partition for each of these leaders."""
-    return View(
+    return MetadataSnapshot(
         MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=id_, host="h", port=9) for id_ in brokers],
             topics=[

@@ -10,25 +10,25 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.assignment import Topic
-from barnabas.client.assignors import ASSIGNORS
-from barnabas.client.membership import (
-    Ask,
+from barnabas.assignment import AssignableTopic
+from barnabas.client.consumer.membership.assignors import ASSIGNORS
+from barnabas.client.consumer.membership.classic import ClassicMembership
+from barnabas.client.consumer.membership.consumer import ConsumerMembership
+from barnabas.client.consumer.membership.membership import (
+    AssignPartitions,
+    CoordinatorRequest,
     Describe,
-    Give,
-    Lose,
+    EndMembership,
+    LosePartitions,
+    MemberTerms,
     Resolve,
-    Revoke,
-    Stop,
-    Terms,
-    Wait,
+    RevokePartitions,
+    WaitStep,
 )
-from barnabas.client.membership_classic import ClassicMembership
-from barnabas.client.membership_consumer import ConsumerMembership
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code, Retriable
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest
@@ -45,7 +45,7 @@ POLL_MS = 8_000
 class Coordinator(World):
     """The world of the coordinator's own tests, spoken to in messages."""
 
-    def send(self, request: Message) -> Call:
+    def send(self, request: ProtocolMessage) -> Call:
         caller = self._caller(type(request).version_max, "c")
         uuid = f"u{next(self._uuids)}"
         now = self.now
@@ -75,7 +75,7 @@ class Coordinator(World):
 class Sent:
     """A request under way: lost, or to be answered, perhaps too late to be heard."""
 
-    request: Message
+    request: ProtocolMessage
     call: Call | None
     cut: bool
     fails_at: int
@@ -162,7 +162,7 @@ class History:
     def start(self) -> None:
         self.started += 1
         name = f"m{self.started}"
-        terms = Terms(
+        terms = MemberTerms(
             GROUP,
             instance_id=name if self.chance.random() < 0.2 else None,
             session_timeout_ms=SESSION_MS,
@@ -223,7 +223,7 @@ class History:
             setattr(member, hand, None)
             member.machine.failed(sent.request, CUT, now)
 
-    def send(self, request: Message) -> Sent:
+    def send(self, request: ProtocolMessage) -> Sent:
         lost = self.faults and self.chance.random() < 0.04
         cut = self.faults and self.chance.random() < 0.04
         fails_at = self.world.ms + self.chance.choice((0, 500, 3_000))
@@ -237,21 +237,21 @@ class History:
             machine.done(member.hears, self.world.ms)
             member.hears = None
         machine.polled(self.world.ms)
-        topics = {"t": self.world.topics.find("t") or Topic(0)}
+        topics = {"t": self.world.topics.find("t") or AssignableTopic(0)}
         machine.watched(topics)
         for _ in range(50):
             if member.asked is not None or member.hears is not None:
                 return
             step = machine.next_step(self.world.ms)
-            if step is None or isinstance(step, Wait):
+            if step is None or isinstance(step, WaitStep):
                 return
-            if isinstance(step, Stop):
+            if isinstance(step, EndMembership):
                 # A static member whose new id died with the coordinator's memory: as in Kafka,
                 # it cannot be told from a twin.
                 assert step.error.code is Code.FENCED_INSTANCE_ID, step
                 self.members.remove(member)
                 return
-            if isinstance(step, Ask):
+            if isinstance(step, CoordinatorRequest):
                 member.asked = self.send(step.request)
                 self.hear(member, "asked")
             elif isinstance(step, Describe):
@@ -263,11 +263,13 @@ class History:
                 self.tell(member, step)
         raise AssertionError(f"{member.name} has no end of steps: {member.told[-5:]}")
 
-    def tell(self, member: Member, step: Revoke | Lose | Give) -> None:
+    def tell(
+        self, member: Member, step: RevokePartitions | LosePartitions | AssignPartitions
+    ) -> None:
         assert step.partitions
         assert str(step.cause)
         owned = set(member.machine.owned)
-        if isinstance(step, Give):
+        if isinstance(step, AssignPartitions):
             assert not owned & set(step.partitions)
         else:
             assert owned >= set(step.partitions)
@@ -300,7 +302,7 @@ class History:
                 continue  # it has heard that it lost them, and tells its reader next
             if machine.terms.instance_id and machine.generation < newest and not member.polls:
                 continue  # a static member is kept in its group though it missed a rebalance
-            given = member.hears.partitions if isinstance(member.hears, Give) else ()
+            given = member.hears.partitions if isinstance(member.hears, AssignPartitions) else ()
             for at in (*machine.owned, *given):
                 assert at not in owners, f"{at} belongs to {owners[at]} and {member.name}"
                 owners[at] = member.name

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.wire.apis import APIS
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import read_request_header, response_parts
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from barnabas.wire.messages.metadata import (
@@ -33,7 +33,7 @@ class Request:
         self.message: Any = APIS[self.key].request.decode(frame, self.version, header.body_position)
         self.socket = accepted
 
-    def answer(self, response: Message, correlation_id: int | None = None) -> None:
+    def answer(self, response: ProtocolMessage, correlation_id: int | None = None) -> None:
         number = self.correlation_id if correlation_id is None else correlation_id
         parts = response_parts(self.key, self.version, number, response)
         self.raw(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]

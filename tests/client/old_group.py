@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from barnabas.client.zookeeper_member import Attempts, Held, View, ZookeeperMember
+from barnabas.client.consumer.membership.zookeeper import (
+    Attempts,
+    GroupSnapshot,
+    HeldPartition,
+    ZookeeperMember,
+)
 from barnabas.keeper.keeper import Event, Node, Operation, Result, SessionState, ensure
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.keeper.paths import TOPICS, topic_data
@@ -50,10 +55,10 @@ class OldMember:
         self.given_up += len(self.member.owned)
         self.member.release()
 
-    def look(self) -> View:
+    def look(self) -> GroupSnapshot:
         return self.member.look(wall_ms=0)
 
-    def claim(self, view: View) -> Held | None:
+    def claim(self, view: GroupSnapshot) -> HeldPartition | None:
         return self.member.claim(view)
 
     def hear(self) -> None:

@@ -12,10 +12,10 @@ from collections import deque
 from random import Random
 from uuid import UUID
 
-from barnabas.client.accumulator import Accumulator
-from barnabas.client.batches import Delivery
-from barnabas.client.outbox import Outbox, Outgoing
-from barnabas.client.rules import Rules
+from barnabas.client.producer.accumulator import Accumulator
+from barnabas.client.producer.batches import Delivery
+from barnabas.client.producer.outbox import Outbox, Outgoing
+from barnabas.client.producer.settings import ProducerSettings
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.batch import read_header
 from barnabas.wire.messages.produce import PartitionProduceResponse
@@ -80,7 +80,7 @@ class History:
         self.topic_id = self._learned_id = UUID(int=1)
         self.exists = True
         self.now = 0
-        self.rules = Rules(
+        self.rules = ProducerSettings(
             linger_ms=self.random.choice((0, 0, 5)),
             in_flight_max=self.random.choice((1, 2, 5)),
             delivery_timeout_ms=1_000_000,

@@ -8,12 +8,12 @@ from aiokafka.partitioner import murmur2 as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.client.accumulator import murmur2
 from barnabas.client.backoff import waits_ms
 from barnabas.client.cluster import bootstrap_addresses
 from barnabas.client.errors import error_of
-from barnabas.client.metadata import View
-from barnabas.client.rules import rules_of
+from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.producer.accumulator import murmur2
+from barnabas.client.producer.settings import rules_of
 from barnabas.config.client import ClientConfig
 from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
@@ -46,7 +46,7 @@ def test_keys_hash_as_in_java() -> None:
 # --- metadata, errors, backoff ---
 
 
-def picture() -> View:
+def metadata_cache() -> MetadataSnapshot:
     def partition(number: int, leader: int) -> MetadataResponsePartition:
         return MetadataResponsePartition(
             error_code=0,
@@ -56,7 +56,7 @@ def picture() -> View:
             isr_nodes=[1],
         )
 
-    return View(
+    return MetadataSnapshot(
         MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=1, host="h", port=9)],
             topics=[
@@ -73,7 +73,7 @@ def picture() -> View:
 
 
 def test_a_picture_knows_leaders_and_says_what_it_does_not_know() -> None:
-    view = picture()
+    view = metadata_cache()
     assert [p.number for p in view.topic("t").partitions] == [0, 1]
     assert view.leader(AT) == 1
     assert view.name_of(ID) == "t"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.client.session import Session
+from barnabas.client.session import ProtocolSession
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import read_request_header, response_parts
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -16,13 +16,13 @@ from barnabas.wire.messages.metadata import MetadataRequest, MetadataResponse
 METADATA = 3
 
 
-def new_session(size_max: int = 1 << 20) -> Session:
-    return Session("test", ("barnabas", "0.0.0"), size_max)
+def new_session(size_max: int = 1 << 20) -> ProtocolSession:
+    return ProtocolSession("test", ("barnabas", "0.0.0"), size_max)
 
 
-def feed(session: Session, data: bytes, step: int = 1 << 30) -> list[Message]:
+def feed(session: ProtocolSession, data: bytes, step: int = 1 << 30) -> list[ProtocolMessage]:
     """As a socket would, in pieces of `step`."""
-    found: list[Message] = []
+    found: list[ProtocolMessage] = []
     while data:
         room = session.room()
         count = min(len(room), step, len(data))
@@ -32,7 +32,7 @@ def feed(session: Session, data: bytes, step: int = 1 << 30) -> list[Message]:
     return found
 
 
-def answer(version: int, correlation_id: int, response: Message) -> bytes:
+def answer(version: int, correlation_id: int, response: ProtocolMessage) -> bytes:
     parts = response_parts(response.api_key, version, correlation_id, response)
     return b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
 
@@ -44,7 +44,7 @@ def versions(*ranges: tuple[int, int, int], error: int = 0) -> ApiVersionsRespon
     )
 
 
-def greeted(*ranges: tuple[int, int, int], step: int = 1 << 30) -> Session:
+def greeted(*ranges: tuple[int, int, int], step: int = 1 << 30) -> ProtocolSession:
     session = new_session()
     session.greeting()
     (response,) = feed(session, answer(3, 0, versions(*ranges)), step)

@@ -12,7 +12,7 @@ import barnabas.sync
 from barnabas.client.aio import open_cluster as open_asyncio_cluster
 from barnabas.client.blocking import open_cluster as open_blocking_cluster
 from barnabas.client.blocking.net import run
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import Retriable
 from barnabas.wire.messages.init_producer_id import InitProducerIdResponse
 from barnabas.wire.messages.metadata import (
@@ -182,7 +182,7 @@ def test_records_of_an_unknown_topic_are_given_up_in_time_while_metadata_is_aske
 # --- metadata is asked of a broker that answers ---
 
 
-async def to_each(cluster: Cluster) -> None:
+async def to_each(cluster: ClusterClient) -> None:
     """A connection to each broker, as a producer has, beside the first one."""
     await cluster.view(["t"])
     for number in (0, 1):
@@ -299,7 +299,7 @@ async def test_metadata_that_goes_stale_as_the_last_response_is_learned_is_asked
         before = sum(brokers.asked)
         ending = asyncio.create_task(asyncio.sleep(0))
         producer._tasks["metadata"] = ending
-        producer._outbox.picture.stale = True
+        producer._outbox.metadata_cache.stale = True
         producer._pump()
         producer._ended("metadata", ending)
         await eventually(lambda: sum(brokers.asked) > before, wait_s=SOON_S)

@@ -8,7 +8,7 @@ import pytest
 
 import barnabas
 import barnabas.sync
-from barnabas.client.places import check_committed
+from barnabas.client.consumer.offset_lookup import check_committed
 from barnabas.config.client import ClientConfig
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.wire.messages.offset_commit import (

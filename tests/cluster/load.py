@@ -19,9 +19,9 @@ from typing import Any
 from confluent_kafka import Consumer as RdkafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from barnabas.client.batches import RecordMetadata
 from barnabas.client.blocking.consumer import Consumer as OwnConsumer
 from barnabas.client.blocking.producer import Producer as OwnProducer
+from barnabas.client.producer.batches import RecordMetadata
 from barnabas.model.errors import KafkaError as OwnError
 from tests.cluster.checker import History, Mark, Place
 

@@ -22,10 +22,10 @@ from barnabas.wire.messages.create_topics import (
 from barnabas.wire.messages.metadata import MetadataResponse
 from tests.cluster.checker import Place
 from tests.cluster.proxy import Network
-from tests.peers.zookeeper import Zookeeper
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess
 from tests.raw import RawClient
+from tests.support.zookeeper import Zookeeper
 from tests.waiting import until
 
 SESSION_MS = 1_500

@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from barnabas.broker.member import PEER
+from barnabas.broker.cluster_member import PEER
 
 CLIENT = "client"
 _PIECE = 65_536

@@ -33,8 +33,8 @@ from tests.cluster.load import (
     mark_of,
 )
 from tests.cluster.members import ZOOKEEPER, Cluster
-from tests.peers.zookeeper import Zookeeper
 from tests.raw import records_in
+from tests.support.zookeeper import Zookeeper
 from tests.waiting import until
 
 K = TypeVar("K")

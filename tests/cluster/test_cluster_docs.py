@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.cache import ROOT
 from tests.process import ClusterProcess
+from tests.support.cache import ROOT
 
 PAGE = (ROOT / "docs/CLUSTER.md").read_text()
 COMMANDS = [

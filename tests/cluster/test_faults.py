@@ -7,9 +7,9 @@ import pytest
 from tests.cluster.faults import KINDS, NEEDS_ZOOKEEPER, kinds_for
 from tests.cluster.members import ZOOKEEPER
 from tests.cluster.rounds import run_all
-from tests.peers.cache import Missing
-from tests.peers.spark import check_spark
 from tests.share import SEED
+from tests.support.cache import Missing
+from tests.support.spark import check_spark
 
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
 

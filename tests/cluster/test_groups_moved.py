@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from tests.clients.groups.team import OPTIONS, Team
 from tests.cluster.members import Cluster, running_cluster
+from tests.compat.groups.team import OPTIONS, Team
 from tests.raw import RawClient
 from tests.waiting import until
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from barnabas.broker.member import PEER
+from barnabas.broker.cluster_member import PEER
 from tests.cluster.proxy import Network
 from tests.waiting import WAIT_S
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import barnabas
-from tests.peers.zookeeper import Zookeeper
 from tests.process import BrokerProcess
+from tests.support.zookeeper import Zookeeper
 
 
 class Joining(BrokerProcess):

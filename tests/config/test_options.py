@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from barnabas.config import broker, topic
 from barnabas.config.__main__ import markdown
 from barnabas.config.broker import BrokerConfig
-from barnabas.config.kinds import Bytes, ConfigType, Float, List, Listener, Milliseconds
+from barnabas.config.kinds import Bytes, ConfigType, Float, List, ListenerAddress, Milliseconds
 from barnabas.config.kinds import parse_address as address
 from barnabas.config.no_effect import NO_EFFECT
 from barnabas.config.option import Option, Scope
@@ -114,8 +114,8 @@ def test_a_listener_that_would_not_be_what_it_is_called_is_refused(name: str) ->
 
 def test_listeners_are_names_with_addresses() -> None:
     parse = BrokerConfig.listeners.parse
-    assert parse("PLAINTEXT://:9092") == (Listener("PLAINTEXT", "", 9092),)
-    assert parse("plaintext://[::1]:0") == (Listener("PLAINTEXT", "::1", 0),)
+    assert parse("PLAINTEXT://:9092") == (ListenerAddress("PLAINTEXT", "", 9092),)
+    assert parse("plaintext://[::1]:0") == (ListenerAddress("PLAINTEXT", "::1", 0),)
     for text in ["", "localhost:9092", "A://x", "A://x:1,A://y:2", "A://x:65536", "A://::1:9092"]:
         with pytest.raises(InvalidRequest, match="listeners"):
             parse(text)

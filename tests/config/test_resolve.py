@@ -15,7 +15,7 @@ from barnabas.config.alter import (
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.describe import describe_broker, describe_topic
 from barnabas.config.properties import parse_properties
-from barnabas.config.resolve import Layers, Setting, Source
+from barnabas.config.resolve import ConfigSource, Layers, Setting
 from barnabas.config.topic import TopicConfig
 from barnabas.config.unsupported import is_ignored, is_refused
 from barnabas.model.errors import Code, InvalidRequest
@@ -53,23 +53,25 @@ def test_a_topic_option_shows_all_places_where_it_is_set() -> None:
     layers = Layers({"message.max.bytes": "10"}, {"message.max.bytes": "20"})
     shown = {d.name: d for d in describe_topic({"max.message.bytes": "30"}, layers)}
     size = shown["max.message.bytes"]
-    assert (size.text, size.source, size.read_only) == ("30", Source.DYNAMIC_TOPIC, False)
+    assert (size.text, size.source, size.read_only) == ("30", ConfigSource.DYNAMIC_TOPIC, False)
     assert size.synonyms == [
-        Setting("max.message.bytes", "30", Source.DYNAMIC_TOPIC),
-        Setting("message.max.bytes", "20", Source.DYNAMIC_DEFAULT_BROKER),
-        Setting("message.max.bytes", "10", Source.STATIC_BROKER),
-        Setting("message.max.bytes", "1048588", Source.DEFAULT),
+        Setting("max.message.bytes", "30", ConfigSource.DYNAMIC_TOPIC),
+        Setting("message.max.bytes", "20", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Setting("message.max.bytes", "10", ConfigSource.STATIC_BROKER),
+        Setting("message.max.bytes", "1048588", ConfigSource.DEFAULT),
     ]
-    assert shown["retention.ms"].source is Source.DEFAULT
+    assert shown["retention.ms"].source is ConfigSource.DEFAULT
     assert shown["retention.ms"].text == "604800000"
-    assert shown["retention.ms"].synonyms == [Setting("log.retention.hours", "168", Source.DEFAULT)]
+    assert shown["retention.ms"].synonyms == [
+        Setting("log.retention.hours", "168", ConfigSource.DEFAULT)
+    ]
     assert shown["remote.storage.enable"].text == "false"
 
 
 def test_a_broker_option_that_needs_a_restart_is_shown_read_only() -> None:
     shown = {d.name: d for d in describe_broker(Layers({"broker.id": "7"}))}
     assert shown["node.id"].text == "7"
-    assert shown["node.id"].source is Source.STATIC_BROKER
+    assert shown["node.id"].source is ConfigSource.STATIC_BROKER
     assert shown["node.id"].read_only
     assert not shown["message.max.bytes"].read_only
     assert shown["log.retention.ms"].text is None
@@ -138,7 +140,7 @@ def test_every_option_of_kafkas_is_described_with_what_it_is_here() -> None:
     assert not set(kafka_options.OPTIONS) & set(broker.OPTIONS)
     assert all(is_ignored(name) or is_refused(name) for name in kafka_options.OPTIONS)
     threads = shown["num.io.threads"]
-    assert (threads.text, threads.source, threads.type) == ("9", Source.STATIC_BROKER, 3)
+    assert (threads.text, threads.source, threads.type) == ("9", ConfigSource.STATIC_BROKER, 3)
     assert "No effect: One event loop" in threads.doc
     password = shown["ssl.keystore.password"]
     assert password.sensitive

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.controller.world import Office, World
+from tests.controller.world import ControllerAtWork, World
 
 
 @pytest.fixture
@@ -13,8 +13,8 @@ def world() -> World:
 
 
 @pytest.fixture
-def office(world: World) -> Office:
-    office = world.elect(1)
-    office.create("t", placed=[[1, 2, 3]])
-    office.told()
-    return office
+def active_controller(world: World) -> ControllerAtWork:
+    active_controller = world.elect(1)
+    active_controller.create("t", placed=[[1, 2, 3]])
+    active_controller.told()
+    return active_controller

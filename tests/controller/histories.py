@@ -14,18 +14,18 @@ from typing import Any
 from uuid import UUID
 
 from barnabas.controller.controller import Controller
-from barnabas.controller.elections import Kind
-from barnabas.controller.in_sync import Proposal
+from barnabas.controller.elections import ElectionKind
+from barnabas.controller.in_sync import InSyncProposal
 from barnabas.controller.messages import ALL, DELETED, EPOCH_DELETED
-from barnabas.controller.moves import Wish
-from barnabas.controller.proof import Copy, Report
+from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
+from barnabas.controller.reassignment import ReassignmentRequest
 from barnabas.controller.state import NO_LEADER
 from barnabas.controller.steps import Conflict, Steps
-from barnabas.controller.term import UNCLEAN
+from barnabas.controller.tenure import UNCLEAN
 from barnabas.keeper.keeper import Unavailable
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.describe_replicas import (
     DescribedReplica,
     DescribedTopic,
@@ -35,7 +35,7 @@ from barnabas.wire.messages.describe_replicas import (
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from tests.controller.world import COMPLETE, Deposed, Office, Work, World
+from tests.controller.world import COMPLETE, ControllerAtWork, Deposed, Work, World
 
 BROKERS = range(1, 6)
 NAMES = ("a", "b", "c")
@@ -63,7 +63,7 @@ class Obeying:
         self.logs: dict[Key, Replica] = {}
         self.known: dict[UUID, dict[int, int]] = {}  # leaders by partition
 
-    def take(self, message: Message) -> Message | None:
+    def take(self, message: ProtocolMessage) -> ProtocolMessage | None:
         """The answer, or None if it is too old."""
         assert isinstance(
             message,
@@ -108,7 +108,11 @@ class Obeying:
             replicas = []
             for index in topic.partitions:
                 there = (topic.topic_name, topic.topic_id, index) in self.logs
-                report = COMPLETE if there else Report(Copy.LOST, False, -1, 0, "lost its log")
+                report = (
+                    COMPLETE
+                    if there
+                    else ReplicaReport(ReplicaCompleteness.LOST, False, -1, 0, "lost its log")
+                )
                 replicas.append(DescribedReplica(partition_index=index, **report._asdict()))
             topics.append(DescribedTopic(topic_id=topic.topic_id, replicas=replicas))
         return DescribeReplicasResponse(error_code=0, topics=topics)
@@ -140,12 +144,12 @@ class History:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.world = World(seed)
-        self.office: Office | None = None
+        self.active_controller: ControllerAtWork | None = None
         self.queue: deque[Verb] = deque()
         self.work: Work | None = None
         self.zombies: list[Work] = []
         self.brokers: dict[int, Obeying] = {}
-        self.mail: dict[int, deque[Message]] = {id_: deque() for id_ in BROKERS}
+        self.mail: dict[int, deque[ProtocolMessage]] = {id_: deque() for id_ in BROKERS}
         self.trace: list[str] = []
         for id_ in list(BROKERS)[:3]:
             self._up(id_)
@@ -179,7 +183,7 @@ class History:
 
     def _down(self, id_: int) -> None:
         self.world.down(id_)
-        if self.office is not None and self.office.id == id_:
+        if self.active_controller is not None and self.active_controller.id == id_:
             self._lose_office()
         self.queue.append(lambda machine, now: machine.brokers_changed(now))
 
@@ -210,7 +214,7 @@ class History:
 
     def _new_controller(self) -> None:
         self._lose_office()
-        self.office = self.world.elected(self.random.choice(self._alive()))
+        self.active_controller = self.world.elected(self.random.choice(self._alive()))
         self.queue.clear()
         self.queue.append(lambda machine, now: machine.take_over(now))
 
@@ -218,12 +222,12 @@ class History:
         """Its unfinished work may go on for a while."""
         if self.work is not None:
             self.zombies.append(self.work)
-        self.office = self.work = None
+        self.active_controller = self.work = None
 
     def _keeper_fails(self) -> None:
         """The next write of the controller is done, or not, and nobody knows."""
-        if self.office is not None and self.office.id in self.world.sessions:
-            session = self.world.sessions[self.office.id].session
+        if self.active_controller is not None and self.active_controller.id in self.world.sessions:
+            session = self.world.sessions[self.active_controller.id].session
             self.world.store.fail_next_write(session, done=self.random.random() < 0.5)
 
     def _zombie(self) -> None:
@@ -238,20 +242,27 @@ class History:
 
     def _work(self) -> None:
         """Some steps of what the controller has to do."""
-        if self.office is None:
+        if self.active_controller is None:
             self._new_controller()
         for _ in range(self.random.randrange(1, 8)):
             if self.work is None:
-                if not self.queue or self.office is None:
+                if not self.queue or self.active_controller is None:
                     return
                 verb = self.queue.popleft()
-                self.work = Work(self.office, verb(self.office.machine, self.office.now))
+                self.work = Work(
+                    self.active_controller,
+                    verb(self.active_controller.machine, self.active_controller.now),
+                )
             try:
                 self.work.step()
             except (Conflict, Unavailable, Deposed):
-                office, self.office, self.work = self.office, None, None
-                if office is not None and office.id in self.world.sessions:
-                    self.world.sessions[office.id].reconnect()
+                active_controller, self.active_controller, self.work = (
+                    self.active_controller,
+                    None,
+                    None,
+                )
+                if active_controller is not None and active_controller.id in self.world.sessions:
+                    self.world.sessions[active_controller.id].reconnect()
                 return
             except KafkaError:
                 self.work = None
@@ -277,11 +288,11 @@ class History:
             if id_ in self.world.sessions:
                 self._answer(id_, message, self.brokers[id_].take(message))
 
-    def _answer(self, id_: int, message: Message, answer: Message | None) -> None:
-        office = self.office
-        if answer is None or office is None:
+    def _answer(self, id_: int, message: ProtocolMessage, answer: ProtocolMessage | None) -> None:
+        active_controller = self.active_controller
+        if answer is None or active_controller is None:
             return
-        if getattr(message, "controller_epoch", -1) == office.machine.epoch:
+        if getattr(message, "controller_epoch", -1) == active_controller.machine.epoch:
             self.queue.append(lambda m, now: m.answered(BrokerId(id_), message, answer, now))
 
     # What is asked for
@@ -297,7 +308,7 @@ class History:
             epochs = [
                 (BrokerId(e), self.world.epoch(e) if e in self.world.sessions else -1) for e in isr
             ]
-            proposals.append(Proposal(topic, index, *replica.age, epochs))
+            proposals.append(InSyncProposal(topic, index, *replica.age, epochs))
         if proposals:
             epoch = broker.epoch
             self.queue.append(
@@ -328,17 +339,19 @@ class History:
     def _move(self) -> None:
         to = self.random.sample(list(BROKERS), self.random.randrange(1, 4))
         cancel = self.random.random() < 0.2
-        wish = Wish(self._name(), None if cancel else [BrokerId(id_) for id_ in to])
-        self.queue.append(lambda machine, now: machine.reassign([wish], True, now))
+        requested = ReassignmentRequest(
+            self._name(), None if cancel else [BrokerId(id_) for id_ in to]
+        )
+        self.queue.append(lambda machine, now: machine.reassign([requested], True, now))
 
     def _elect(self) -> None:
         name = self._name()
         every = self.random.random() < 0.3
-        if self.office is not None:
-            self.office.now += 5_000
+        if self.active_controller is not None:
+            self.active_controller.now += 5_000
         self.queue.append(
             lambda m, now: (
-                m.elect(Kind.PREFERRED, None if every else [name], now)
+                m.elect(ElectionKind.PREFERRED, None if every else [name], now)
                 if self.random.random() < 0.7
                 else m.tick(now)
             )
@@ -365,10 +378,10 @@ class History:
         self.world.sent.clear()
         self._new_controller()
         self._settle()
-        assert self.office is not None
-        if self.office.machine.cluster.leaderless:  # all members have lost their logs
+        assert self.active_controller is not None
+        if self.active_controller.machine.cluster.leaderless:  # all members have lost their logs
             self.world.unclean_allowed = True
-            self.queue.append(lambda m, now: m.elect(Kind.UNCLEAN, None, now))
+            self.queue.append(lambda m, now: m.elect(ElectionKind.UNCLEAN, None, now))
             self._settle()
         self._check_end()
 
@@ -390,22 +403,22 @@ class History:
             for (_, topic, index), replica in broker.logs.items():
                 if replica.leader == id_ and set(replica.isr) != set(replica.replicas):
                     isr = [(BrokerId(e), self.world.epoch(e)) for e in replica.replicas]
-                    proposals.append(Proposal(topic, index, *replica.age, isr))
+                    proposals.append(InSyncProposal(topic, index, *replica.age, isr))
             if proposals:
                 answer = self._ask(id_, proposals)
                 self._take_verdicts(broker, proposals, answer)
         return any(mail for mail in self.mail.values())
 
-    def _ask(self, id_: int, proposals: list[Proposal]) -> Any:
-        assert self.office is not None
+    def _ask(self, id_: int, proposals: list[InSyncProposal]) -> Any:
+        assert self.active_controller is not None
         epoch = self.brokers[id_].epoch
-        answer = self.office.do(
+        answer = self.active_controller.do(
             lambda machine, now: machine.alter_partitions(BrokerId(id_), epoch, proposals, now)
         )
         self._collect()
         return answer
 
-    def _take_verdicts(self, broker: Obeying, proposals: list[Proposal], answer: Any) -> None:
+    def _take_verdicts(self, broker: Obeying, proposals: list[InSyncProposal], answer: Any) -> None:
         assert isinstance(answer, list), answer
         replicas = {(topic, index): each for (_, topic, index), each in broker.logs.items()}
         for proposal, verdict in zip(proposals, answer, strict=True):
@@ -415,9 +428,9 @@ class History:
                 replica.isr = list(verdict.state.isr)
 
     def _check_end(self) -> None:
-        world, office = self.world, self.office
-        assert office is not None
-        cluster = office.machine.cluster
+        world, active_controller = self.world, self.active_controller
+        assert active_controller is not None
+        cluster = active_controller.machine.cluster
         assert world.marks() == [], "deletions have ended"
         assert not cluster.moving, "moves have ended"
         assert not cluster.leaderless, "everybody has a leader"

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from barnabas.controller.in_sync import Verdict
+from barnabas.controller.in_sync import ProposalResult
 from barnabas.controller.messages import ALL
 from barnabas.controller.state import NO_LEADER
 from barnabas.controller.takeover import ADOPTED_EPOCH
@@ -19,21 +19,23 @@ from barnabas.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
-from tests.controller.world import Deposed, Office, Work, World, propose
+from tests.controller.world import ControllerAtWork, Deposed, Work, World, propose
 
 T0 = TopicPartition("t", 0)
 B = BrokerId
 
 
-def verdict(answer: Code | Verdict) -> Code:
-    assert isinstance(answer, Verdict)
+def verdict(answer: Code | ProposalResult) -> Code:
+    assert isinstance(answer, ProposalResult)
     return answer.code
 
 
 # Brokers go and come
 
 
-def test_the_first_replica_in_sync_leads_when_the_leader_dies(world: World, office: Office) -> None:
+def test_the_first_replica_in_sync_leads_when_the_leader_dies(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     world.down(1)
     other = world.elect(2)
     state = world.state("t")
@@ -42,36 +44,38 @@ def test_the_first_replica_in_sync_leads_when_the_leader_dies(world: World, offi
 
 
 def test_a_dead_follower_leaves_the_isr_and_the_leader_epoch_stays(
-    world: World, office: Office
+    world: World, active_controller: ControllerAtWork
 ) -> None:
     """A new leader epoch would fence every client for nothing."""
     world.down(3)
-    office.brokers_changed()
+    active_controller.brokers_changed()
     state = world.state("t")
     assert (state.leader, state.leader_epoch, state.isr, state.version) == (1, 0, (1, 2), 1)
-    told = office.told()
+    told = active_controller.told()
     assert [type(each) for each in told[1]] == [LeaderAndIsrRequest, UpdateMetadataRequest]
     assert [type(each) for each in told[2]] == [UpdateMetadataRequest]
 
 
 def test_a_broker_that_was_away_for_a_moment_is_in_sync_no_longer(
-    world: World, office: Office
+    world: World, active_controller: ControllerAtWork
 ) -> None:
     """It may have lost its disk (KIP-903)."""
     world.bounce(2)
-    office.brokers_changed()
+    active_controller.brokers_changed()
     assert world.state("t").isr == (1, 3)
 
 
 def test_one_that_was_away_while_nobody_was_controller_is_not_either(
-    world: World, office: Office
+    world: World, active_controller: ControllerAtWork
 ) -> None:
     world.bounce(2)
     world.elect(3)
     assert world.state("t").isr == (1, 3)
 
 
-def test_the_isr_stays_as_it_is_when_all_of_it_dies_at_once(world: World, office: Office) -> None:
+def test_the_isr_stays_as_it_is_when_all_of_it_dies_at_once(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     """Whoever of it comes back first has everything that was committed."""
     world.up(4)
     other = world.elect(4)
@@ -85,7 +89,9 @@ def test_the_isr_stays_as_it_is_when_all_of_it_dies_at_once(world: World, office
     assert not other.machine.cluster.leaderless
 
 
-def test_who_fell_out_of_sync_does_not_lead(world: World, office: Office) -> None:
+def test_who_fell_out_of_sync_does_not_lead(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     world.up(4)
     other = world.elect(4)
     propose(other, [1])
@@ -95,7 +101,7 @@ def test_who_fell_out_of_sync_does_not_lead(world: World, office: Office) -> Non
 
 
 def test_an_unclean_election_is_held_only_where_it_is_allowed_and_is_said_loudly(
-    world: World, office: Office
+    world: World, active_controller: ControllerAtWork
 ) -> None:
     world.up(4)
     other = world.elect(4)
@@ -112,16 +118,16 @@ def test_an_unclean_election_is_held_only_where_it_is_allowed_and_is_said_loudly
 
 
 def test_thousands_of_partitions_take_a_few_writes_and_a_few_messages_to_each_broker(
-    world: World, office: Office
+    world: World, active_controller: ControllerAtWork
 ) -> None:
     """First those that are led no more, then those whose in-sync set is smaller."""
-    office.create("big", 1500, 3)
-    office.told()
+    active_controller.create("big", 1500, 3)
+    active_controller.told()
     world.writes = 0
     world.down(3)
-    office.brokers_changed()
+    active_controller.brokers_changed()
     assert world.writes == 3
-    told = office.told()
+    told = active_controller.told()
     assert sorted(told) == [1, 2]
     for messages in told.values():
         kinds = [type(each) for each in messages]
@@ -132,13 +138,15 @@ def test_thousands_of_partitions_take_a_few_writes_and_a_few_messages_to_each_br
         assert all(state.leader_epoch == 1 for state in states)
 
 
-def test_a_newcomer_is_told_everything_and_leadership_first(world: World, office: Office) -> None:
+def test_a_newcomer_is_told_everything_and_leadership_first(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     world.down(3)
-    office.brokers_changed()
-    office.told()
+    active_controller.brokers_changed()
+    active_controller.told()
     world.up(3)
-    office.brokers_changed()
-    lead, metadata = office.told()[3]
+    active_controller.brokers_changed()
+    lead, metadata = active_controller.told()[3]
     assert isinstance(lead, LeaderAndIsrRequest)
     assert lead.type == ALL
     assert isinstance(metadata, UpdateMetadataRequest)
@@ -147,17 +155,21 @@ def test_a_newcomer_is_told_everything_and_leadership_first(world: World, office
     assert [each.id for each in metadata.live_brokers] == [1, 2, 3]
 
 
-def test_rubbish_among_the_registrations_stops_nobody(world: World, office: Office) -> None:
+def test_rubbish_among_the_registrations_stops_nobody(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     world.looker.create("/brokers/ids/x", b"{}")
     world.looker.create("/brokers/ids/7", b"rubbish")
-    office.brokers_changed()
-    assert sorted(office.machine.cluster.brokers) == [1, 2, 3]
+    active_controller.brokers_changed()
+    assert sorted(active_controller.machine.cluster.brokers) == [1, 2, 3]
     world.elect(2)
 
 
-def test_replicas_on_a_failed_disk_are_led_by_others(world: World, office: Office) -> None:
+def test_replicas_on_a_failed_disk_are_led_by_others(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     """The broker is there: it says so in its answer to LeaderAndIsr."""
-    partition = office.partition("t")
+    partition = active_controller.partition("t")
     request = LeaderAndIsrRequest(
         controller_id=1,
         controller_epoch=1,
@@ -170,20 +182,20 @@ def test_replicas_on_a_failed_disk_are_led_by_others(world: World, office: Offic
         error_code=0,
         topics=[LeaderAndIsrTopicError(topic_id=partition.topic.id, partition_errors=[failed])],
     )
-    office.do(lambda m, now: m.answered(B(1), request, answer, now))
+    active_controller.do(lambda m, now: m.answered(B(1), request, answer, now))
     assert world.state("t")[:3] == (2, 1, (2, 3))
-    assert verdict(propose(office, [2, 3, 1])) is Code.INELIGIBLE_REPLICA
+    assert verdict(propose(active_controller, [2, 3, 1])) is Code.INELIGIBLE_REPLICA
 
 
 # Controllers
 
 
 def test_a_controller_that_was_followed_by_another_writes_nothing(
-    world: World, office: Office
+    world: World, active_controller: ControllerAtWork
 ) -> None:
     """Stopped beyond its session, and then going on in the middle of its work."""
     world.down(3)
-    work = Work(office, office.machine.brokers_changed(0))
+    work = Work(active_controller, active_controller.machine.brokers_changed(0))
     work.step()
     world.elect(2)
     after = world.state("t")
@@ -192,20 +204,26 @@ def test_a_controller_that_was_followed_by_another_writes_nothing(
     assert world.state("t") == after
 
 
-def test_memory_changes_only_after_the_write(world: World, office: Office) -> None:
+def test_memory_changes_only_after_the_write(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     world.down(2)
     world.store.disconnect(world.sessions[1].session)
     with pytest.raises(Disconnected):
-        office.brokers_changed()
+        active_controller.brokers_changed()
     world.sessions[1].reconnect()
-    state = office.partition("t").state
+    state = active_controller.partition("t").state
     assert state is not None
     assert state.isr == (1, 2, 3)
     assert world.state("t").isr == (1, 2, 3)
 
 
-def test_a_topic_whose_creation_was_cut_off_is_made_whole(world: World, office: Office) -> None:
-    work = Work(office, office.machine.create_topic("big", 2500, 3, {}, None, 0))
+def test_a_topic_whose_creation_was_cut_off_is_made_whole(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    work = Work(
+        active_controller, active_controller.machine.create_topic("big", 2500, 3, {}, None, 0)
+    )
     while "big" not in world.topics():
         work.step()
     assert len(world.looker.children("/brokers/topics/big/partitions")) == 1000
@@ -214,7 +232,9 @@ def test_a_topic_whose_creation_was_cut_off_is_made_whole(world: World, office: 
     assert not other.machine.cluster.leaderless
 
 
-def test_topics_of_a_broker_that_stood_alone_are_taken_over(world: World, office: Office) -> None:
+def test_topics_of_a_broker_that_stood_alone_are_taken_over(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     """Its logs have leader epochs of their own: the next one is larger."""
     alone = {0: [2], 1: [7]}
     world.looker.create(paths.topic("old"), paths.topic_data(UUID(int=7), alone))
@@ -226,23 +246,27 @@ def test_topics_of_a_broker_that_stood_alone_are_taken_over(world: World, office
 # In-sync sets
 
 
-def test_a_leader_shrinks_and_expands_the_isr(world: World, office: Office) -> None:
-    assert verdict(propose(office, [1, 2])) is Code.NONE
+def test_a_leader_shrinks_and_expands_the_isr(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    assert verdict(propose(active_controller, [1, 2])) is Code.NONE
     assert world.state("t").isr == (1, 2)
-    assert {type(each) for all_ in office.told().values() for each in all_} == {
+    assert {type(each) for all_ in active_controller.told().values() for each in all_} == {
         UpdateMetadataRequest
     }, "the leader knows by the answer"
-    assert verdict(propose(office, [1, 2, 3])) is Code.NONE
-    story = list(office.machine.story)[-2:]
+    assert verdict(propose(active_controller, [1, 2, 3])) is Code.NONE
+    story = list(active_controller.machine.story)[-2:]
     assert [(entry.what, entry.cause) for entry in story] == [
         ("isr shrunk", "leader 1 says that broker 3 fell behind"),
         ("isr expanded", "leader 1 says that broker 3 caught up"),
     ]
 
 
-def test_a_proposal_that_comes_twice_is_answered_twice_alike(office: Office) -> None:
-    first = propose(office, [1, 2])
-    assert propose(office, [1, 2], partition_epoch=0) == first
+def test_a_proposal_that_comes_twice_is_answered_twice_alike(
+    active_controller: ControllerAtWork,
+) -> None:
+    first = propose(active_controller, [1, 2])
+    assert propose(active_controller, [1, 2], partition_epoch=0) == first
 
 
 @pytest.mark.parametrize(
@@ -259,40 +283,54 @@ def test_a_proposal_that_comes_twice_is_answered_twice_alike(office: Office) -> 
     ],
 )
 def test_a_proposal_that_does_not_count(
-    world: World, office: Office, isr: list[int], others: dict[str, int], code: Code
+    world: World,
+    active_controller: ControllerAtWork,
+    isr: list[int],
+    others: dict[str, int],
+    code: Code,
 ) -> None:
-    assert verdict(propose(office, isr, **others)) is code
+    assert verdict(propose(active_controller, isr, **others)) is code
     assert world.state("t").isr == (1, 2, 3)
 
 
-def test_a_proposal_on_an_older_state_does_not_count(office: Office) -> None:
-    propose(office, [1, 2])
-    assert verdict(propose(office, [1], partition_epoch=0)) is Code.INVALID_UPDATE_VERSION
+def test_a_proposal_on_an_older_state_does_not_count(active_controller: ControllerAtWork) -> None:
+    propose(active_controller, [1, 2])
+    assert (
+        verdict(propose(active_controller, [1], partition_epoch=0)) is Code.INVALID_UPDATE_VERSION
+    )
 
 
-def test_a_leader_that_has_registered_anew_must_hear_of_it_first(office: Office) -> None:
-    assert propose(office, [1], broker_epoch=3) is Code.STALE_BROKER_EPOCH
+def test_a_leader_that_has_registered_anew_must_hear_of_it_first(
+    active_controller: ControllerAtWork,
+) -> None:
+    assert propose(active_controller, [1], broker_epoch=3) is Code.STALE_BROKER_EPOCH
 
 
-def test_nobody_who_is_about_to_stop_gets_into_the_isr(world: World, office: Office) -> None:
-    propose(office, [1, 2])
-    office.do(lambda m, now: m.shut_down(B(3), world.epoch(3), now))
-    assert verdict(propose(office, [1, 2, 3])) is Code.INELIGIBLE_REPLICA
+def test_nobody_who_is_about_to_stop_gets_into_the_isr(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    propose(active_controller, [1, 2])
+    active_controller.do(lambda m, now: m.shut_down(B(3), world.epoch(3), now))
+    assert verdict(propose(active_controller, [1, 2, 3])) is Code.INELIGIBLE_REPLICA
 
 
 # Stopping
 
 
-def test_who_stops_in_good_order_hands_over_what_it_leads(world: World, office: Office) -> None:
+def test_who_stops_in_good_order_hands_over_what_it_leads(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     epoch = world.epoch(1)
-    assert office.do(lambda m, now: m.shut_down(B(1), epoch, now)) == []
+    assert active_controller.do(lambda m, now: m.shut_down(B(1), epoch, now)) == []
     assert world.state("t")[:3] == (2, 1, (2, 3))
 
 
-def test_what_nobody_else_can_lead_is_led_until_the_end(world: World, office: Office) -> None:
-    propose(office, [1])
+def test_what_nobody_else_can_lead_is_led_until_the_end(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    propose(active_controller, [1])
     epoch = world.epoch(1)
-    assert office.do(lambda m, now: m.shut_down(B(1), epoch, now)) == [T0]
+    assert active_controller.do(lambda m, now: m.shut_down(B(1), epoch, now)) == [T0]
     assert world.state("t")[:3] == (1, 0, (1,))
     with pytest.raises(KafkaError, match="STALE_BROKER_EPOCH"):
-        office.do(lambda m, now: m.shut_down(B(1), 3, now))
+        active_controller.do(lambda m, now: m.shut_down(B(1), 3, now))

@@ -11,13 +11,13 @@ from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
 
-from barnabas.broker.controller_store import ControllerStore, Deposed, stand
+from barnabas.broker.controller.store import ControllerStore, Deposed, stand
 from barnabas.controller.controller import Controller
-from barnabas.controller.in_sync import Proposal, Verdict
-from barnabas.controller.proof import Copy, Report
-from barnabas.controller.state import NO_LEADER, Assignment, PartitionView, State
-from barnabas.controller.steps import Conflict, Say, Send, Steps, Write, WriteTooLarge
-from barnabas.controller.term import UNCLEAN, Options
+from barnabas.controller.in_sync import InSyncProposal, ProposalResult
+from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
+from barnabas.controller.state import NO_LEADER, Assignment, PartitionLeadership, PartitionView
+from barnabas.controller.steps import Conflict, LogLine, SendRequest, Steps, Write, WriteTooLarge
+from barnabas.controller.tenure import UNCLEAN, ControllerOptions
 from barnabas.keeper import controller_paths as nodes
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import (
@@ -34,7 +34,7 @@ from barnabas.keeper.keeper import (
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId, TopicPartition
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.describe_replicas import (
     DescribedReplica,
     DescribedTopic,
@@ -43,7 +43,7 @@ from barnabas.wire.messages.describe_replicas import (
 )
 
 T = TypeVar("T")
-COMPLETE = Report(Copy.COMPLETE, True, 0, 0)
+COMPLETE = ReplicaReport(ReplicaCompleteness.COMPLETE, True, 0, 0)
 SESSION_MS = 1_000_000
 _PARENTS = (
     paths.BROKERS,
@@ -66,15 +66,15 @@ class World:
         self.looker = MemoryKeeper(self.store)
         for path in _PARENTS:
             ensure(self.looker, path)
-        self.sent: list[tuple[BrokerId, Message]] = []
-        self.said: list[Say] = []
+        self.sent: list[tuple[BrokerId, ProtocolMessage]] = []
+        self.said: list[LogLine] = []
         self.leaders: dict[tuple[UUID, int, int], int] = {}
-        self.before: dict[tuple[UUID, int], State] = {}
+        self.before: dict[tuple[UUID, int], PartitionLeadership] = {}
         self.unclean_allowed = False
         self.write_bytes_max = 1_000_000
         self.writes = 0
         # What brokers report of their replicas; a broker that is None here does not answer.
-        self.reports: dict[int, Report | None] = {}
+        self.reports: dict[int, ReplicaReport | None] = {}
 
     # Brokers
 
@@ -99,13 +99,13 @@ class World:
     def epoch(self, id_: int) -> int:
         return self.looker.get(paths.broker(id_)).created
 
-    def elect(self, id_: int, **options: Any) -> "Office":
+    def elect(self, id_: int, **options: Any) -> "ControllerAtWork":
         """A controller that has taken over."""
-        office = self.elected(id_, **options)
-        office.do(lambda machine, now: machine.take_over(now))
-        return office
+        active_controller = self.elected(id_, **options)
+        active_controller.do(lambda machine, now: machine.take_over(now))
+        return active_controller
 
-    def elected(self, id_: int, **options: Any) -> "Office":
+    def elected(self, id_: int, **options: Any) -> "ControllerAtWork":
         session = self.sessions[id_]
         if self.looker.exists(nodes.CONTROLLER):
             self.looker.delete(nodes.CONTROLLER)  # whoever was it has not heard of it yet
@@ -115,14 +115,16 @@ class World:
             with suppress(Unavailable):  # its outcome may be unknown: it looks again
                 found = stand(session, BrokerId(id_), 0, holding=False)
         assert found.store is not None
-        return Office(self, BrokerId(id_), found.epoch, found.store, Options(**options))
+        return ControllerAtWork(
+            self, BrokerId(id_), found.epoch, found.store, ControllerOptions(**options)
+        )
 
     # What the keeper has
 
-    def state(self, topic: str, index: int = 0) -> State:
+    def state(self, topic: str, index: int = 0) -> PartitionLeadership:
         node = self.looker.get(nodes.state(topic, index))
         found = nodes.read_state("", node.data)
-        return State(
+        return PartitionLeadership(
             BrokerId(found.leader),
             found.leader_epoch,
             tuple(map(BrokerId, found.isr)),
@@ -157,7 +159,11 @@ class World:
                     self._check_state((topic.id, index), state, topic.replicas[index], unclean)
 
     def _check_state(
-        self, key: tuple[UUID, int], state: State, replicas: Sequence[int], unclean: bool
+        self,
+        key: tuple[UUID, int],
+        state: PartitionLeadership,
+        replicas: Sequence[int],
+        unclean: bool,
     ) -> None:
         before = self.before.get(key)
         assert state.isr, "somebody is in sync, even if nobody is there"
@@ -223,11 +229,16 @@ def _touched(operations: Sequence[Operation]) -> dict[str, list[int] | None]:
     return touched
 
 
-class Office:
+class ControllerAtWork:
     """A controller, and whoever carries out what it says."""
 
     def __init__(
-        self, world: World, id_: BrokerId, epoch: int, store: ControllerStore, options: Options
+        self,
+        world: World,
+        id_: BrokerId,
+        epoch: int,
+        store: ControllerStore,
+        options: ControllerOptions,
     ) -> None:
         self.world = world
         self.id = id_
@@ -284,10 +295,10 @@ class Office:
     def assignment(self, topic: str, index: int = 0) -> Assignment:
         return self.partition(topic, index).assignment
 
-    def told(self) -> dict[int, list[Message]]:
+    def told(self) -> dict[int, list[ProtocolMessage]]:
         """What each broker was told since last asked."""
         sent, self.world.sent = self.world.sent, []
-        by_broker: defaultdict[int, list[Message]] = defaultdict(list)
+        by_broker: defaultdict[int, list[ProtocolMessage]] = defaultdict(list)
         for broker, message in sent:
             by_broker[broker].append(message)
         return by_broker
@@ -296,8 +307,8 @@ class Office:
 class Work:
     """One event, which others may interrupt between its steps."""
 
-    def __init__(self, office: Office, steps: Steps[Any]) -> None:
-        self._office = office
+    def __init__(self, active_controller: ControllerAtWork, steps: Steps[Any]) -> None:
+        self._active_controller = active_controller
         self._steps = steps
         self._answer: Any = None
         self._problem: Conflict | WriteTooLarge | None = None
@@ -310,7 +321,7 @@ class Work:
 
     def step(self) -> None:
         """Deposed, when its controller is one no longer."""
-        world, store = self._office.world, self._office.store
+        world, store = self._active_controller.world, self._active_controller.store
         try:
             if self._problem is not None:
                 problem, self._problem = self._problem, None
@@ -321,9 +332,9 @@ class Work:
             self.over, self.answer = True, end.value
             return
         self._answer = None
-        if isinstance(step, Send):
+        if isinstance(step, SendRequest):
             world.sent.append((step.broker, step.message))
-        elif isinstance(step, Say):
+        elif isinstance(step, LogLine):
             world.said.append(step)
         elif isinstance(step, Write):
             world.writes += 1
@@ -335,7 +346,7 @@ class Work:
             self._answer = store.read(step)
 
 
-def described(message: DescribeReplicasRequest, report: Report) -> DescribeReplicasResponse:
+def described(message: DescribeReplicasRequest, report: ReplicaReport) -> DescribeReplicasResponse:
     """The same of every replica."""
     return DescribeReplicasResponse(
         error_code=0,
@@ -352,25 +363,30 @@ def described(message: DescribeReplicasRequest, report: Report) -> DescribeRepli
     )
 
 
-__all__ = ["Deposed", "Office", "Work", "World"]
+__all__ = ["ControllerAtWork", "Deposed", "Work", "World"]
 
 
-def propose(office: Office, isr: list[int], **others: int) -> Code | Verdict:
+def propose(
+    active_controller: ControllerAtWork, isr: list[int], **others: int
+) -> Code | ProposalResult:
     """By the leader, on the last state, unless told otherwise."""
-    partition = office.partition("t")
+    partition = active_controller.partition("t")
     state = partition.state
     assert state is not None
     leader = BrokerId(others.get("leader", state.leader))
-    proposal = Proposal(
+    proposal = InSyncProposal(
         partition.topic.id,
         0,
         others.get("leader_epoch", state.leader_epoch),
         others.get("partition_epoch", state.version),
         [
-            (BrokerId(id_), others.get(f"epoch{id_}", office.machine.cluster.epoch(BrokerId(id_))))
+            (
+                BrokerId(id_),
+                others.get(f"epoch{id_}", active_controller.machine.cluster.epoch(BrokerId(id_))),
+            )
             for id_ in isr
         ],
     )
-    epoch = others.get("broker_epoch", office.machine.cluster.epoch(leader))
-    answer = office.do(lambda m, now: m.alter_partitions(leader, epoch, [proposal], now))
+    epoch = others.get("broker_epoch", active_controller.machine.cluster.epoch(leader))
+    answer = active_controller.do(lambda m, now: m.alter_partitions(leader, epoch, [proposal], now))
     return answer if isinstance(answer, Code) else answer[0]

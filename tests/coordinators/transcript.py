@@ -34,7 +34,7 @@ from barnabas.coordinators.groups.consumer.states import MemberState
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.records import GroupRecord, OffsetRecord, Record, decode
 from barnabas.coordinators.groups.subscription import partitions_of
-from barnabas.coordinators.runtime import Answer
+from barnabas.coordinators.runtime import ShardReply
 from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from barnabas.wire.messages.join_group import JoinGroupResponse
@@ -279,7 +279,7 @@ class ReportingWorld(World):
         self._speakers[id(caller.token)] = self.speaker
         return caller
 
-    def deliver(self, answers: list[Answer]) -> None:
+    def deliver(self, answers: list[ShardReply]) -> None:
         super().deliver(answers)
         for token, response in answers:
             assert isinstance(token, Call)

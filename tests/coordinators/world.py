@@ -5,12 +5,12 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from barnabas.assignment.group import Topic
+from barnabas.assignment.group import AssignableTopic
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.ports import TransactionMarker
-from barnabas.coordinators.runtime import Answer, Now, Runtime
+from barnabas.coordinators.runtime import Now, Runtime, ShardReply
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.wire.control_records import EndMarker, marker_batch
 from barnabas.wire.messages.consumer_group_heartbeat import (
@@ -80,21 +80,21 @@ class Cluster:
     """Topics that come, go and grow."""
 
     def __init__(self, topics: dict[str, int] | None = None) -> None:
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, AssignableTopic] = {}
         self._ids = count(1)
         for name, partitions in (topics or {}).items():
             self.create(name, partitions)
 
     def create(self, name: str, partitions: int) -> None:
-        self._topics[name] = Topic(partitions, UUID(int=next(self._ids)))
+        self._topics[name] = AssignableTopic(partitions, UUID(int=next(self._ids)))
 
     def grow(self, name: str, partitions: int) -> None:
-        self._topics[name] = Topic(partitions, self._topics[name].topic_id)
+        self._topics[name] = AssignableTopic(partitions, self._topics[name].topic_id)
 
     def delete(self, name: str) -> None:
         del self._topics[name]
 
-    def find(self, name: str) -> Topic | None:
+    def find(self, name: str) -> AssignableTopic | None:
         return self._topics.get(name)
 
     def name_of(self, topic_id: UUID) -> str | None:
@@ -154,7 +154,7 @@ class World:
             self.runtime.load(PARTITION, batch)
         self.runtime.finish_loading(PARTITION, self.now)
 
-    def deliver(self, answers: list[Answer]) -> None:
+    def deliver(self, answers: list[ShardReply]) -> None:
         for token, response in answers:
             assert isinstance(token, Call)
             assert token.waits, "answered twice"

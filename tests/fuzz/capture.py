@@ -19,14 +19,14 @@ from pathlib import Path
 from struct import unpack_from
 
 from barnabas.wire.apis import APIS
-from tests.clients.groups.team import team_of
+from tests.compat.groups.team import team_of
 from tests.fuzz.corpus import load, store
-from tests.peers.cache import Missing
-from tests.peers.go import franz_go
-from tests.peers.install import program
-from tests.peers.java import java_programs
-from tests.peers.kafka import running_kafka
-from tests.peers.node import kafkajs
+from tests.support.cache import Missing
+from tests.support.go import franz_go
+from tests.support.install import program
+from tests.support.java import java_programs
+from tests.support.kafka import running_kafka
+from tests.support.node import kafkajs
 
 FRAME_SIZE_MAX = 4000
 FRAMES_EACH = 8
@@ -127,8 +127,8 @@ def _tour_kcat(servers: str) -> None:
 
 def _tour_adapter(library: str, servers: str) -> None:
     """Everything that the tests of client libraries ask of one."""
-    from tests.clients.adapters.client import Client, NotOffered, Record, Refused
-    from tests.clients.conftest import LIBRARIES
+    from tests.compat.adapters.client import Client, NotOffered, Record, Refused
+    from tests.compat.conftest import LIBRARIES
 
     wanted = library.replace("_", "-")
     client: Client = next(

@@ -16,7 +16,7 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.apis import APIS
 from barnabas.wire.codec import Struct
 from barnabas.wire.frames import SIZE_SIZE, read_request_header, request_frame
-from barnabas.wire.plan import Kind, PlannedField, plan_of
+from barnabas.wire.plan import FieldKind, PlannedField, plan_of
 from tests.fuzz import batches
 
 TOPICS = [f"fuzz-{number}" for number in range(4)]
@@ -132,7 +132,7 @@ class Generator:
         self,
         cls: type[Struct],
         field: PlannedField,
-        kind: Kind,
+        kind: FieldKind,
         version: int,
         flexible: bool,
         depth: int,

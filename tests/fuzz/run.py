@@ -21,9 +21,9 @@ from tests.fuzz.generate import TOPICS, Generator, too_generous
 from tests.fuzz.mutate import framed, misframed, mutated
 from tests.fuzz.replies import Unfit, check
 from tests.fuzz.watch import Broken, Watch
-from tests.peers.probe import advertised_apis
 from tests.process import BrokerProcess
 from tests.raw import TIMEOUT_S
+from tests.support.probe import advertised_apis
 
 CONNECTIONS = 16  # of one round
 SERVICE_EVERY = 20  # rounds

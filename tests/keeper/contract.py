@@ -1,4 +1,4 @@
-"""One contract for every keeper; where it runs is in test_contract.py and tests/peers."""
+"""One contract for every keeper; where it runs is in test_contract.py and tests/support."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from barnabas.keeper.keeper import (
     SessionExpired,
     SessionState,
     Set,
-    What,
+    WatchEventType,
     ensure,
 )
 from tests.keeper.rooms import Opened, Room
@@ -222,9 +222,9 @@ class Contract:
         two.keeper.delete("/a")
         room.settle(one)
         assert one.news == [
-            Event(What.CREATED, "/a"),
-            Event(What.CHANGED, "/a"),
-            Event(What.DELETED, "/a"),
+            Event(WatchEventType.CREATED, "/a"),
+            Event(WatchEventType.CHANGED, "/a"),
+            Event(WatchEventType.DELETED, "/a"),
         ]
         assert two.news == []
 
@@ -237,11 +237,11 @@ class Contract:
         two.keeper.create("/ids/1", ephemeral=True)
         two.keeper.set("/ids/1", b"a child's data")
         room.settle(one)
-        assert one.news == [Event(What.CHILDREN, "/ids")]
+        assert one.news == [Event(WatchEventType.CHILDREN, "/ids")]
         assert one.keeper.children("/ids", watch=True) == ["1"]
         room.expire(two)
         room.settle(one)
-        assert one.news == [Event(What.CHILDREN, "/ids")] * 2
+        assert one.news == [Event(WatchEventType.CHILDREN, "/ids")] * 2
         assert one.keeper.children("/ids", watch=True) == []
 
     def test_a_deletion_is_told_once_to_all_watches_of_a_session(
@@ -254,14 +254,14 @@ class Contract:
         two.keeper.delete("/a")
         two.keeper.create("/a")
         room.settle(one)
-        assert one.news == [Event(What.DELETED, "/a")]
+        assert one.news == [Event(WatchEventType.DELETED, "/a")]
 
     def test_a_session_hears_of_its_own_changes(self, room: Room, one: Opened) -> None:
         one.keeper.create("/a")
         one.keeper.get("/a", watch=True)
         one.keeper.set("/a", b"")
         room.settle(one)
-        assert one.news == [Event(What.CHANGED, "/a")]
+        assert one.news == [Event(WatchEventType.CHANGED, "/a")]
 
     def test_a_watch_is_not_set_where_there_is_no_node(
         self, room: Room, one: Opened, two: Opened

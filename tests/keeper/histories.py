@@ -1,6 +1,6 @@
 """Random histories of two sessions, played to a keeper and to the model, step by step.
 
-The model is the keeper in memory; tests/peers hold it against a real ZooKeeper.
+The model is the keeper in memory; tests/support hold it against a real ZooKeeper.
 """
 
 import os

@@ -10,7 +10,7 @@ from barnabas.keeper.keeper import (
     OutcomeUnknown,
     SessionExpired,
     SessionState,
-    What,
+    WatchEventType,
 )
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.model.errors import KafkaError
@@ -51,7 +51,7 @@ def test_time_ends_a_session_that_was_not_renewed(
     assert two.keeper.exists("/one")
     store.advance(100)
     assert one.news == [SessionState.EXPIRED]
-    assert two.news == [Event(What.DELETED, "/one")]
+    assert two.news == [Event(WatchEventType.DELETED, "/one")]
     assert store.next_deadline() == 160
     with pytest.raises(SessionExpired):
         one.keeper.renew()
@@ -100,7 +100,7 @@ def test_a_write_whose_answer_is_lost_may_be_done_or_not(
         one.keeper.create("/a", ephemeral=True)
     assert isinstance(unknown.value, KafkaError), "a broker can answer a client with it"
     assert two.keeper.exists("/a") is done
-    assert two.news == [Event(What.CREATED, "/a")] * done
+    assert two.news == [Event(WatchEventType.CREATED, "/a")] * done
     one.keeper.reconnect()
     if done:
         assert one.keeper.get("/a").owner == one.keeper.session
@@ -118,7 +118,7 @@ def test_lost_watches_never_fire(store: MemoryStore, one: Opened, two: Opened) -
     assert one.news == []
     one.keeper.children("/", watch=True)
     two.keeper.delete("/a")
-    assert one.news == [Event(What.CHILDREN, "/")]
+    assert one.news == [Event(WatchEventType.CHILDREN, "/")]
 
 
 def test_a_failed_multi_leaves_every_node_and_number_as_it_was(

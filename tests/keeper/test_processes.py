@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from barnabas.keeper.keeper import Event, SessionState, What
+from barnabas.keeper.keeper import Event, SessionState, WatchEventType
 from barnabas.keeper.sqlite import SqliteKeeper
 
 # Of those who are to be missed; the others must not be, however busy the machine.
@@ -121,8 +121,8 @@ def test_a_killed_process_loses_its_ephemeral_nodes_and_the_others_hear_of_it_at
     assert here.keeper.children("/", watch=True) == ["other", "shared"]
     patient.signal(signal.SIGKILL)
     assert {here.next(), here.next()} == {
-        Event(What.DELETED, "/other"),
-        Event(What.CHILDREN, "/"),
+        Event(WatchEventType.DELETED, "/other"),
+        Event(WatchEventType.CHILDREN, "/"),
     }
     assert here.keeper.children("/") == ["shared"]
 
@@ -143,7 +143,7 @@ def test_a_stopped_process_that_goes_on_is_told_and_writes_nothing(
     assert other.says() == "1"
     here.keeper.exists("/other", watch=True)
     other.signal(signal.SIGSTOP)
-    assert here.next() == Event(What.DELETED, "/other")
+    assert here.next() == Event(WatchEventType.DELETED, "/other")
     other.write("as a zombie")
     other.signal(signal.SIGCONT)
     assert {other.says(), other.says()} == {"SessionState.EXPIRED", "SessionExpired"}

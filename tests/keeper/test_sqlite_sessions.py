@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.keeper import sqlite as room
-from barnabas.keeper.keeper import Event, SessionExpired, SessionState, What
+from barnabas.keeper.keeper import Event, SessionExpired, SessionState, WatchEventType
 from barnabas.keeper.sqlite import SqliteKeeper
 
 TIMEOUT_MS = 3_000
@@ -113,7 +113,7 @@ def test_a_session_that_renews_lives_and_one_that_does_not_is_ended_by_another(
     for _ in range(2):
         clock.now_ms += TIMEOUT_MS // 2
         two.keeper.tick()
-    assert two.news == [Event(What.DELETED, "/one")]
+    assert two.news == [Event(WatchEventType.DELETED, "/one")]
     assert two.keeper.children("/") == ["two"]
     with pytest.raises(SessionExpired):
         one.keeper.create("/zombie")
@@ -216,11 +216,11 @@ def test_a_thread_renews_and_tells(file: str) -> None:
     while room._monotonic_ms() < started + timeout_ms * 11 // 10:
         one.get("/a", watch=True)
         count = two.set("/a", b"")
-        assert heard.get(timeout=60) == Event(What.CHANGED, "/a")
+        assert heard.get(timeout=60) == Event(WatchEventType.CHANGED, "/a")
     assert count > 2
     one.exists("/a", watch=True)
     two.close()
-    assert heard.get(timeout=60) == Event(What.DELETED, "/a")
+    assert heard.get(timeout=60) == Event(WatchEventType.DELETED, "/a")
     one.close()
     assert heard.empty()
 

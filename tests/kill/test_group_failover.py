@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.model.errors import Code
 from barnabas.wire.apis import APIS
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import read_response
 from barnabas.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -77,7 +77,7 @@ class Member:
         self.begin_sync()
         return self.synced()
 
-    def _answer(self, request: type[Message], version: int) -> Message:
+    def _answer(self, request: type[ProtocolMessage], version: int) -> ProtocolMessage:
         return read_response(self.client.receive(), request.api_key, version)[1]
 
     def heartbeat(self) -> int:

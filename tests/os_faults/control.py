@@ -49,6 +49,11 @@ class Action(NamedTuple):
     hits_max: int = ALWAYS
 
     @property
+    def lasts(self) -> bool:
+        """Or is it over with the first call that meets it?"""
+        return self.hits_max > 1
+
+    @property
     def silent(self) -> bool:
         """Nothing went wrong in the end: there is no error to name."""
         return self.number in (-1, -2, -3, errno.EINTR)
@@ -99,11 +104,12 @@ IMPOSSIBLE = {
     for call in ("read", "write", "close")
     for kind in ("socket", "pipe", "epoll")
     for name in ("EIO", "ENOSPC")
-} | {("write", "pipe", "short")}  # so few bytes are written to a pipe all or not at all
+} | {("write", "pipe", "short")}  # up to a page is written to a pipe as a whole
 # libuv aborts the process here, without a word; broker/main.py looks for descriptors before.
 ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # Nothing depends on these calls, so nothing is said when they fail: a mapping's own descriptor is
-# closed, a directory is made that is there, the process id is written for people to read.
+# closed, a directory is made that is there, the process id is written for people to read, and where
+# the Unix socket beside a listener cannot be used, TCP is.
 _UNIMPORTANT = {
     ("close", "offset index", "log/index.py:MappedEntries.release"),
     ("close", "time index", "log/index.py:MappedEntries.release"),
@@ -112,6 +118,7 @@ _UNIMPORTANT = {
     ("ftruncate", ".lock", "broker/main.py:run"),
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),
+    ("connect", "socket", "broker/cluster/peers.py:Peers.open"),
 }
 
 

@@ -4,7 +4,7 @@ In: the brokers' addresses. Out: acknowledged records, by partition and offset.
 """
 
 import threading
-from contextlib import suppress
+from collections import Counter
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -12,6 +12,7 @@ TOPIC, SYNCED = "t", "synced"
 PARTITIONS = 3
 FILL = b"." * 2_000
 PAUSE_S = 0.05  # between records to each partition: two segments a second
+WAITING_MAX = 2  # per partition: with more than it may send, librdkafka's threads never sleep
 
 
 class Load:
@@ -22,45 +23,30 @@ class Load:
         self.unplaced: dict[tuple[str, int], set[bytes]] = {}  # acknowledged without an offset
         self.failed = 0
         self._sent = 0
+        self._waiting: Counter[tuple[str, int]] = Counter()
         self._ending = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "delivery.timeout.ms": 120_000,
-                "socket.timeout.ms": 5_000,
-                "reconnect.backoff.max.ms": 200,
-                "retry.backoff.ms": 50,
-                "linger.ms": 0,
-                "batch.size": 8_000,  # less than a segment, however many wait
-                "log_level": 0,
-                "topic.metadata.refresh.interval.ms": 1_000,
-                "error_cb": lambda _: None,
-            }
-        )
+        # One each: on a shared connection, answers would wait for those of synced records.
+        self._producers = {topic: _producer(servers) for topic in (TOPIC, SYNCED)}
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._ending.is_set():
-            for topic in (TOPIC, SYNCED):
+        while not self._ending.wait(PAUSE_S):
+            for topic, producer in self._producers.items():
+                producer.poll(0)
                 for partition in range(PARTITIONS):
-                    value = b"%d " % self._sent + FILL
-                    self._sent += 1
-                    with suppress(BufferError):
-                        self._producer.produce(
-                            topic, value, partition=partition, on_delivery=self._told
-                        )
-            self._ending.wait(PAUSE_S)
-            self._producer.poll(0)
-            while len(self._producer) > 300 and not self._ending.is_set():
-                self._producer.poll(0.05)
+                    if self._waiting[topic, partition] < WAITING_MAX:
+                        value = b"%d " % self._sent + FILL
+                        self._sent += 1
+                        self._waiting[topic, partition] += 1
+                        producer.produce(topic, value, partition=partition, on_delivery=self._told)
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
+        place = message.topic() or "", message.partition() or 0
+        self._waiting[place] -= 1
         if error is not None:
             self.failed += 1
             return
-        place = message.topic() or "", message.partition() or 0
         offset = message.offset()
         if offset is None:  # the answer to a retry: written, and the broker no longer knows where
             self.unplaced.setdefault(place, set()).add(message.value() or b"")
@@ -73,5 +59,24 @@ class Load:
     def end(self) -> None:
         self._ending.set()
         self._thread.join()
-        self._producer.purge()
-        self._producer.flush(5)
+        for producer in self._producers.values():
+            producer.purge()
+            producer.flush(5)
+
+
+def _producer(servers: str) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "delivery.timeout.ms": 120_000,
+            "socket.timeout.ms": 5_000,
+            "reconnect.backoff.max.ms": 200,
+            "retry.backoff.ms": 50,
+            "linger.ms": 0,
+            "batch.size": 8_000,  # less than a segment, however many wait
+            "log_level": 0,
+            "topic.metadata.refresh.interval.ms": 1_000,
+            "error_cb": lambda _: None,
+        }
+    )

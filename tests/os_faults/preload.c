@@ -3,7 +3,8 @@
  * In: a page of memory shared with the test (struct control), named by OS_FAULTS_CONTROL.
  * Out: in mode RECORD, a line per call site in the file OS_FAULTS_SITES; in mode INJECT, the fault.
  * A site is the call, the kind of file, and the innermost function of barnabas that is not in
- * barnabas/system. Always: where no fault is armed, a call costs one load and one compare.
+ * barnabas/system. Always: where no fault is armed, a call costs one load and one compare. A call
+ * in a signal handler is left alone: to ask the interpreter there where it is would be a deadlock.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -219,6 +221,36 @@ out:
     inside = 0;
     errno = before;
     return action;
+}
+
+/* --- signal handlers -------------------------------------------------------------------------- */
+
+static struct sigaction handlers[NSIG];
+
+static void handle(int number, siginfo_t *info, void *context) {
+    int before = inside;
+    inside = 1;
+    if (handlers[number].sa_flags & SA_SIGINFO) handlers[number].sa_sigaction(number, info, context);
+    else handlers[number].sa_handler(number);
+    inside = before;
+}
+
+int sigaction(int number, const struct sigaction *wanted, struct sigaction *old) {
+    static __typeof__(&sigaction) real;
+    if (!real) real = dlsym(RTLD_NEXT, "sigaction");
+    if (number < 1 || number >= NSIG) return real(number, wanted, old);
+    struct sigaction ours, theirs = handlers[number], before;
+    if (wanted) {
+        ours = *wanted;
+        if (wanted->sa_handler != SIG_DFL && wanted->sa_handler != SIG_IGN) {
+            handlers[number] = *wanted;
+            ours.sa_sigaction = handle;
+            ours.sa_flags |= SA_SIGINFO;
+        }
+    }
+    int done = real(number, wanted ? &ours : NULL, &before);
+    if (old) *old = before.sa_sigaction == handle ? theirs : before;
+    return done;
 }
 
 /* --- the calls ------------------------------------------------------------------------------ */

@@ -25,7 +25,8 @@ from tests.os_faults.control import (
     Site,
     unimportant,
 )
-from tests.os_faults.rig import Rig, Violation
+from tests.os_faults.reading import Violation
+from tests.os_faults.rig import Rig
 from tests.waiting import until
 
 # SQLite's words, and what a failed close of a directory leads to.
@@ -99,13 +100,17 @@ def play(rig: Rig, site: Site, action: Action) -> Outcome:
     """One round on a rig that is well, and is well afterwards unless the outcome says otherwise."""
     written = rig.log_position()
     try:
-        if any(word in f"{site}" for word in ("compaction", "swap", "cleaner")):
-            rig.take_new_compacted_topic()
+        compacts = any(word in f"{site}" for word in ("compaction", "swap", "cleaner"))
+        if compacts:
+            rig.make_compaction_due()
         {RUNNING: _while_running, CLEAN_STOP: _at_stop}.get(site.phase, _at_start)(
             rig, site, action
         )
         met = rig.control.hits > 0
         what = _recover(rig, site)
+        rig.compaction_paused = what == GOES_ON and (
+            rig.compaction_paused or (compacts and met and not action.silent)
+        )
         rig.check()
         if met and not action.silent:
             _check_named(rig, site, action, written)
@@ -124,7 +129,7 @@ def _while_running(rig: Rig, site: Site, action: Action) -> None:
     working.start()
     while not control.hits and working.is_alive():
         time.sleep(0.02)
-    if control.hits:
+    if control.hits and action.lasts:
         time.sleep(HELD_S)
         if action is FROZEN and rig.count > 1:
             rig.wait_served()
@@ -168,7 +173,8 @@ def _armed(rig: Rig, site: Site, action: Action) -> Iterator[None]:
     def release() -> None:
         while not control.hits and not over.wait(0.02):
             pass
-        over.wait(HELD_S)
+        if action.lasts:
+            over.wait(HELD_S)
         control.disarm()
 
     control.arm(site, action)

@@ -47,9 +47,24 @@ except OSError as error:
 """
 
 
-def started(control: Control, data: Path) -> "subprocess.Popen[str]":
+# A signal's handler in C writes to a socket; then the program does so itself.
+IS_WOKEN = """
+import os, signal, socket
+reads, writes = socket.socketpair()
+for end in reads, writes:
+    end.setblocking(False)
+signal.set_wakeup_fd(writes.fileno())
+signal.signal(signal.SIGUSR1, lambda *_: None)
+os.kill(os.getpid(), signal.SIGUSR1)
+print(len(reads.recv(8)))
+os.write(writes.fileno(), b"12345678")
+print(len(reads.recv(8)))
+"""
+
+
+def started(control: Control, data: Path, program: str = WRITES) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", WRITES, str(data / "0.log")],
+        [sys.executable, "-c", program, str(data / "0.log")],
         env={**os.environ, **control.env},
         stdout=subprocess.PIPE,
         text=True,
@@ -93,6 +108,15 @@ def test_another_kind_of_file_is_left_alone(control: Control, tmp_path: Path) ->
         said, _ = process.communicate(timeout=60)
     assert int(said) == 8
     assert not control.hits
+
+
+def test_a_call_in_a_signal_handler_is_left_alone(control: Control, tmp_path: Path) -> None:
+    """The interpreter cannot be asked there where it is: that was a deadlock."""
+    control.arm(Site(RUNNING, "write", "socket", ""), SHORT)
+    with started(control, tmp_path / "data", IS_WOKEN) as process:
+        said, _ = process.communicate(timeout=60)
+    assert said.split() == ["1", "4"]
+    assert control.hits == 1
 
 
 @pytest.mark.parametrize("brokers", [1, 3])

@@ -14,7 +14,7 @@ TRACE = "Traceback (most recent call last):\n"
 IN_BATCH = (
     f"{FAILED}[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function"
     " in foreach batch sink. Reason: An exception was raised by the Python Proxy. Return Message:"
-    f' {TRACE}  File "/site-packages/barnabas/pipeline/lake.py", line 100, in write_files\n'
+    f' {TRACE}  File "/site-packages/barnabas/pipeline/lake/lake.py", line 100, in write_files\n'
     "    writer.parquet(path)\n"
 )
 STACK = "\tat org.apache.spark.sql.Dataset.apply(Dataset.scala:5)\n"

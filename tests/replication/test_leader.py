@@ -6,10 +6,10 @@ from barnabas.model.ids import BrokerId
 from barnabas.replication.leader import (
     JOINING_MS_MAX,
     REJECTED_WAIT_MS,
+    IsrProposal,
     Leader,
     NotAReplica,
     OldIncarnation,
-    Proposal,
 )
 from barnabas.replication.state import PartitionState
 
@@ -39,11 +39,13 @@ def leader(
     )
 
 
-def fetch(machine: Leader, who: int, offset: int, now: int = 0, epoch: int = 1) -> Proposal | None:
+def fetch(
+    machine: Leader, who: int, offset: int, now: int = 0, epoch: int = 1
+) -> IsrProposal | None:
     return machine.fetched(BrokerId(who), offset, start=0, broker_epoch=epoch, now=now)
 
 
-def isr_of(proposal: Proposal | None) -> list[int]:
+def isr_of(proposal: IsrProposal | None) -> list[int]:
     assert proposal is not None
     return list(proposal.isr)
 

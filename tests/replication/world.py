@@ -10,7 +10,7 @@ from random import Random
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.model.ids import BrokerId
 from barnabas.replication.follower import Follower, cut_at, diverges, marks
-from barnabas.replication.leader import Leader, NotAReplica, OldIncarnation, Proposal
+from barnabas.replication.leader import IsrProposal, Leader, NotAReplica, OldIncarnation
 from barnabas.replication.state import NO_LEADER, PartitionState
 
 LAG_MS = 1_000
@@ -75,8 +75,8 @@ class World:
         self.words: list[tuple[BrokerId, int, PartitionState]] = []  # LeaderAndIsr under way
         self.fetches: list[tuple[BrokerId, Fetch]] = []
         self.replies: list[tuple[BrokerId, Reply]] = []
-        self.proposals: list[tuple[BrokerId, int, Proposal]] = []
-        self.answers: list[tuple[BrokerId, int, Proposal, Current]] = []
+        self.proposals: list[tuple[BrokerId, int, IsrProposal]] = []
+        self.answers: list[tuple[BrokerId, int, IsrProposal, Current]] = []
         self.acknowledged: dict[int, Record] = {}
         self.value = 0
         self.story: list[str] = []

@@ -6,7 +6,13 @@ In: orders. Out: the reports that the worker's process would send, and new segme
 import asyncio
 from collections.abc import AsyncIterator
 
-from barnabas.broker.cleaner_protocol import Done, Order, Part, Report, Stopped
+from barnabas.broker.storage.cleaner_protocol import (
+    CompactedSegment,
+    CompactionDone,
+    CompactionOrder,
+    CompactionStopped,
+    Report,
+)
 from barnabas.log.compaction import Compaction
 from barnabas.model.errors import Corrupt, KafkaError
 from tests.simulator.loop import VirtualLoop
@@ -22,7 +28,7 @@ class VirtualCleaner:
     def __init__(self) -> None:
         self._orders = 0
 
-    async def carry_out(self, order: Order) -> AsyncIterator[Report]:
+    async def carry_out(self, order: CompactionOrder) -> AsyncIterator[Report]:
         self._orders += 1
         number = self._orders
         loop = asyncio.get_running_loop()
@@ -36,15 +42,15 @@ class VirtualCleaner:
                 cleaned = await loop.run_in_executor(None, work.clean, group)
                 if number != self._orders:
                     break
-                yield Part(cleaned)
+                yield CompactedSegment(cleaned)
             else:
-                yield Done(work.end_offset, work.keys)
+                yield CompactionDone(work.end_offset, work.keys)
                 return
-            yield Stopped("the compaction worker ended", gone=False, damaged=False)
+            yield CompactionStopped("the compaction worker ended", gone=False, damaged=False)
         except FileNotFoundError as error:
-            yield Stopped(str(error), gone=True, damaged=False)
+            yield CompactionStopped(str(error), gone=True, damaged=False)
         except (KafkaError, OSError) as error:
-            yield Stopped(str(error), gone=False, damaged=isinstance(error, Corrupt))
+            yield CompactionStopped(str(error), gone=False, damaged=isinstance(error, Corrupt))
 
     async def end(self) -> None:
         """What it was doing is of no use to anybody."""

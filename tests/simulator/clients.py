@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.client.aio.producer import Producer
-from barnabas.client.batches import RecordMetadata
-from barnabas.client.consumer import Consumer
-from barnabas.client.membership import Cause
-from barnabas.client.places import Committed
+from barnabas.client.consumer.consumer import Consumer
+from barnabas.client.consumer.membership.membership import Cause
+from barnabas.client.consumer.offset_lookup import Committed
+from barnabas.client.producer.batches import RecordMetadata
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
 from tests.simulator.groups import BY_HAND, Acknowledged

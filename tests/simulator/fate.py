@@ -249,11 +249,14 @@ class Fate:
         if machine is None or broker is None or len(broker.logs.online()) < 2:
             return
         partitions = [
-            each for topic in broker.topics for each in topic.partitions if each.volume is not None
+            each
+            for topic in broker.topics
+            for each in topic.partitions
+            if each.log_directory is not None
         ]
         if partitions:
             partition = self._rng.choice(partitions)
-            others = [each for each in broker.logs.online() if each is not partition.volume]
+            others = [each for each in broker.logs.online() if each is not partition.log_directory]
             self._count("moves")
             broker.moves.begin(partition, others[0])
             if self._rng.random() < 0.5:

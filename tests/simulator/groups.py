@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barnabas.client.places import Committed
+from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.coordinators.groups.records import OffsetRecord, decode
 from barnabas.model.ids import TopicPartition
 from tests.simulator.truth import Keyed, Violation

@@ -11,7 +11,7 @@ offsets that were committed, and none that were deleted.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import Coordination
+from barnabas.broker.groups.coordination import Coordination
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.coordinators.groups.shard import GroupShard

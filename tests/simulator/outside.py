@@ -18,7 +18,9 @@ from typing import Any
 from unittest.mock import patch
 
 from barnabas.broker import broker as broker_module
-from barnabas.broker import cleaner_process, group_loading, lanes
+from barnabas.broker.groups import loading as group_loading
+from barnabas.broker.net import lanes
+from barnabas.broker.storage import cleaner_process
 from barnabas.client.aio import connection as client_connection
 from barnabas.config.kinds import Address
 from tests.simulator.cleaning import VirtualCleaner

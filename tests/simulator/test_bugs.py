@@ -11,6 +11,8 @@ import pytest
 from tests.simulator.bugs import BUGS
 from tests.simulator.run import find_bug
 
+pytestmark = pytest.mark.slow
+
 SEEDS_MAX = 60
 SHARE = (
     "does_not_wait_for_others",

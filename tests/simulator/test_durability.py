@@ -139,7 +139,11 @@ async def test_a_synced_record_survives_a_loss_of_power_after_its_log_has_moved(
         await acknowledged(running, "t")
         partition = running.broker.topics.existing("t").partition(0)
         before = partition.log
-        (other,) = [each for each in running.broker.logs.volumes if each is not partition.volume]
+        (other,) = [
+            each
+            for each in running.broker.logs.log_directories
+            if each is not partition.log_directory
+        ]
         before.delete_before(3)
         running.broker.moves.begin(partition, other)
         await eventually(lambda: running.broker.moves.of(partition.name) is None)
@@ -167,6 +171,6 @@ async def test_a_sync_without_room_refuses_and_what_is_synced_later_survives(see
         log = running.broker.topics.existing("t").partition(0).log
         await eventually(lambda: log.durable_offset == log.end_offset)
         await acknowledged(running, "t", 5)
-        assert running.broker.logs.volumes[0].online
+        assert running.broker.logs.log_directories[0].online
         after = disk.kill().crash(Random(seed))
     assert await survivors(after, keeper) == log.end_offset >= 510

@@ -278,7 +278,7 @@ class World:
             machine.disk.heal()
             machine.clock.skew_ms = 0
             if machine.broker is not None and any(
-                not volume.online for volume in machine.broker.logs.volumes
+                not log_directory.online for log_directory in machine.broker.logs.log_directories
             ):
                 machine.stop()  # a directory that went offline is opened again by a start
             self.fate.bring_back(machine)

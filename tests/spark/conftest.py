@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import _or_skip
-from tests.peers.cache import ROOT, Missing
-from tests.peers.kafka import KafkaBroker, kafka_for_tests
-from tests.peers.spark import check_spark, connector_jars
 from tests.process import BrokerProcess, running_broker
+from tests.support.cache import ROOT, Missing
+from tests.support.kafka import KafkaBroker, kafka_for_tests
+from tests.support.spark import check_spark, connector_jars
 
 OPTIONS = {"num.partitions": "3"}
 # Of every Spark that a test starts, here or as a program: compiling well would take longer than it

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from barnabas.pipeline.spec import parse
+from barnabas.pipeline.run.spec import parse
 
 _DAY_MS = 86_400_000
 FIRST_MS = (int(time.time() * 1000) // _DAY_MS - 5) * _DAY_MS  # older records would be deleted
@@ -34,7 +34,7 @@ def spec(kind: str, servers: str, topic: str, out: Path, **changed: Any) -> Any:
 
 
 def run(found: Any, spark: Any) -> list[str]:
-    from barnabas.pipeline.running import run_spec
+    from barnabas.pipeline.run.running import run_spec
 
     lines: list[str] = []
     run_spec(found, spark=spark, say=lines.append)

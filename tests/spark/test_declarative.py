@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow.dataset
 import pytest
 
-from barnabas.pipeline.starting import spark_home
-from tests.peers.cache import ROOT
+from barnabas.pipeline.run.session import spark_home
 from tests.spark.specs import order, write
 from tests.spark.test_pipelines import read
 from tests.spark.topics import committed, create
+from tests.support.cache import ROOT
 
 
 def test_tables_are_made_from_a_topic(our_broker: Any, topic: str, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.peers.cache import ROOT
 from tests.spark.kills.arena import descendants
+from tests.support.cache import ROOT
 
 
 def test_the_demo_tells_its_story_and_the_counts_agree(spark: Any, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tests.peers.cache import ROOT
+from tests.support.cache import ROOT
 
 PAGE = ROOT / "docs" / "SPARK.md"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.peers.cache import ROOT
 from tests.spark.specs import order, write
 from tests.spark.topics import create, cut, produce
+from tests.support.cache import ROOT
 
 SPEC = """
 name: {name}

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.conftest import _or_skip
-from tests.peers.spark import check_spark
 from tests.share import SEED
 from tests.spark.kills.rounds import PLACES, run_rounds
+from tests.support.spark import check_spark
 
 ROUNDS = 3
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from barnabas.pipeline.planning import planned
-from barnabas.pipeline.running import run_spec
-from barnabas.pipeline.spec import load
-from tests.peers.cache import ROOT
+from barnabas.pipeline.run.plan import planned
+from barnabas.pipeline.run.running import run_spec
+from barnabas.pipeline.run.spec import load
 from tests.process import running_broker
 from tests.spark.topics import create
+from tests.support.cache import ROOT
 
 PAGE = ROOT / "docs" / "PIPELINES.md"
 

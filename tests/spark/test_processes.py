@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.peers.cache import ROOT
 from tests.spark.specs import order, write
 from tests.spark.test_pipelines import read
 from tests.spark.topics import committed, create
+from tests.support.cache import ROOT
 
 READY = re.compile(r"spark ready on (spark://127\.0\.0\.1:\d+) \((\d) workers, 1 cores each\)")
 WAIT_S = 240

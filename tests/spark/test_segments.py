@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from barnabas.model.errors import Corrupt
 from barnabas.model.ids import TopicPartition
-from barnabas.pipeline import fetching, segments
-from barnabas.pipeline.cluster import opened
-from barnabas.pipeline.fetching import Fetching
-from barnabas.pipeline.offsets import OffsetRange
-from barnabas.pipeline.segments import SegmentFiles, local_files
+from barnabas.pipeline.spark import fetching, segments
+from barnabas.pipeline.spark.brokers import opened
+from barnabas.pipeline.spark.fetching import RangeFetcher
+from barnabas.pipeline.spark.offsets import OffsetRange
+from barnabas.pipeline.spark.segments import SegmentFiles, local_files
 from tests.spark.topics import cut
 
 ROWS = 24_000
@@ -43,7 +43,9 @@ def filled(servers: str, topic: str) -> None:
 
 def batches(servers: str, topic: str, start: int, stop: int) -> list[tuple[int, bytes]]:
     cluster = opened({"bootstrap.servers": servers})
-    found = Fetching(cluster, OffsetRange(topic, 0, start, stop), committed_only=False).batches()
+    found = RangeFetcher(
+        cluster, OffsetRange(topic, 0, start, stop), committed_only=False
+    ).batches()
     return [(header.base_offset, bytes(batch)) for header, batch in found]
 
 
@@ -55,7 +57,7 @@ def test_files_and_leader_give_the_same_batches(
     monkeypatch.setattr(fetching, "_FROM_FILES_MIN", 1 << 62)
     by_socket = [batches(servers, topic, *each) for each in ranges]
     monkeypatch.setattr(fetching, "_FROM_FILES_MIN", 0)
-    monkeypatch.setattr(Fetching, "_answer", lambda *_: pytest.fail("the leader was asked"))
+    monkeypatch.setattr(RangeFetcher, "_answer", lambda *_: pytest.fail("the leader was asked"))
     assert [batches(servers, topic, *each) for each in ranges] == by_socket
 
 

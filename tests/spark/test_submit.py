@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipeline.spec import parse
-from barnabas.pipeline.submitting import prepare, submit_command
-from tests.peers.cache import ROOT
+from barnabas.pipeline.run.spec import parse
+from barnabas.pipeline.run.submit import prepare, submit_command
+from tests.support.cache import ROOT
 
 
 def document(master: str) -> dict[str, Any]:

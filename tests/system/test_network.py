@@ -41,7 +41,7 @@ async def test_a_reserve_that_cannot_be_opened_again_is_never_closed_twice() -> 
     with socket.create_connection((listening.host, listening.port)):
         with no_more_descriptors():
             for _ in range(3):
-                listening._accept(listening._doors[0])
+                listening._accept(listening._listening_sockets[0])
         assert said.getvalue().count("connection refused") == 3
         unrelated = os.open(os.devnull, os.O_RDONLY)  # gets the number the reserve had
         await arrived.wait()
@@ -68,7 +68,7 @@ async def test_a_newcomer_without_a_descriptor_left_is_turned_away() -> None:
                     fillers.append(os.dup(0))
                 except OSError:
                     break
-            listening._accept(listening._doors[0])
+            listening._accept(listening._listening_sockets[0])
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             for descriptor in fillers:

@@ -10,12 +10,12 @@ from hypothesis.strategies import SearchStrategy
 
 from barnabas.model.errors import Code
 from barnabas.wire.apis import APIS
-from barnabas.wire.codec import Message, Struct
+from barnabas.wire.codec import ProtocolMessage, Struct
 from barnabas.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from barnabas.wire.plan import Kind, PlannedField, plan_of
+from barnabas.wire.plan import FieldKind, PlannedField, plan_of
 from tests.share import IN_FULL, examples
 
 few = settings(
@@ -25,14 +25,14 @@ few = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )
 
-MESSAGES: list[type[Message]] = [
+MESSAGES: list[type[ProtocolMessage]] = [
     *(message for api in APIS.values() for message in (api.request, api.response)),
     ConsumerProtocolSubscription,
     ConsumerProtocolAssignment,
 ]
 
 
-def _versions(message: type[Message]) -> list[int]:
+def _versions(message: type[ProtocolMessage]) -> list[int]:
     """All, or the last in each of the two ways to write a message."""
     every = range(message.version_min, message.version_max + 1)
     ends = (message.flexible_from - 1, every[-1])
@@ -64,7 +64,7 @@ _TIMES = st.one_of(st.just(-1), _PRESENT_TIMES)
 _NEVER_ABSENT = ("transaction_start_time_ms",)  # kio refuses the -1 that Kafka does send
 
 
-def _values(kind: Kind, version: int, flexible: bool) -> SearchStrategy[Any]:
+def _values(kind: FieldKind, version: int, flexible: bool) -> SearchStrategy[Any]:
     if kind.shape == "fixed":
         return _FIXED[kind.format]
     made: SearchStrategy[Any]
@@ -100,5 +100,5 @@ def instances(cls: type[Struct], version: int, flexible: bool) -> SearchStrategy
     return st.builds(cls, **{f.name: _field_values(f, version, flexible) for f in fields})
 
 
-def messages(cls: type[Message], version: int) -> SearchStrategy[Any]:
+def messages(cls: type[ProtocolMessage], version: int) -> SearchStrategy[Any]:
     return instances(cls, version, version >= cls.flexible_from)

@@ -11,7 +11,7 @@ from barnabas.wire.codec import (
     Int8,
     Int16,
     Int32,
-    Message,
+    ProtocolMessage,
     Struct,
     message,
     nullable_since,
@@ -38,7 +38,7 @@ class Thing(Struct):
 
 
 @message(versions="0-3", flexible="2+")
-class Probe(Message):
+class Probe(ProtocolMessage):
     """A message with one of each mark."""
 
     old: Int16 = until(1, default=7, ignorable=True)

@@ -90,7 +90,7 @@ def test_keys_go_where_java_sends_them(writer: Any) -> None:
         strings(writer, keys), len(keys), zeros, array("i", [10]), chosen, array("i", [3])
     )
     assert bad == -1
-    from barnabas.client.accumulator import murmur2
+    from barnabas.client.producer.accumulator import murmur2
 
     expected = [3 if key is None else (murmur2(key) & 0x7FFF_FFFF) % 10 for key in keys]
     assert list(chosen) == expected

@@ -13,7 +13,7 @@ from kio.serial import entity_writer
 from barnabas.model.errors import Code
 from barnabas.model.ports import FileSlice
 from barnabas.wire.apis import API_VERSIONS, APIS
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import (
     RequestHeader,
     read_request_header,
@@ -37,14 +37,14 @@ RESPONSES = [case for case in CASES if case[0].__name__.endswith("Response")]
 
 @pytest.mark.parametrize(("message", "version"), REQUESTS, ids=case_name)
 def test_a_request_frame_has_the_header_of_its_version(
-    message: type[Message], version: int
+    message: type[ProtocolMessage], version: int
 ) -> None:
     flexible = version >= message.flexible_from
     header_class = KioHeaderV2 if flexible else KioHeaderV1
 
     @few
     @given(messages(message, version), st.none() | st.text("aé", max_size=9))
-    def check(request: Message, client_id: str | None) -> None:
+    def check(request: ProtocolMessage, client_id: str | None) -> None:
         frame = request_frame(message.api_key, version, 77, client_id, request)
         out = io.BytesIO()
         kio_header = header_class(
@@ -65,10 +65,10 @@ def test_a_request_frame_has_the_header_of_its_version(
 
 
 @pytest.mark.parametrize(("message", "version"), RESPONSES, ids=case_name)
-def test_a_response_frame_reads_back(message: type[Message], version: int) -> None:
+def test_a_response_frame_reads_back(message: type[ProtocolMessage], version: int) -> None:
     @few
     @given(messages(message, version))
-    def check(response: Message) -> None:
+    def check(response: ProtocolMessage) -> None:
         parts = response_parts(message.api_key, version, 99, response)
         frame = b"".join(parts)  # type: ignore[arg-type]
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4

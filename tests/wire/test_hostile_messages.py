@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.wire.codec import ELEMENTS_MAX, Message
+from barnabas.wire.codec import ELEMENTS_MAX, ProtocolMessage
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 from barnabas.wire.messages.delete_records import DeleteRecordsRequest
@@ -41,12 +41,14 @@ def mutated(data: bytes, random: Random) -> bytes:
 
 
 @pytest.mark.parametrize(("message", "version"), CASES, ids=case_name)
-def test_mutated_bytes_decode_or_are_malformed(message: type[Message], version: int) -> None:
+def test_mutated_bytes_decode_or_are_malformed(
+    message: type[ProtocolMessage], version: int
+) -> None:
     """And whatever decodes can be written again."""
 
     @few
     @given(messages(message, version), st.randoms(use_true_random=False))
-    def check(sent: Message, random: Random) -> None:
+    def check(sent: ProtocolMessage, random: Random) -> None:
         data = sent.encode(version)
         for _ in range(15):
             try:
@@ -59,10 +61,10 @@ def test_mutated_bytes_decode_or_are_malformed(message: type[Message], version: 
 
 
 @pytest.mark.parametrize(("message", "version"), CASES, ids=case_name)
-def test_every_truncation_is_malformed(message: type[Message], version: int) -> None:
+def test_every_truncation_is_malformed(message: type[ProtocolMessage], version: int) -> None:
     @few
     @given(messages(message, version))
-    def check(sent: Message) -> None:
+    def check(sent: ProtocolMessage) -> None:
         data = sent.encode(version)
         for length in {*range(min(len(data), 40)), *range(0, len(data), 37)}:
             with pytest.raises(Malformed):
@@ -105,7 +107,7 @@ def test_every_truncation_is_malformed(message: type[Message], version: int) -> 
     ],
 )
 def test_a_complaint_names_message_field_and_position(
-    message: type[Message], version: int, data: str, complaint: str
+    message: type[ProtocolMessage], version: int, data: str, complaint: str
 ) -> None:
     with pytest.raises(Malformed) as caught:
         message.decode(bytes.fromhex(data), version)
@@ -125,7 +127,7 @@ def test_a_complaint_names_message_field_and_position(
     ],
 )
 def test_a_million_elements_are_refused_before_any_is_made(
-    message: type[Message], version: int, head: bytes, element: bytes, lead: bytes
+    message: type[ProtocolMessage], version: int, head: bytes, element: bytes, lead: bytes
 ) -> None:
     data = head + lead + element * 1_000_000
     with pytest.raises(Malformed):  # compiles the decoder before memory is counted

@@ -21,7 +21,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from barnabas.wire.apis import APIS
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -38,7 +38,7 @@ from barnabas.wire.messages.update_metadata import (
 from tests.wire.samples import CASES, MESSAGES, case_name, few, messages
 
 
-def kio_schema(message: type[Message], version: int) -> Any:
+def kio_schema(message: type[ProtocolMessage], version: int) -> Any:
     """The other implementation's class for it; UnknownEntity if it has none."""
     if message.api_key < 0:
         name = "_".join(("consumer", "protocol", message.__name__.removeprefix("ConsumerProtocol")))
@@ -48,7 +48,7 @@ def kio_schema(message: type[Message], version: int) -> Any:
     return load_response_schema(message.api_key, version)
 
 
-def known_to_kio(message: type[Message], version: int) -> bool:
+def known_to_kio(message: type[ProtocolMessage], version: int) -> bool:
     try:
         kio_schema(message, version)
     except (UnknownAPIKey, UnknownEntity):
@@ -96,14 +96,14 @@ def assert_same(ours: Any, theirs: Any) -> None:
 
 @pytest.mark.parametrize(("message", "version"), KNOWN_TO_KIO, ids=case_name)
 def test_another_implementation_reads_and_writes_the_same_bytes(
-    message: type[Message], version: int
+    message: type[ProtocolMessage], version: int
 ) -> None:
     schema = kio_schema(message, version)
     read, write = entity_reader(schema), entity_writer(schema)
 
     @few
     @given(messages(message, version))
-    def check(ours: Message) -> None:
+    def check(ours: ProtocolMessage) -> None:
         data = ours.encode(version)
         theirs, size = read(data, 0)
         assert size == len(data)
@@ -118,11 +118,11 @@ def test_another_implementation_reads_and_writes_the_same_bytes(
 
 @pytest.mark.parametrize(("message", "version"), CASES, ids=case_name)
 def test_what_is_written_reads_back_from_any_buffer_and_position(
-    message: type[Message], version: int
+    message: type[ProtocolMessage], version: int
 ) -> None:
     @few
     @given(messages(message, version), st.sampled_from([bytes, bytearray, memoryview]))
-    def check(sent: Message, buffer: Any) -> None:
+    def check(sent: ProtocolMessage, buffer: Any) -> None:
         data = sent.encode(version)
         assert message.decode(buffer(data), version) == sent
         assert message.decode(buffer(b"front" + data + b"rest"), version, 5) == sent

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.peers.zookeeper import Zookeeper, zookeeper_or_skip
+from tests.support.zookeeper import Zookeeper, zookeeper_or_skip
 from tests.zookeeper.rooms import ZookeeperRoom
 
 

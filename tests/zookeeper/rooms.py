@@ -2,10 +2,10 @@
 
 import itertools
 
-from barnabas.keeper.keeper import Event, SessionState, What
+from barnabas.keeper.keeper import Event, SessionState, WatchEventType
 from barnabas.keeper.zookeeper import ZookeeperKeeper
 from tests.keeper.rooms import Opened
-from tests.peers.zookeeper import Zookeeper
+from tests.support.zookeeper import Zookeeper
 from tests.waiting import until
 
 TIMEOUT_MS = 10_000
@@ -33,7 +33,7 @@ class ZookeeperRoom:
 
     def settle(self, opened: Opened) -> None:
         """A session hears in order: all before the change of the root that it makes itself."""
-        mark = Event(What.CHANGED, "/")
+        mark = Event(WatchEventType.CHANGED, "/")
         opened.keeper.get("/", watch=True)
         opened.keeper.set("/", b"")
         until(lambda: mark in opened.news)

@@ -13,11 +13,11 @@ from barnabas.keeper.keeper import (
     OutcomeUnknown,
     SessionExpired,
     SessionState,
-    What,
+    WatchEventType,
     ensure,
 )
 from barnabas.keeper.zookeeper import MULTI_BYTES_MAX, ZookeeperKeeper
-from tests.peers.zookeeper import Zookeeper
+from tests.support.zookeeper import Zookeeper
 from tests.waiting import until
 from tests.zookeeper.rooms import ZookeeperRoom
 
@@ -49,7 +49,7 @@ def test_a_server_that_dies_and_comes_back_leaves_the_session_as_it_was(
     assert opened.news == [SessionState.SUSPENDED, SessionState.CONNECTED]
     assert keeper.get("/mine", watch=True).owner == keeper.session
     keeper.set("/mine", b"")
-    until(lambda: Event(What.CHANGED, "/mine") in opened.news)
+    until(lambda: Event(WatchEventType.CHANGED, "/mine") in opened.news)
 
 
 def test_a_write_without_an_answer_is_said_to_be_unknown(own: ZookeeperRoom) -> None:
@@ -137,6 +137,8 @@ def test_an_owner_that_stands_still_for_the_timeout_loses_its_session(own: Zooke
     assert opened.news == [], "it may move again"
     idle_ms = SHORT_MS
     until(lambda: opened.news == [SessionState.EXPIRED], lambda: opened.news)
-    until(lambda: other.news == [Event(What.DELETED, "/mine")], lambda: other.news, wait_s=1)
+    until(
+        lambda: other.news == [Event(WatchEventType.DELETED, "/mine")], lambda: other.news, wait_s=1
+    )
     with pytest.raises(SessionExpired):
         opened.keeper.exists("/mine")

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.resources import Alteration, alter_each
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.config_resources import Alteration, alter_each
 from barnabas.config.alter import Operation
 from barnabas.wire.messages.alter_configs import (
     AlterConfigsRequest,

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from barnabas.broker.dispatch import Call
-from barnabas.controller.in_sync import Proposal, Verdict
+from barnabas.broker.net.dispatch import Call
+from barnabas.controller.in_sync import InSyncProposal, ProposalResult
 from barnabas.controller.state import NO_LEADER
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
@@ -53,12 +53,12 @@ async def handle(
     )
 
 
-def _proposal(topic: UUID, asked: PartitionData, version: int) -> Proposal:
+def _proposal(topic: UUID, asked: PartitionData, version: int) -> InSyncProposal:
     if version >= EPOCHS_SINCE:
         isr = [(BrokerId(e.broker_id), e.broker_epoch) for e in asked.new_isr_with_epochs]
     else:
         isr = [(BrokerId(each), -1) for each in asked.new_isr]
-    return Proposal(
+    return InSyncProposal(
         topic,
         asked.partition_index,
         asked.leader_epoch,
@@ -68,7 +68,7 @@ def _proposal(topic: UUID, asked: PartitionData, version: int) -> Proposal:
     )
 
 
-def _answer(partition: int, verdict: Verdict) -> PartitionDataResponse:
+def _answer(partition: int, verdict: ProposalResult) -> PartitionDataResponse:
     code, state = verdict
     if state is None:
         return PartitionDataResponse(

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.lone_replicas import reassign
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.lone_replicas import reassign
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.alter_partition_reassignments import (
@@ -32,12 +32,12 @@ async def handle(
     if broker.cluster is None:
         results = reassign(broker.id, broker.topics, wanted)
     else:
-        from barnabas.controller.moves import Wish
+        from barnabas.controller.reassignment import ReassignmentRequest
 
-        wishes = [Wish(name, replicas) for name, replicas in wanted]
+        requested_moves = [ReassignmentRequest(name, replicas) for name, replicas in wanted]
         try:
             answers = await broker.cluster.controlling.ask(
-                lambda machine, now: machine.reassign(wishes, may_change, now),
+                lambda machine, now: machine.reassign(requested_moves, may_change, now),
                 told_within_ms=request.timeout_ms,
             )
         except KafkaError as error:

@@ -5,8 +5,8 @@ Always: the answer says that a move has begun; DescribeLogDirs says how far it i
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.volume import Volume
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -30,7 +30,7 @@ def handle(
                 codes[index] = Code.NONE
                 try:
                     partition = broker.topics.existing(topic.name).replica(index)
-                    broker.moves.begin(partition, _volume(broker, directory.path))
+                    broker.moves.begin(partition, _log_directory(broker, directory.path))
                 except KafkaError as error:
                     codes[index] = error.code
                     broker.refused("move refused", call, error, topic=topic.name, partition=index)
@@ -48,13 +48,13 @@ def handle(
     )
 
 
-def _volume(broker: "Broker", path: str) -> Volume:
-    for volume in broker.logs.volumes:
-        if volume.path == path:
-            if not volume.online:
-                raise Retriable(Code.KAFKA_STORAGE_ERROR, f"{path}: {volume.failure}")
-            return volume
-    known = ", ".join(volume.path for volume in broker.logs.volumes)
+def _log_directory(broker: "Broker", path: str) -> OpenLogDirectory:
+    for log_directory in broker.logs.log_directories:
+        if log_directory.path == path:
+            if not log_directory.online:
+                raise Retriable(Code.KAFKA_STORAGE_ERROR, f"{path}: {log_directory.failure}")
+            return log_directory
+    known = ", ".join(log_directory.path for log_directory in broker.logs.log_directories)
     raise InvalidRequest(
         Code.LOG_DIR_NOT_FOUND, f"{path[:300]!r} is not in log.dirs, which are {known}"
     )

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import BETWEEN_BROKERS, HANDLERS, Call
+from barnabas.broker.net.dispatch import BETWEEN_BROKERS, HANDLERS, Call
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.wire.apis import API_VERSIONS, APIS, PRIVATE_FROM
 from barnabas.wire.messages.api_versions import (

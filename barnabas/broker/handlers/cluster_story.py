@@ -4,8 +4,8 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
 from barnabas.broker.health import health_of
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.version import VERSION
 from barnabas.system.machine import boot_id
 from barnabas.wire.messages.cluster_story import (

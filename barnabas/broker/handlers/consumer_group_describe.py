@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
+from barnabas.broker.groups.coordination import Reply, coordination
 from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
-from barnabas.broker.operations import NOT_ASKED
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.authorized_operations import NOT_ASKED
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.member import ConsumerMember, Target
 from barnabas.coordinators.groups.replies import not_consumer_group

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.net.dispatch import Call
 from barnabas.coordinators.groups.replies import consumer_refused
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.placement import PARTITIONS_MAX, check_replicas
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.placement import PARTITIONS_MAX, check_replicas
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.create_partitions import (

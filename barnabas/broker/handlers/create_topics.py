@@ -5,8 +5,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.placement import PARTITIONS_MAX, check_replicas, check_replication_factor
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.placement import (
+    PARTITIONS_MAX,
+    check_replicas,
+    check_replication_factor,
+)
 from barnabas.config.alter import check_topic
 from barnabas.config.describe import describe_topic
 from barnabas.config.topic import TopicConfig
@@ -28,7 +32,7 @@ CONFIGS_SINCE = 5
 CLUSTER_METADATA = "__cluster_metadata"
 
 
-class Plan(NamedTuple):
+class TopicPlan(NamedTuple):
     """A topic that may be made."""
 
     partitions: int
@@ -77,7 +81,9 @@ async def handle(
     return CreateTopicsResponse(topics=list(results.values()))
 
 
-async def _create(broker: "Broker", topic: CreatableTopic, plan: Plan, timeout_ms: int) -> UUID:
+async def _create(
+    broker: "Broker", topic: CreatableTopic, plan: TopicPlan, timeout_ms: int
+) -> UUID:
     if broker.cluster is None:
         created = await broker.catalog.create_topic(topic.name, plan.partitions, plan.overrides)
         return created.id
@@ -93,7 +99,7 @@ async def _create(broker: "Broker", topic: CreatableTopic, plan: Plan, timeout_m
     )
 
 
-def _plan(broker: "Broker", topic: CreatableTopic) -> Plan:
+def _plan(broker: "Broker", topic: CreatableTopic) -> TopicPlan:
     if topic.name == CLUSTER_METADATA:
         raise _invalid(f"topic {CLUSTER_METADATA} is internal and cannot be created")
     broker.catalog.check_new(check_topic_name(topic.name))
@@ -112,7 +118,7 @@ def _plan(broker: "Broker", topic: CreatableTopic) -> Plan:
                 Code.INVALID_PARTITIONS,
                 f"{topic.num_partitions} partitions: expected 1 or more, or -1 for the default",
             )
-    return Plan(_partitions(broker, topic), factor, overrides)
+    return TopicPlan(_partitions(broker, topic), factor, overrides)
 
 
 def _check_assignments(broker: "Broker", topic: CreatableTopic) -> None:
@@ -150,7 +156,7 @@ def _partitions(broker: "Broker", topic: CreatableTopic) -> int:
     return max(topic.num_partitions, 0)
 
 
-def _configs(broker: "Broker", plan: Plan) -> list[CreatableTopicConfigs]:
+def _configs(broker: "Broker", plan: TopicPlan) -> list[CreatableTopicConfigs]:
     return [
         CreatableTopicConfigs(
             name=option.name,

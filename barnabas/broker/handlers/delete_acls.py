@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
 from barnabas.broker.handlers.describe_acls import NO_AUTHORIZER
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code
 from barnabas.wire.messages.delete_acls import (
     DeleteAclsFilterResult,

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
-from barnabas.broker.later import Later
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import KafkaError
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -25,7 +25,7 @@ def handle(broker: "Broker", request: DeleteGroupsRequest, call: Call) -> Reply:
     gathered = _Gathered(len(group_ids))
     for group_id in group_ids:
         gathered.add(_delete(broker, group_id, call))
-    return gathered.later
+    return gathered.deferred
 
 
 def _delete(broker: "Broker", group_id: str, call: Call) -> Reply:
@@ -42,19 +42,19 @@ class _Gathered:
     """One reply from several, when the last of them is there."""
 
     def __init__(self, count: int) -> None:
-        self.later: Later[Message] = Later()
+        self.deferred: DeferredReply[ProtocolMessage] = DeferredReply()
         self._left = count
         self._results: list[DeletableGroupResult] = []
 
     def add(self, reply: Reply) -> None:
-        if isinstance(reply, Later):
+        if isinstance(reply, DeferredReply):
             reply.then(self._arrived)
         else:
             self._arrived(reply)
 
-    def _arrived(self, response: Message) -> None:
+    def _arrived(self, response: ProtocolMessage) -> None:
         assert isinstance(response, DeleteGroupsResponse)
         self._results += response.results
         self._left -= 1
         if not self._left:
-            self.later.set(DeleteGroupsResponse(results=self._results))
+            self.deferred.set(DeleteGroupsResponse(results=self._results))

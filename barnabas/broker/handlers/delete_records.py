@@ -6,8 +6,8 @@ no longer than who asks wants to.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.later import Later
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -18,8 +18,8 @@ from barnabas.wire.messages.delete_records import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.leading import Leading
     from barnabas.broker.partition import Partition
+    from barnabas.broker.replicas.leading import LeaderReplica
 
 HIGH_WATERMARK = -1
 INVALID_LOW_WATERMARK = -1
@@ -33,11 +33,11 @@ class Result(NamedTuple):
     problem: KafkaError | None = None
 
 
-class Pending(NamedTuple):
+class PendingDeletion(NamedTuple):
     """A partition of which replicas elsewhere still begin before the offset."""
 
     partition: "Partition"
-    leading: "Leading"
+    leading: "LeaderReplica"
     offset: int
 
     def result(self) -> Result | None:
@@ -51,19 +51,19 @@ class Pending(NamedTuple):
 
 def handle(
     broker: "Broker", request: DeleteRecordsRequest, call: Call
-) -> DeleteRecordsResponse | Later[DeleteRecordsResponse]:
-    results: list[Result | Pending] = []
+) -> DeleteRecordsResponse | DeferredReply[DeleteRecordsResponse]:
+    results: list[Result | PendingDeletion] = []
     for topic in request.topics:
         for asked in topic.partitions:
             try:
                 results.append(_delete(broker, topic.name, asked.partition_index, asked.offset))
             except KafkaError as error:
                 results.append(Result(problem=error))
-    waiting = _Waiting(broker, request, call, results)
-    return waiting.later if waiting.pending else waiting.response()
+    waiting = _DeleteRecordsInProgress(broker, request, call, results)
+    return waiting.deferred if waiting.pending else waiting.response()
 
 
-def _delete(broker: "Broker", name: str, index: int, offset: int) -> Result | Pending:
+def _delete(broker: "Broker", name: str, index: int, offset: int) -> Result | PendingDeletion:
     topic = broker.topics.existing(name)
     partition = topic.partition(index)
     log = partition.log
@@ -84,11 +84,11 @@ def _delete(broker: "Broker", name: str, index: int, offset: int) -> Result | Pe
     if partition.leading is None:
         return Result(log.start_offset)
     partition.leading.committed()  # followers hear of the new start
-    pending = Pending(partition, partition.leading, offset)
+    pending = PendingDeletion(partition, partition.leading, offset)
     return pending.result() or pending
 
 
-class _Waiting:
+class _DeleteRecordsInProgress:
     """A response to which followers have not all come up yet."""
 
     def __init__(
@@ -96,17 +96,17 @@ class _Waiting:
         broker: "Broker",
         request: DeleteRecordsRequest,
         call: Call,
-        results: list[Result | Pending],
+        results: list[Result | PendingDeletion],
     ) -> None:
         self._broker = broker
         self._request = request
         self._call = call
         self._results = results
-        self.pending = {n: r for n, r in enumerate(results) if isinstance(r, Pending)}
-        self.later: Later[DeleteRecordsResponse] = Later()
+        self.pending = {n: r for n, r in enumerate(results) if isinstance(r, PendingDeletion)}
+        self.deferred: DeferredReply[DeleteRecordsResponse] = DeferredReply()
         if not self.pending:
             return
-        self.later.cancelled = self._leave
+        self.deferred.cancelled = self._leave
         wait_s = min(max(request.timeout_ms, 0), WAIT_MS_MAX) / 1000
         self._timer = broker.loop.call_later(wait_s, self._late)
         self._places = list(self.pending.values())
@@ -146,9 +146,9 @@ class _Waiting:
         self._finish()
 
     def _finish(self) -> None:
-        if not self.later.done:
+        if not self.deferred.done:
             self._leave()
-            self.later.set(self.response())
+            self.deferred.set(self.response())
 
     def _leave(self) -> None:
         self._timer.cancel()

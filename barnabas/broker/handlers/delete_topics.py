@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.messages.delete_topics import (

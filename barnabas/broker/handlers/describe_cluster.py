@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from barnabas.model.errors import Code
 from barnabas.wire.messages.describe_cluster import (
     DescribeClusterBroker,

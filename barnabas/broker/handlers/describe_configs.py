@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.resources import (
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.config_resources import (
     ENTITIES,
-    Kind,
+    ResourceType,
     entity_settings,
     existing_topic,
     not_configurable,
@@ -21,7 +21,7 @@ from barnabas.config.describe import (
     describe_group,
     describe_topic,
 )
-from barnabas.config.resolve import Layers, Source
+from barnabas.config.resolve import ConfigSource, Layers
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -34,7 +34,7 @@ from barnabas.wire.messages.describe_configs import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.topics_kept import AnyCatalog
+    from barnabas.broker.catalog_interface import AnyCatalog
 
 AT_ONCE = 20
 
@@ -85,15 +85,15 @@ def _result(
 
 
 def _options(broker: "Broker", asked: DescribeConfigsResource) -> Iterable[Described]:
-    if asked.resource_type == Kind.TOPIC:
+    if asked.resource_type == ResourceType.TOPIC:
         topic = existing_topic(broker.topics, asked.resource_name)
         return describe_topic(topic.overrides, broker.layers)
     if asked.resource_type in ENTITIES:
         settings = entity_settings(broker.catalog, asked.resource_type, asked.resource_name)
-        if asked.resource_type == Kind.GROUP:
+        if asked.resource_type == ResourceType.GROUP:
             return describe_group(settings, broker.layers)
         return describe_client_metrics(settings)
-    if asked.resource_type != Kind.BROKER:
+    if asked.resource_type != ResourceType.BROKER:
         raise not_configurable(asked.resource_type)
     if which_broker(broker.id, asked.resource_name) is None:
         return _defaults_of_all(broker.catalog)
@@ -105,7 +105,7 @@ def _defaults_of_all(catalog: "AnyCatalog") -> Iterator[Described]:
     settings = catalog.dynamic.get(None, {})
     for option in describe_broker(Layers(dynamic_default=settings)):
         if option.name in settings:
-            own = [s for s in option.synonyms if s.source is Source.DYNAMIC_DEFAULT_BROKER]
+            own = [s for s in option.synonyms if s.source is ConfigSource.DYNAMIC_DEFAULT_BROKER]
             yield option._replace(synonyms=own)
 
 

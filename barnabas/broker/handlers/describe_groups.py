@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
-from barnabas.broker.operations import NOT_ASKED
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.authorized_operations import NOT_ASKED
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.classic.states import ClassicGroupState
 from barnabas.model.errors import Code, KafkaError

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.volume import Volume
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code
 from barnabas.wire.messages.describe_log_dirs import (
@@ -22,25 +22,30 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: DescribeLogDirsRequest, call: Call
 ) -> DescribeLogDirsResponse:
-    results = [_described(broker, volume, request.topics) for volume in broker.logs.volumes]
+    results = [
+        _described(broker, log_directory, request.topics)
+        for log_directory in broker.logs.log_directories
+    ]
     results += map(_offline, broker.logs.unopened)
     return DescribeLogDirsResponse(results=results)
 
 
 def _described(
-    broker: "Broker", volume: Volume, asked: list[DescribableLogDirTopic] | None
+    broker: "Broker", log_directory: OpenLogDirectory, asked: list[DescribableLogDirTopic] | None
 ) -> DescribeLogDirsResult:
-    if not volume.online:
-        return _offline(volume.path)
+    if not log_directory.online:
+        return _offline(log_directory.path)
     try:
-        total, free = broker.disk.usage(volume.path)
+        total, free = broker.disk.usage(log_directory.path)
     except OSError as error:
-        broker.log.warning("log directory cannot be described", path=volume.path, reason=str(error))
-        return _offline(volume.path)
+        broker.log.warning(
+            "log directory cannot be described", path=log_directory.path, reason=str(error)
+        )
+        return _offline(log_directory.path)
     return DescribeLogDirsResult(
         error_code=0,
-        log_dir=volume.path,
-        topics=_topics(broker, volume, asked),
+        log_dir=log_directory.path,
+        topics=_topics(broker, log_directory, asked),
         total_bytes=total,
         usable_bytes=free,
     )
@@ -51,7 +56,7 @@ def _offline(path: str) -> DescribeLogDirsResult:
 
 
 def _topics(
-    broker: "Broker", volume: Volume, asked: list[DescribableLogDirTopic] | None
+    broker: "Broker", log_directory: OpenLogDirectory, asked: list[DescribableLogDirTopic] | None
 ) -> list[DescribeLogDirsTopic]:
     """What is not here is left out, as in Kafka; a copy on its way here is behind by its lag."""
     wanted: dict[str, set[int]] = {}
@@ -64,9 +69,9 @@ def _topics(
             if asked is not None and index not in wanted.get(topic.name, ()):
                 continue
             move = broker.moves.of(partition.name)
-            if partition.volume is volume:
+            if partition.log_directory is log_directory:
                 partitions.append(_size(index, partition.log, partition.log))
-            elif move is not None and move.to is volume and move.copy is not None:
+            elif move is not None and move.to is log_directory and move.copy is not None:
                 partitions.append(_size(index, move.copy, partition.log))
         if partitions:
             topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import check_topic_name
 from barnabas.wire.messages.describe_producers import (

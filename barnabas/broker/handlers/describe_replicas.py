@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.replica_logs import describe
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.replicas.logs import describe
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.describe_replicas import (

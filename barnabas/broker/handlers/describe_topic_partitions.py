@@ -6,8 +6,8 @@ Always: a page ends after `limit` partitions; its cursor is where the next one b
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.operations import TOPIC_OPERATIONS
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from barnabas.broker.topic import Topic, why_missing
 from barnabas.model.errors import Code
 from barnabas.model.ids import NO_TOPIC_ID

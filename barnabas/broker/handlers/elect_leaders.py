@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.lone_replicas import Results, elect
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.lone_replicas import Results, elect
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.elect_leaders import (
@@ -15,7 +15,7 @@ from barnabas.wire.messages.elect_leaders import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.cluster import Cluster
+    from barnabas.broker.cluster.membership import ClusterMembership
 
 PREFERRED, UNCLEAN = 0, 1
 ERROR_SINCE = 1
@@ -64,11 +64,11 @@ async def handle(
 
 
 async def _elected(
-    cluster: "Cluster", request: ElectLeadersRequest, names: list[TopicPartition] | None
+    cluster: "ClusterMembership", request: ElectLeadersRequest, names: list[TopicPartition] | None
 ) -> Results:
-    from barnabas.controller.elections import Kind
+    from barnabas.controller.elections import ElectionKind
 
-    kind = Kind.UNCLEAN if _is_unclean(request) else Kind.PREFERRED
+    kind = ElectionKind.UNCLEAN if _is_unclean(request) else ElectionKind.PREFERRED
     answers = await cluster.controlling.ask(
         lambda machine, now: machine.elect(kind, names, now),
         told_within_ms=request.timeout_ms,

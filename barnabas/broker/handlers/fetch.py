@@ -2,7 +2,7 @@
 
 Always: whole batches; the first batch of a reply comes however large it is; a reply that
 waits is planned at most twice. The bytes themselves never pass through here, and what is not
-in memory is read in its volume's thread before the reply leaves.
+in memory is read in its log directory's thread before the reply leaves.
 Not here: whom to ask instead (fetch_elsewhere.py), what a session remembers (fetch_sessions.py).
 """
 
@@ -10,12 +10,18 @@ import asyncio
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.fetch_elsewhere import endpoints, failed, nearer_replica
-from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
-from barnabas.broker.later import Later
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.net.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    IncrementalSession,
+    SessionPartition,
+)
+from barnabas.broker.requests.read_replica import endpoints, failed, nearer_replica
+from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.topic import Topic
-from barnabas.broker.volume import Volume
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ports import FileSlice
 from barnabas.wire.messages.fetch import (
@@ -39,13 +45,13 @@ WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
 
 def handle(
     broker: "Broker", request: FetchRequest, call: Call
-) -> FetchResponse | Later[FetchResponse]:
+) -> FetchResponse | DeferredReply[FetchResponse]:
     if broker.replicas is not None and request.replica_state.replica_id >= 0:
         return broker.replicas.sessions.fetch(request)
     reading: Reading
     if request.session_epoch == FINAL_EPOCH:
         broker.fetch_sessions.end(request.session_id)
-        reading = Alone(broker, request, call.version)
+        reading = SessionlessFetch(broker, request, call.version)
     else:
         try:
             reading = _in_session(broker, request, call.version)
@@ -62,10 +68,10 @@ def handle(
     partitions = dict.fromkeys(plan.partitions)
     if len(partitions) < len(plan.partitions):
         return reading.respond(plan)  # no consumer asks twice for a partition: nothing is held
-    return FetchWait(broker, reading, partitions, request.min_bytes - plan.size).later
+    return FetchWait(broker, reading, partitions, request.min_bytes - plan.size).deferred
 
 
-class Plan:
+class FetchPlan:
     """What a reply would carry if it left now; partitions are added one after the other."""
 
     __slots__ = (
@@ -86,10 +92,10 @@ class Plan:
         self.size = 0
         self.slices_left = broker.descriptors.slices_max(broker.clock.monotonic_ms())
         self.answer_now = False  # a partition has an error, or is to be read from another replica
-        self.cold: dict[Volume, list[FileSlice]] = {}  # what would wait for a disk
+        self.cold: dict[OpenLogDirectory, list[FileSlice]] = {}  # what would wait for a disk
         self.partitions: list[Partition] = []
         self.responses: list[FetchableTopicResponse] = []
-        self.found: list[tuple[Wanted, PartitionData]] = []
+        self.found: list[tuple[SessionPartition, PartitionData]] = []
 
     def read(
         self,
@@ -127,8 +133,8 @@ class Plan:
             self.slices_left -= 1
             self.size += records.length
             self.left = max(0, self.left - records.length)
-            if partition.volume is not None and partition.log.is_cold(records):
-                self.cold.setdefault(partition.volume, []).append(records)
+            if partition.log_directory is not None and partition.log.is_cold(records):
+                self.cold.setdefault(partition.log_directory, []).append(records)
         log = partition.log
         return PartitionData(
             partition_index=index,
@@ -142,7 +148,7 @@ class Plan:
         )
 
 
-class Alone:
+class SessionlessFetch:
     """A fetch that stands for itself: everything asked for is answered, in its order."""
 
     __slots__ = ("_broker", "_version", "request")
@@ -152,8 +158,8 @@ class Alone:
         self._version = version
         self.request = request
 
-    def plan(self) -> Plan:
-        plan = Plan(self._broker, self.request, self._version)
+    def plan(self) -> FetchPlan:
+        plan = FetchPlan(self._broker, self.request, self._version)
         by_id = self._version >= TOPIC_IDS_SINCE
         topics = self._broker.topics
         if sum(len(asked.partitions) for asked in self.request.topics) > plan.slices_left:
@@ -178,9 +184,9 @@ class Alone:
             )
         return plan
 
-    def _plan_from(self, plan: Plan, turn: int, by_id: bool) -> Plan:
+    def _plan_from(self, plan: FetchPlan, turn: int, by_id: bool) -> FetchPlan:
         """More partitions than slices: begin at another partition each time, or the last would
-        never have their turn. Within a session `Session.served` sees to that."""
+        never have their turn. Within a session `IncrementalSession.served` sees to that."""
         topics = self._broker.topics
         found: list[list[PartitionData]] = [[] for _ in self.request.topics]
         pairs = [
@@ -206,7 +212,7 @@ class Alone:
         ]
         return plan
 
-    def respond(self, plan: Plan) -> FetchResponse:
+    def respond(self, plan: FetchPlan) -> FetchResponse:
         self._broker.counts.fetched(plan.size)
         return FetchResponse(
             responses=plan.responses,
@@ -216,7 +222,7 @@ class Alone:
         )
 
 
-class InSession:
+class SessionFetch:
     """A fetch within a session: the session knows what is wanted, and what is news."""
 
     __slots__ = ("_broker", "_full", "_session", "_version", "_wanted", "request")
@@ -226,8 +232,8 @@ class InSession:
         broker: "Broker",
         request: FetchRequest,
         version: int,
-        session: Session | None,
-        wanted: list[Wanted],
+        session: IncrementalSession | None,
+        wanted: list[SessionPartition],
         *,
         full: bool,
     ) -> None:
@@ -238,8 +244,8 @@ class InSession:
         self._full = full
         self.request = request
 
-    def plan(self) -> Plan:
-        plan = Plan(self._broker, self.request, self._version)
+    def plan(self) -> FetchPlan:
+        plan = FetchPlan(self._broker, self.request, self._version)
         by_id = self._version >= TOPIC_IDS_SINCE
         find = self._broker.topics.by_id if by_id else self._broker.topics.get
         for wanted in self._wanted:
@@ -254,7 +260,7 @@ class InSession:
             plan.found.append((wanted, data))
         return plan
 
-    def respond(self, plan: Plan) -> FetchResponse:
+    def respond(self, plan: FetchPlan) -> FetchResponse:
         found = plan.found
         session = self._session
         if session is not None:
@@ -283,14 +289,14 @@ class InSession:
         )
 
 
-Reading = Alone | InSession
+Reading = SessionlessFetch | SessionFetch
 
 
 class FetchWait:
     """A fetch that found too little: it waits for bytes or for its time to be up."""
 
     __slots__ = (
-        "_broker", "_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "later",
+        "_broker", "_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "deferred",
     )  # fmt: skip
 
     def __init__(
@@ -306,8 +312,8 @@ class FetchWait:
         self._partitions = partitions
         self._missing = bytes_missing
         self._woken = False
-        self.later: Later[FetchResponse] = Later()
-        self.later.cancelled = self._leave
+        self.deferred: DeferredReply[FetchResponse] = DeferredReply()
+        self.deferred.cancelled = self._leave
         for partition in partitions:
             partition.waiters[self] = None
         wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
@@ -324,43 +330,45 @@ class FetchWait:
             self._loop.call_soon(self._finish)
 
     def _finish(self) -> None:
-        if self.later.done:
+        if self.deferred.done:
             return
         self._leave()
         reading = self._reading
         plan = reading.plan()
         if plan.cold:
-            _warmed(self._broker, reading, plan).then(self.later.set)
+            _warmed(self._broker, reading, plan).then(self.deferred.set)
         else:
-            self.later.set(reading.respond(plan))
+            self.deferred.set(reading.respond(plan))
 
     def _leave(self) -> None:
-        self.later.cancelled = None
+        self.deferred.cancelled = None
         self._timer.cancel()
         for partition in self._partitions:
             partition.waiters.pop(self, None)
 
 
-def _warmed(broker: "Broker", reading: Reading, plan: Plan) -> Later[FetchResponse]:
+def _warmed(broker: "Broker", reading: Reading, plan: FetchPlan) -> DeferredReply[FetchResponse]:
     """The reply, once all that it sends is in memory."""
-    later: Later[FetchResponse] = Later()
+    deferred: DeferredReply[FetchResponse] = DeferredReply()
 
     async def warm() -> None:
-        await asyncio.gather(*(volume.warm(slices) for volume, slices in plan.cold.items()))
-        if not later.done:
-            later.set(reading.respond(plan))
+        await asyncio.gather(
+            *(log_directory.warm(slices) for log_directory, slices in plan.cold.items())
+        )
+        if not deferred.done:
+            deferred.set(reading.respond(plan))
 
     task = broker.loop.create_task(warm())
     broker.dispatcher.keep(task)
-    return later
+    return deferred
 
 
-def _in_session(broker: "Broker", request: FetchRequest, version: int) -> InSession:
+def _in_session(broker: "Broker", request: FetchRequest, version: int) -> SessionFetch:
     """A new session, or the next step of one."""
     by_id = version >= TOPIC_IDS_SINCE
     now_ms = broker.clock.monotonic_ms()
     wanted = [
-        Wanted(
+        SessionPartition(
             topic.topic_id if by_id else topic.topic,
             partition.partition,
             partition.fetch_offset,
@@ -375,8 +383,8 @@ def _in_session(broker: "Broker", request: FetchRequest, version: int) -> InSess
         sessions.end(request.session_id)
         wanted = list({one.key: one for one in wanted}.values())
         created = sessions.create(wanted, now_ms) if wanted else None
-        return InSession(broker, request, version, created, wanted, full=True)
-    session: Session | None
+        return SessionFetch(broker, request, version, created, wanted, full=True)
+    session: IncrementalSession | None
     session = sessions.resume(request.session_id, request.session_epoch, now_ms)
     forgotten = [
         (topic.topic_id if by_id else topic.topic, partition)
@@ -387,10 +395,10 @@ def _in_session(broker: "Broker", request: FetchRequest, version: int) -> InSess
     everything = list(session.wanted.values())
     if not fits:
         session = None
-    return InSession(broker, request, version, session, everything, full=False)
+    return SessionFetch(broker, request, version, session, everything, full=False)
 
 
-def _is_news(wanted: Wanted, data: PartitionData) -> bool:
+def _is_news(wanted: SessionPartition, data: PartitionData) -> bool:
     return bool(
         data.records
         or data.error_code

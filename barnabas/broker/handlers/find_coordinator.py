@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.broker.topic import OFFSETS_TOPIC
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.find_coordinator import (
@@ -44,7 +44,7 @@ async def handle(
 
 async def _ready(broker: "Broker", key_type: int) -> None:
     if key_type == GROUP:
-        from barnabas.broker.coordination import coordination
+        from barnabas.broker.groups.coordination import coordination
 
         try:
             await coordination(broker).ready()

@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import Coordination, coordination
-from barnabas.broker.dispatch import Call
-from barnabas.broker.group_lag import Place, unread_since_ms
-from barnabas.broker.group_pace import end_offset
+from barnabas.broker.groups.coordination import Coordination, coordination
+from barnabas.broker.groups.lag import GroupPosition, unread_since_ms
+from barnabas.broker.groups.rates import end_offset
+from barnabas.broker.net.dispatch import Call
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.classic.states import ClassicGroupState
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
@@ -133,12 +133,12 @@ async def _partitions(
     broker: "Broker", groups: Coordination, group_id: str, now: Now
 ) -> list[ToldPartition]:
     """Those that this broker leads."""
-    places: list[Place] = []
+    places: list[GroupPosition] = []
     committed_at: list[int] = []
     for topic, partition, value in groups.shard_of(group_id).offsets.of_group(group_id):
         end = end_offset(broker.topics, topic, partition)
         if end is not None and len(places) < PARTITIONS_MAX:
-            places.append(Place(group_id, topic, partition, value.offset, end))
+            places.append(GroupPosition(group_id, topic, partition, value.offset, end))
             committed_at.append(value.commit_timestamp)
     unread_since = await unread_since_ms(broker.topics, places)
     told = []

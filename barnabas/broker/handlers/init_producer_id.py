@@ -6,7 +6,7 @@ epoch gets a new id instead, as in Kafka: nobody else knows of its id.
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_PRODUCER_ID
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

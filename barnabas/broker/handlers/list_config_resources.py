@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.resources import ENTITIES, Kind
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.config_resources import ENTITIES, ResourceType
 from barnabas.model.errors import Code
 from barnabas.wire.messages.list_config_resources import (
     ConfigResource,
@@ -20,20 +20,21 @@ TYPES_SINCE = 1
 def handle(
     broker: "Broker", request: ListConfigResourcesRequest, call: Call
 ) -> ListConfigResourcesResponse:
-    asked = set(request.resource_types) or set(Kind)  # none named: all
+    asked = set(request.resource_types) or set(ResourceType)  # none named: all
     if call.version < TYPES_SINCE:
-        asked = {Kind.CLIENT_METRICS}
-    if not asked <= set(Kind):
+        asked = {ResourceType.CLIENT_METRICS}
+    if not asked <= set(ResourceType):
         return ListConfigResourcesResponse(error_code=Code.UNSUPPORTED_VERSION, config_resources=[])
     resources = []
-    if Kind.BROKER in asked:
+    if ResourceType.BROKER in asked:
         members = [broker.id] if broker.cluster is None else sorted(broker.cluster.members)
         resources += [
-            ConfigResource(resource_name=str(each), resource_type=Kind.BROKER) for each in members
+            ConfigResource(resource_name=str(each), resource_type=ResourceType.BROKER)
+            for each in members
         ]
-    if Kind.TOPIC in asked:
+    if ResourceType.TOPIC in asked:
         resources += [
-            ConfigResource(resource_name=topic.name, resource_type=Kind.TOPIC)
+            ConfigResource(resource_name=topic.name, resource_type=ResourceType.TOPIC)
             for topic in broker.topics
         ]
     resources += [

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.list_offsets import (
     EARLIEST,
@@ -101,13 +101,13 @@ async def _warm(broker: "Broker", topic: str, asked: ListOffsetsPartition) -> No
     """Have the disk's thread read what the search will look at, unless it is in memory."""
     try:
         partition = broker.topics.existing(topic).partition(asked.partition_index)
-        log, volume = partition.log, partition.volume
-        if volume is None:
+        log, log_directory = partition.log, partition.log_directory
+        if log_directory is None:
             return
         timestamp = None if asked.timestamp == MAX_TIMESTAMP else asked.timestamp
         found = log.time_slice(timestamp)
         if found is not None and log.is_cold(found):
-            await volume.warm([found])
+            await log_directory.warm([found])
     except (KafkaError, OSError):
         return  # the search meets it too, and says so
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition
 from barnabas.log.cleanable import look
 from barnabas.log.log import Log

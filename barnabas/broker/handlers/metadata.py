@@ -7,9 +7,13 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from barnabas.broker.placement import check_replication_factor
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+)
+from barnabas.broker.requests.placement import check_replication_factor
 from barnabas.broker.topic import INTERNAL, Topic, why_missing
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, check_topic_name

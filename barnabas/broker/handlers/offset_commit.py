@@ -5,13 +5,13 @@ Always: a topic or partition that does not exist fails alone; the others are com
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
-from barnabas.broker.later import Later
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
 from barnabas.coordinators.groups.offsets.refusals import CODES, why_refused
 from barnabas.coordinators.groups.replies import commit_refused
 from barnabas.model.errors import Code, KafkaError
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -117,14 +117,14 @@ def _with_topics(
 
 
 def _joined(reply: Reply, more: OffsetCommitResponse) -> Reply:
-    if isinstance(reply, Later):
-        later: Later[Message] = Later()
-        reply.then(lambda response: later.set(_both(response, more)))
-        return later
+    if isinstance(reply, DeferredReply):
+        deferred: DeferredReply[ProtocolMessage] = DeferredReply()
+        reply.then(lambda response: deferred.set(_both(response, more)))
+        return deferred
     return _both(reply, more)
 
 
-def _both(response: Message, more: OffsetCommitResponse) -> OffsetCommitResponse:
+def _both(response: ProtocolMessage, more: OffsetCommitResponse) -> OffsetCommitResponse:
     assert isinstance(response, OffsetCommitResponse)
     topics: dict[str | int, OffsetCommitResponseTopic] = {}
     for topic in (*response.topics, *more.topics):

@@ -5,11 +5,11 @@ Always: a topic that does not exist fails alone.
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
-from barnabas.broker.later import Later
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, KafkaError
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
@@ -36,10 +36,10 @@ def handle(broker: "Broker", request: OffsetDeleteRequest, call: Call) -> Reply:
         return OffsetDeleteResponse(error_code=error.code, topics=[])
     if not unknown:
         return reply
-    if isinstance(reply, Later):
-        later: Later[Message] = Later()
-        reply.then(lambda response: later.set(_with(response, unknown)))
-        return later
+    if isinstance(reply, DeferredReply):
+        deferred: DeferredReply[ProtocolMessage] = DeferredReply()
+        reply.then(lambda response: deferred.set(_with(response, unknown)))
+        return deferred
     return _with(reply, unknown)
 
 
@@ -56,7 +56,9 @@ def _unknown(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
     )
 
 
-def _with(response: Message, unknown: list[OffsetDeleteResponseTopic]) -> OffsetDeleteResponse:
+def _with(
+    response: ProtocolMessage, unknown: list[OffsetDeleteResponseTopic]
+) -> OffsetDeleteResponse:
     assert isinstance(response, OffsetDeleteResponse)
     if response.error_code:
         return response

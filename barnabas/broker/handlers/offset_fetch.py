@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
-from barnabas.broker.later import Later
-from barnabas.broker.member import PEER
+from barnabas.broker.cluster_member import PEER
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.offset_fetch import (
@@ -51,28 +51,28 @@ def handle(
     answer = _look(broker, request, call)
     if broker.cluster is None or call.client_id.startswith(PEER):
         return answer
-    if isinstance(answer, Later):  # it may be lost while it waits
+    if isinstance(answer, DeferredReply):  # it may be lost while it waits
         return _follow_later(broker, request, call, answer)
     assert isinstance(answer, OffsetFetchResponse)
     return _follow(broker, request, call, answer) if _is_moving(answer) else answer
 
 
 def _follow_later(
-    broker: "Broker", request: OffsetFetchRequest, call: Call, answer: Later[Any]
-) -> Later[Any]:
-    later: Later[Any] = Later()
+    broker: "Broker", request: OffsetFetchRequest, call: Call, answer: DeferredReply[Any]
+) -> DeferredReply[Any]:
+    deferred: DeferredReply[Any] = DeferredReply()
 
     async def follow(found: OffsetFetchResponse) -> None:
-        later.set(await _follow(broker, request, call, found))
+        deferred.set(await _follow(broker, request, call, found))
 
     def told(found: OffsetFetchResponse) -> None:
         if _is_moving(found):
             broker.dispatcher.keep(broker.loop.create_task(follow(found)))
         else:
-            later.set(found)
+            deferred.set(found)
 
     answer.then(told)
-    return later
+    return deferred
 
 
 def _look(broker: "Broker", request: OffsetFetchRequest, call: Call) -> Reply:
@@ -120,7 +120,7 @@ async def _follow(
 
 
 async def _settled(reply: Reply) -> Any:
-    if not isinstance(reply, Later):
+    if not isinstance(reply, DeferredReply):
         return reply
     told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     reply.then(lambda answer: None if told.done() else told.set_result(answer))

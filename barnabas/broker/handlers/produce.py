@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.later import Later
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import ACKS_ALL
 from barnabas.broker.uncommitted import Outcome
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, RecordsRefused
@@ -27,7 +27,7 @@ from barnabas.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.cluster import Cluster
+    from barnabas.broker.cluster.membership import ClusterMembership
     from barnabas.broker.topic import Topic, Topics
 
 LEADERS_SINCE = 10  # an answer can say who leads instead
@@ -54,12 +54,17 @@ class Wait(NamedTuple):
 
     answers: list[PartitionProduceResponse]
     place: int  # of the partition's answer in `answers`
-    committed: Later[Outcome]
+    committed: DeferredReply[Outcome]
 
 
 def handle(
     broker: "Broker", request: ProduceRequest, call: Call
-) -> ProduceResponse | Later[ProduceResponse] | Coroutine[Any, Any, ProduceResponse | None] | None:
+) -> (
+    ProduceResponse
+    | DeferredReply[ProduceResponse]
+    | Coroutine[Any, Any, ProduceResponse | None]
+    | None
+):
     by_id = call.version >= TOPIC_IDS_SINCE
     if broker.recompression is not None and broker.recompression.concerns(request, by_id):
         return broker.recompression.append(
@@ -96,7 +101,7 @@ class ProduceInProgress:
         self._refusals: list[Refusal] = []
         self._waits: list[Wait] = []
 
-    def append(self) -> ProduceResponse | Later[ProduceResponse] | None:
+    def append(self) -> ProduceResponse | DeferredReply[ProduceResponse] | None:
         """The answer, if one is wanted: now, or when the records are committed."""
         topics, by_id = self._broker.topics, self._by_id
         for data in self._request.topic_data:
@@ -124,7 +129,9 @@ class ProduceInProgress:
         if not self._waits:
             return response
         timeout_ms = min(max(self._request.timeout_ms, 0), WAIT_MS_MAX)
-        return _AwaitingCommit(self._broker.loop, response, self._waits, timeout_ms, leaders).later
+        return _AwaitingCommit(
+            self._broker.loop, response, self._waits, timeout_ms, leaders
+        ).deferred
 
     def _append(
         self,
@@ -203,7 +210,7 @@ class ProduceInProgress:
 class _AwaitingCommit:
     """A response with records that are not committed yet. It does not hold the request's bytes."""
 
-    __slots__ = ("_leaders", "_left", "_outcomes", "_response", "_timer", "_waits", "later")
+    __slots__ = ("_leaders", "_left", "_outcomes", "_response", "_timer", "_waits", "deferred")
 
     def __init__(
         self,
@@ -218,14 +225,14 @@ class _AwaitingCommit:
         self._leaders = leaders
         self._left = len(waits)
         self._outcomes: dict[int, KafkaError] = {}  # by the place in `waits`
-        self.later: Later[ProduceResponse] = Later()
+        self.deferred: DeferredReply[ProduceResponse] = DeferredReply()
         self._timer = loop.call_later(timeout_ms / 1000, self._late)
-        self.later.cancelled = self._timer.cancel
+        self.deferred.cancelled = self._timer.cancel
         for number, wait in enumerate(waits):
             wait.committed.then(lambda outcome, number=number: self._told(number, outcome))  # type: ignore[misc]
 
     def _told(self, number: int, outcome: Outcome) -> None:
-        if self.later.done:
+        if self.deferred.done:
             return
         if outcome is not None:
             self._outcomes[number] = outcome
@@ -251,7 +258,7 @@ class _AwaitingCommit:
         response = self._response
         if self._outcomes and self._leaders is not None:
             response = self._leaders.named_in(response.responses)
-        self.later.set(response)
+        self.deferred.set(response)
 
 
 def _refusal(
@@ -282,7 +289,7 @@ class _Leaders:
 
     __slots__ = ("_by_id", "_cluster", "_topics")
 
-    def __init__(self, topics: "Topics", cluster: "Cluster", by_id: bool) -> None:
+    def __init__(self, topics: "Topics", cluster: "ClusterMembership", by_id: bool) -> None:
         self._topics = topics
         self._cluster = cluster
         self._by_id = by_id

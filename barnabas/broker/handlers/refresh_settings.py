@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.wire.messages.refresh_settings import RefreshSettingsRequest, RefreshSettingsResponse
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.replicas_failed import ReplicasFailedRequest, ReplicasFailedResponse

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordination import Reply, coordination
-from barnabas.broker.dispatch import Call
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.net.dispatch import Call
 from barnabas.coordinators.groups.replies import sync_refused
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.sync_group import SyncGroupRequest

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
-from barnabas.broker.lone_replicas import unregister
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.lone_replicas import unregister
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.wire.messages.unregister_broker import (

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.dispatch import Call
+from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 

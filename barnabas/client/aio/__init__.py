@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from barnabas.client.aio.net import AsyncioNet
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import ClusterClient
 from barnabas.config.client import ClientConfig, Settings, Value
 
 
-def open_cluster(settings: Settings | None, options: Mapping[str, Value]) -> Cluster:
+def open_cluster(settings: Settings | None, options: Mapping[str, Value]) -> ClusterClient:
     """For flows on the running event loop; nothing is connected yet."""
-    return Cluster(ClientConfig(settings, **options), AsyncioNet())
+    return ClusterClient(ClientConfig(settings, **options), AsyncioNet())

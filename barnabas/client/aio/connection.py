@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import barnabas
-from barnabas.client.owner import OwnerProcess
-from barnabas.client.session import Session
+from barnabas.client.owner_process import OwnerProcess
+from barnabas.client.session import ProtocolSession
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
     lost,
@@ -28,10 +28,10 @@ from barnabas.client.sockets import (
 )
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import drop_sent
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=ProtocolMessage)
 _READS_MAX = 4  # in one turn of the loop
 
 
@@ -39,7 +39,11 @@ class _Pending:
     __slots__ = ("answer", "deadline", "future", "sent_at")
 
     def __init__(
-        self, future: "asyncio.Future[Any]", answer: type[Message], sent_at: float, deadline: float
+        self,
+        future: "asyncio.Future[Any]",
+        answer: type[ProtocolMessage],
+        sent_at: float,
+        deadline: float,
     ) -> None:
         self.future = future
         self.answer = answer
@@ -55,13 +59,13 @@ class _Told(NamedTuple):
     deadline: float
 
 
-async def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Connection":
+async def connect(address: Address, *, client_id: str, timeout_ms: int) -> "AsyncioConnection":
     """Open, and agree on versions."""
     loop = asyncio.get_running_loop()
-    opened: Connection | None = None
+    opened: AsyncioConnection | None = None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            opened = Connection(loop, await _open(loop, address), address, client_id)
+            opened = AsyncioConnection(loop, await _open(loop, address), address, client_id)
             try:
                 await opened.greet(timeout_ms)
             except BaseException:
@@ -97,7 +101,7 @@ async def _open(loop: asyncio.AbstractEventLoop, address: Address) -> socket.soc
     raise problem or OSError(f"{address.host} has no address")
 
 
-class Connection:
+class AsyncioConnection:
     """See client/net.py."""
 
     def __init__(
@@ -112,7 +116,7 @@ class Connection:
         self._loop = loop
         self._owner = OwnerProcess()
         self._socket = opened
-        self._session = Session(client_id, ("barnabas", barnabas.__version__))
+        self._session = ProtocolSession(client_id, ("barnabas", barnabas.__version__))
         self._pending: deque[_Pending] = deque()
         self._unsent: list[memoryview] = []
         self._queued = 0  # bytes given to `_write` so far
@@ -137,7 +141,7 @@ class Connection:
     async def greet(self, timeout_ms: int) -> None:
         parts: list[Any] | None = self._session.greeting()
         while parts is not None:
-            waiting = self._expect(Message, timeout_ms)
+            waiting = self._expect(ProtocolMessage, timeout_ms)
             self._write(parts)
             parts = self._session.greeted(await waiting)
 
@@ -145,7 +149,12 @@ class Connection:
         return self._session.version_of(api_key, version_max)
 
     def send(
-        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+        self,
+        request: ProtocolMessage,
+        answer: type[M],
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
     ) -> "asyncio.Future[M]":
         if self._problem is not None:
             raise self._problem
@@ -155,7 +164,7 @@ class Connection:
         return waiting
 
     def tell(
-        self, request: Message, *, timeout_ms: int, version_max: int | None = None
+        self, request: ProtocolMessage, *, timeout_ms: int, version_max: int | None = None
     ) -> "asyncio.Future[None] | None":
         if self._problem is not None:
             raise self._problem
@@ -171,7 +180,12 @@ class Connection:
         return told.future
 
     async def call(
-        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+        self,
+        request: ProtocolMessage,
+        answer: type[M],
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
     ) -> M:
         return await self.send(request, answer, timeout_ms=timeout_ms, version_max=version_max)
 
@@ -245,7 +259,7 @@ class Connection:
             self._timer.cancel()
         self._timer = self._loop.call_at(deadline, _weakly(self._late))
 
-    def _answered(self, response: Message) -> None:
+    def _answered(self, response: ProtocolMessage) -> None:
         pending = self._pending.popleft()
         if not isinstance(response, pending.answer):
             raise Corrupt(f"a {type(response).__name__} came for a {pending.answer.__name__}")

@@ -8,15 +8,15 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 from weakref import WeakMethod
 
-from barnabas.client.aio.connection import Connection, connect
-from barnabas.client.net import Answer, Task
-from barnabas.client.owner import OwnerProcess
+from barnabas.client.aio.connection import AsyncioConnection, connect
+from barnabas.client.net import PendingResponse, Task
+from barnabas.client.owner_process import OwnerProcess
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 
 
-class Bell:
+class AsyncioWakeUp:
     """See client/net.py."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Bell:
         self._rung = True
         self._wake()
 
-    async def wait(self, answers: Sequence[Answer[Message]], ms: int) -> None:
+    async def wait(self, answers: Sequence[PendingResponse[ProtocolMessage]], ms: int) -> None:
         if ms <= 0 or self._rung or any(answer.done() for answer in answers):
             self._rung = False
             await asyncio.sleep(0)
@@ -52,7 +52,7 @@ class Bell:
             self._waiter.set_result(None)
 
 
-class Pulse:
+class AsyncioFlow:
     """See client/net.py. A timer, and a task only while the flow runs: nothing to warn about."""
 
     def __init__(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
@@ -100,7 +100,7 @@ class Pulse:
             self._timer = self._loop.call_later(wait_s, self._start)
 
 
-class Errand:
+class AsyncioTask:
     """See client/net.py. A task, where there is not time enough to wait for the flow itself."""
 
     def __init__(self) -> None:
@@ -171,17 +171,19 @@ class AsyncioNet:
     async def sleep(self, ms: int) -> None:
         await asyncio.sleep(ms / 1000)
 
-    def bell(self) -> Bell:
-        return Bell()
+    def wake_up(self) -> AsyncioWakeUp:
+        return AsyncioWakeUp()
 
-    def pulse(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> Pulse:
-        return Pulse(flow)
+    def background_flow(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> AsyncioFlow:
+        return AsyncioFlow(flow)
 
-    def errand(self) -> Errand:
-        return Errand()
+    def bounded_task(self) -> AsyncioTask:
+        return AsyncioTask()
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()
 
-    async def connect(self, address: Address, *, client_id: str, timeout_ms: int) -> Connection:
+    async def connect(
+        self, address: Address, *, client_id: str, timeout_ms: int
+    ) -> AsyncioConnection:
         return await connect(address, client_id=client_id, timeout_ms=timeout_ms)

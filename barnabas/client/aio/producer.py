@@ -12,16 +12,16 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
-from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.aio import open_cluster
-from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata
-from barnabas.client.cluster import Cluster
-from barnabas.client.intake import Intake, closed
-from barnabas.client.outbox import Outbox, Outgoing
-from barnabas.client.producing import (
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
+from barnabas.client.producer.batches import Callback, Delivery, ProducerBatch, RecordMetadata
+from barnabas.client.producer.intake import Intake, closed
+from barnabas.client.producer.outbox import Outbox, Outgoing
+from barnabas.client.producer.producing import (
     HURRY_S,
-    Interceptor,
-    Request,
+    ProduceCall,
+    ProducerInterceptor,
     Serializer,
     accumulator_of,
     answers_of,
@@ -29,8 +29,8 @@ from barnabas.client.producing import (
     given_up,
     identify,
     learn,
+    metadata_cache,
     now_ms,
-    picture,
     preparation,
     producer_identity,
     raise_beside,
@@ -41,7 +41,7 @@ from barnabas.client.producing import (
     under_way,
     whole,
 )
-from barnabas.client.rules import rules_of
+from barnabas.client.producer.settings import rules_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 
@@ -66,8 +66,8 @@ class Producer(Intake):
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         partitioner: Partitioner | None = None,
-        interceptors: Sequence[Interceptor] = (),
-        cluster: Cluster | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        cluster: ClusterClient | None = None,
         **options: Value,
     ) -> None:
         self._cluster = cluster or open_cluster(settings, options)
@@ -272,7 +272,7 @@ class Producer(Intake):
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _finished(self, batch: Batch | None) -> None:
+    async def _finished(self, batch: ProducerBatch | None) -> None:
         if batch is None or (batch := whole(batch)).done:
             return
         waiter = self._here().create_future()
@@ -298,10 +298,10 @@ class Producer(Intake):
         while requests := self._outbox.poll(now, self._ready):
             for outgoing in requests:
                 self._send(outgoing, now)
-        self._outbox.picture.expire(now)
+        self._outbox.metadata_cache.expire(now)
         # A task that has learned may still be in `_tasks`: it wakes the producer as it leaves.
-        if "metadata" not in self._tasks and self._outbox.picture.wanted(now):
-            self._outbox.picture.asking = True
+        if "metadata" not in self._tasks and self._outbox.metadata_cache.wanted(now):
+            self._outbox.metadata_cache.asking = True
             self._spawn("metadata", self._refresh())
         if self._outbox.wants_identity():
             self._spawn("identity", self._identify())
@@ -346,7 +346,7 @@ class Producer(Intake):
         waiting.add_done_callback(lambda done: self._done(outgoing, request, done))
 
     def _done(
-        self, outgoing: Outgoing, request: Request | None, done: "asyncio.Future[Any]"
+        self, outgoing: Outgoing, request: ProduceCall | None, done: "asyncio.Future[Any]"
     ) -> None:
         """It is answered; without `request` it was sent, and nobody answers it."""
         if self._stopped:
@@ -378,7 +378,7 @@ class Producer(Intake):
             self._wake()
 
     async def _refresh(self) -> None:
-        found = await tried(picture(self._cluster, self._accumulator.topics()))
+        found = await tried(metadata_cache(self._cluster, self._accumulator.topics()))
         learn(self._outbox, *found, now_ms(), reached=self._cluster.reached)
 
     async def _identify(self) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from barnabas.client.blocking.net import BlockingNet
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import ClusterClient
 from barnabas.config.client import ClientConfig, Settings, Value
 
 
-def open_cluster(settings: Settings | None, options: Mapping[str, Value]) -> Cluster:
+def open_cluster(settings: Settings | None, options: Mapping[str, Value]) -> ClusterClient:
     """For flows run by `blocking.net.run`; nothing is connected yet."""
-    return Cluster(ClientConfig(settings, **options), BlockingNet())
+    return ClusterClient(ClientConfig(settings, **options), BlockingNet())

@@ -2,10 +2,10 @@
 
 from typing import Self
 
-from barnabas.client.admin import Admin as Flows
+from barnabas.client.admin.admin import Admin as Flows
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.net import mirrored
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import ClusterClient
 from barnabas.config.client import Settings, Value
 
 
@@ -17,7 +17,7 @@ class Admin:
         settings: Settings | None = None,
         /,
         *,
-        cluster: Cluster | None = None,
+        cluster: ClusterClient | None = None,
         **options: Value,
     ) -> None:
         self._opened = open_cluster(settings, options) if cluster is None else None

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 
 import barnabas
-from barnabas.client.session import Session
+from barnabas.client.session import ProtocolSession
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
     lost,
@@ -26,23 +26,23 @@ from barnabas.client.sockets import (
 )
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import drop_sent
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=ProtocolMessage)
 
 
-class Answer(Generic[M]):
+class BlockingResponse(Generic[M]):
     """What a request will be answered with. To be waited for on the thread that wants it."""
 
     __slots__ = ("_deadline", "_kind", "connection", "response", "sent_at")
 
-    def __init__(self, connection: "Connection", kind: type[M], deadline: float) -> None:
+    def __init__(self, connection: "BlockingConnection", kind: type[M], deadline: float) -> None:
         self.connection = connection
         self._kind = kind
         self._deadline = deadline
         self.sent_at = time.monotonic()
-        self.response: Message | None = None
+        self.response: ProtocolMessage | None = None
 
     def done(self) -> bool:
         return (
@@ -64,11 +64,11 @@ class Answer(Generic[M]):
         yield  # never reached: a blocking driver does not suspend
 
 
-def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Connection":
+def connect(address: Address, *, client_id: str, timeout_ms: int) -> "BlockingConnection":
     """Open, and agree on versions."""
     deadline = time.monotonic() + timeout_ms / 1000
     try:
-        opened = Connection(_open(address, deadline), address, client_id)
+        opened = BlockingConnection(_open(address, deadline), address, client_id)
     except OSError as problem:
         raise unreached(address, problem) from None
     try:
@@ -107,15 +107,15 @@ def _remaining(deadline: float) -> float:
     return remaining
 
 
-class Connection:
+class BlockingConnection:
     """See client/net.py."""
 
     def __init__(self, opened: socket.socket, address: Address, client_id: str) -> None:
         self.address = address
         self.peer = peer_of(opened, address)
         self._socket = opened
-        self._session = Session(client_id, ("barnabas", barnabas.__version__))
-        self._pending: deque[Answer[Any]] = deque()
+        self._session = ProtocolSession(client_id, ("barnabas", barnabas.__version__))
+        self._pending: deque[BlockingResponse[Any]] = deque()
         self._problem: KafkaError | None = None
         self._silent_ms = 0  # when it was closed
         self._ahead = False
@@ -140,7 +140,7 @@ class Connection:
         deadline = time.monotonic() + timeout_ms / 1000
         parts: list[Any] | None = self._session.greeting()
         while parts is not None:
-            answer = self._expect(Message, deadline)
+            answer = self._expect(ProtocolMessage, deadline)
             self._write(parts, deadline)
             parts = self._session.greeted(answer.wait())
 
@@ -148,8 +148,13 @@ class Connection:
         return self._session.version_of(api_key, version_max)
 
     def send(
-        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
-    ) -> Answer[M]:
+        self,
+        request: ProtocolMessage,
+        answer: type[M],
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
+    ) -> BlockingResponse[M]:
         deadline = time.monotonic() + timeout_ms / 1000
         with self._lock:
             self._check_open()
@@ -158,7 +163,9 @@ class Connection:
             self._write(parts, deadline)
         return waiting
 
-    def tell(self, request: Message, *, timeout_ms: int, version_max: int | None = None) -> None:
+    def tell(
+        self, request: ProtocolMessage, *, timeout_ms: int, version_max: int | None = None
+    ) -> None:
         deadline = time.monotonic() + timeout_ms / 1000
         with self._lock:
             self._check_open()
@@ -166,7 +173,12 @@ class Connection:
             self._write(parts, deadline)
 
     async def call(
-        self, request: Message, answer: type[M], *, timeout_ms: int, version_max: int | None = None
+        self,
+        request: ProtocolMessage,
+        answer: type[M],
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
     ) -> M:
         return self.send(request, answer, timeout_ms=timeout_ms, version_max=version_max).wait()
 
@@ -230,7 +242,7 @@ class Connection:
             self._check_open()
             self._receive()
 
-    def read_until(self, answer: Answer[Any], deadline: float) -> None:
+    def read_until(self, answer: BlockingResponse[Any], deadline: float) -> None:
         """Take answers in until this one has come."""
         with self._lock:
             while answer.response is None:
@@ -260,8 +272,8 @@ class Connection:
                 named(self.address, problem, greeted=self._session.versions_known)
             ) from None
 
-    def _expect(self, answer: type[M], deadline: float) -> Answer[M]:
-        waiting = Answer(self, answer, deadline)
+    def _expect(self, answer: type[M], deadline: float) -> BlockingResponse[M]:
+        waiting = BlockingResponse(self, answer, deadline)
         self._pending.append(waiting)
         return waiting
 

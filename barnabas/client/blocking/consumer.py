@@ -7,18 +7,18 @@ Heartbeats have a thread of their own: a member must live while its reader works
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from barnabas.client.assignors import Assignor
 from barnabas.client.blocking import open_cluster
-from barnabas.client.blocking.messages import Messages
-from barnabas.client.consumer import Callback, sorted_out
-from barnabas.client.consumer import Consumer as Flows
-from barnabas.client.deserializing import Interceptor
-from barnabas.client.message import K, V
-from barnabas.client.subscription import Subscription, Wanted
+from barnabas.client.blocking.messages import BlockingMessages
+from barnabas.client.consumer.consumer import Callback, sorted_out
+from barnabas.client.consumer.consumer import Consumer as Flows
+from barnabas.client.consumer.deserializing import ConsumerInterceptor
+from barnabas.client.consumer.membership.assignors import Assignor
+from barnabas.client.consumer.message import K, V
+from barnabas.client.consumer.subscription import Subscription, Wanted
 from barnabas.config.client import Settings, Value
 
 
-class Consumer(Messages[K, V]):
+class Consumer(BlockingMessages[K, V]):
     """`with Consumer("orders", group_id="billing") as c: for message in c: ...`"""
 
     def __init__(
@@ -30,7 +30,7 @@ class Consumer(Messages[K, V]):
         on_revoked: Callback | None = None,
         on_lost: Callback | None = None,
         assignors: Sequence[str | Assignor] | None = None,
-        interceptors: Sequence[Interceptor] = (),
+        interceptors: Sequence[ConsumerInterceptor] = (),
         **options: Value,
     ) -> None:
         wanted, settings = sorted_out(what)

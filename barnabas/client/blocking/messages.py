@@ -5,13 +5,13 @@ from time import monotonic
 from typing import Any, Generic, Self, cast
 
 from barnabas.client.blocking.net import mirrored, run
-from barnabas.client.message import K, Message, V
-from barnabas.client.messages import Messages as Flows
-from barnabas.client.seeking import At
+from barnabas.client.consumer.message import K, Message, V
+from barnabas.client.consumer.message_stream import MessageStream as Flows
+from barnabas.client.consumer.seeking import At
 from barnabas.model.ids import TopicPartition
 
 
-class Messages(Generic[K, V]):
+class BlockingMessages(Generic[K, V]):
     """An iterator of messages, and more. For one thread at a time."""
 
     _body: Flows[K, V]

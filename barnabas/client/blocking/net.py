@@ -10,12 +10,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakMethod
 
-from barnabas.client.blocking.connection import Answer, Connection, connect
-from barnabas.client.net import Answer as AnyAnswer
+from barnabas.client.blocking.connection import BlockingConnection, BlockingResponse, connect
+from barnabas.client.net import PendingResponse as AnyAnswer
 from barnabas.client.net import Task
-from barnabas.client.owner import OwnerProcess
+from barnabas.client.owner_process import OwnerProcess
 from barnabas.config.kinds import Address
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,7 +35,7 @@ class _Lock:
         self._lock.release()
 
 
-class Bell:
+class ThreadWakeUp:
     """See client/net.py."""
 
     def __init__(self) -> None:
@@ -44,8 +44,8 @@ class Bell:
     def ring(self) -> None:
         self._rung = True
 
-    async def wait(self, answers: Sequence[AnyAnswer[Message]], ms: int) -> None:
-        ours = [answer for answer in answers if isinstance(answer, Answer)]
+    async def wait(self, answers: Sequence[AnyAnswer[ProtocolMessage]], ms: int) -> None:
+        ours = [answer for answer in answers if isinstance(answer, BlockingResponse)]
         deadline = time.monotonic() + ms / 1000
         while not self._rung and not any(answer.done() for answer in ours):
             remaining = deadline - time.monotonic()
@@ -56,7 +56,7 @@ class Bell:
         self._rung = False
 
 
-class Pulse:
+class ThreadFlow:
     """See client/net.py. A thread, so that a member lives while its reader works."""
 
     def __init__(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
@@ -105,7 +105,7 @@ class Pulse:
 _STOP_S_MAX = 5
 
 
-class Errand:
+class ThreadTask:
     """See client/net.py. A thread, where there is not time enough to wait for the flow itself."""
 
     def __init__(self) -> None:
@@ -166,23 +166,25 @@ class BlockingNet:
     async def sleep(self, ms: int) -> None:
         time.sleep(ms / 1000)  # noqa: ASYNC251 - to block is the point
 
-    def bell(self) -> Bell:
-        return Bell()
+    def wake_up(self) -> ThreadWakeUp:
+        return ThreadWakeUp()
 
-    def pulse(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> Pulse:
-        return Pulse(flow)
+    def background_flow(self, flow: Callable[[], Coroutine[Any, Any, int | None]]) -> ThreadFlow:
+        return ThreadFlow(flow)
 
-    def errand(self) -> Errand:
-        return Errand()
+    def bounded_task(self) -> ThreadTask:
+        return ThreadTask()
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return _Lock()
 
-    async def connect(self, address: Address, *, client_id: str, timeout_ms: int) -> Connection:
+    async def connect(
+        self, address: Address, *, client_id: str, timeout_ms: int
+    ) -> BlockingConnection:
         return connect(address, client_id=client_id, timeout_ms=timeout_ms)
 
 
-def take_in(answers: Sequence[Answer[Any]], wait_s: float) -> None:
+def take_in(answers: Sequence[BlockingResponse[Any]], wait_s: float) -> None:
     """Read what has come for any of these, after waiting for at most as long."""
     waiting = {answer.connection.fileno(): answer.connection for answer in answers}
     waiting.pop(-1, None)

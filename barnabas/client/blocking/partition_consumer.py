@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from barnabas.client.blocking import open_cluster
-from barnabas.client.blocking.messages import Messages
+from barnabas.client.blocking.messages import BlockingMessages
 from barnabas.client.blocking.net import mirrored
-from barnabas.client.cluster import Cluster
-from barnabas.client.deserializing import Interceptor
-from barnabas.client.message import K, V
-from barnabas.client.partition_consumer import PartitionConsumer as Flows
-from barnabas.client.seeking import At, Numbers
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer.deserializing import ConsumerInterceptor
+from barnabas.client.consumer.message import K, V
+from barnabas.client.consumer.partition_consumer import PartitionConsumer as Flows
+from barnabas.client.consumer.seeking import At, Numbers
 from barnabas.config.client import Settings, Value
 
 
-class PartitionConsumer(Messages[K, V]):
+class PartitionConsumer(BlockingMessages[K, V]):
     """`with PartitionConsumer([("orders", 0)]) as c: for message in c: ...`
 
     `cluster`: one that is open already, and stays so.
@@ -28,8 +28,8 @@ class PartitionConsumer(Messages[K, V]):
         *,
         key_deserializer: Callable[[bytes], K] | None = None,
         value_deserializer: Callable[[bytes], V] | None = None,
-        interceptors: Sequence[Interceptor] = (),
-        cluster: Cluster | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        cluster: ClusterClient | None = None,
         **options: Value,
     ) -> None:
         opened = open_cluster(settings, options) if cluster is None else cluster

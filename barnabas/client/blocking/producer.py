@@ -17,17 +17,24 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from barnabas.client.accumulator import Accumulator, BufferFull, Partitioner
-from barnabas.client.batches import Batch, Callback, Delivery, RecordMetadata, complain, fresh
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.net import run
-from barnabas.client.blocking.sender import Bell, Ready, Rest, Sender
-from barnabas.client.cluster import Cluster
-from barnabas.client.intake import Intake, closed
-from barnabas.client.outbox import Outbox
-from barnabas.client.producing import (
+from barnabas.client.blocking.sender import Ready, Sender, SenderWait, SocketWakeUp
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
+from barnabas.client.producer.batches import (
+    Callback,
+    Delivery,
+    ProducerBatch,
+    RecordMetadata,
+    complain,
+    fresh,
+)
+from barnabas.client.producer.intake import Intake, closed
+from barnabas.client.producer.outbox import Outbox
+from barnabas.client.producer.producing import (
     HURRY_S,
-    Interceptor,
+    ProducerInterceptor,
     Serializer,
     accumulator_of,
     drained_size,
@@ -39,7 +46,7 @@ from barnabas.client.producing import (
     under_way,
     whole,
 )
-from barnabas.client.rules import rules_of
+from barnabas.client.producer.settings import rules_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 
@@ -49,15 +56,15 @@ _CLOSE_S_MAX = 5.0
 class _Accumulator(Accumulator):
     waiting: Callable[[Delivery, float | None], None]
     lock: "threading.RLock"
-    untold: deque[Batch]  # done, and their callbacks not yet called
+    untold: deque[ProducerBatch]  # done, and their callbacks not yet called
     announced: int  # that came to `untold` so far
 
-    def announce(self, batch: Batch) -> None:
+    def announce(self, batch: ProducerBatch) -> None:
         if batch.callbacks:
             self.untold.append(batch)
             self.announced += 1
 
-    def heard(self, batch: Batch) -> None:
+    def heard(self, batch: ProducerBatch) -> None:
         with self.lock:
             super().heard(batch)
 
@@ -76,10 +83,10 @@ class Producer(Intake):
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         partitioner: Partitioner | None = None,
-        interceptors: Sequence[Interceptor] = (),
+        interceptors: Sequence[ProducerInterceptor] = (),
         **options: Value,
     ) -> None:
-        self._cluster: Cluster = open_cluster(settings, options)
+        self._cluster: ClusterClient = open_cluster(settings, options)
         config = self._cluster.config
         rules = rules_of(config)
         accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
@@ -261,14 +268,14 @@ class Producer(Intake):
         if self._thread is not None:
             self._sender.wake()
             return
-        bell = self._sender.bell = Bell()
-        held = weakref.ref(self, lambda _: bell.ring())
+        wake_up = self._sender.wake_up = SocketWakeUp()
+        held = weakref.ref(self, lambda _: wake_up.ring())
         self._thread = threading.Thread(
-            target=_serve, args=(held, bell), name="barnabas-producer", daemon=True
+            target=_serve, args=(held, wake_up), name="barnabas-producer", daemon=True
         )
         self._thread.start()
 
-    def turn(self, ready: list[Ready]) -> Rest | None:
+    def turn(self, ready: list[Ready]) -> SenderWait | None:
         """What is due, given the sockets with answers; then what to wait for.
 
         None: the thread ends. Whatever goes wrong, nobody is left waiting.
@@ -283,7 +290,7 @@ class Producer(Intake):
             self._broken(why)
         self._tell()
         with self._lock:
-            self._sender.bell = None
+            self._sender.wake_up = None
         return None
 
     def _broken(self, why: BaseException) -> None:
@@ -318,7 +325,7 @@ class Producer(Intake):
                     self._changed.notify_all()
 
 
-def _serve(held: "weakref.ref[Producer]", bell: Bell) -> None:
+def _serve(held: "weakref.ref[Producer]", wake_up: SocketWakeUp) -> None:
     """The sender's thread. It holds no producer while it waits: a forgotten one can go."""
     ready: list[Ready] = []
     try:
@@ -328,10 +335,10 @@ def _serve(held: "weakref.ref[Producer]", bell: Bell) -> None:
             del producer
             if rest is None:
                 return
-            ready = bell.wait(rest)
+            ready = wake_up.wait(rest)
     finally:
         del held  # first: it would ring
-        bell.close()
+        wake_up.close()
 
 
 _producers: "weakref.WeakSet[Producer]" = weakref.WeakSet()

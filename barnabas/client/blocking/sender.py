@@ -15,18 +15,18 @@ import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from barnabas.client.accumulator import Accumulator
-from barnabas.client.blocking.connection import Answer, Connection
+from barnabas.client.blocking.connection import BlockingConnection, BlockingResponse
 from barnabas.client.blocking.net import run
-from barnabas.client.cluster import PRODUCE, Cluster
-from barnabas.client.outbox import Outbox, Outgoing
-from barnabas.client.producing import (
-    Request,
+from barnabas.client.cluster import PRODUCE, ClusterClient
+from barnabas.client.producer.accumulator import Accumulator
+from barnabas.client.producer.outbox import Outbox, Outgoing
+from barnabas.client.producer.producing import (
+    ProduceCall,
     answers_of,
     identify,
     learn,
+    metadata_cache,
     now_ms,
-    picture,
     producer_identity,
     request_of,
     tried,
@@ -40,7 +40,7 @@ _METADATA, _IDENTITY = "metadata", "identity"  # flows; those that connect have 
 Ready = tuple[int, int]  # a socket and what poll() says of it
 
 
-class Rest(NamedTuple):
+class SenderWait(NamedTuple):
     """What to wait for: answers at these sockets, room in some, the bell, or so long."""
 
     sockets: Sequence[int]
@@ -50,14 +50,14 @@ class Rest(NamedTuple):
 
 class _Sent(NamedTuple):
     outgoing: Outgoing
-    request: Request
-    answer: Answer[ProduceResponse] | None  # without acks: none will come
-    connection: Connection
+    request: ProduceCall
+    answer: BlockingResponse[ProduceResponse] | None  # without acks: none will come
+    connection: BlockingConnection
     end: int  # of the request, in the bytes sent on this connection
     deadline: int
 
 
-class Bell:
+class SocketWakeUp:
     """Wakes a thread that waits for sockets."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Bell:
             except BlockingIOError:
                 pass  # it rings already
 
-    def wait(self, rest: Rest) -> list[Ready]:
+    def wait(self, rest: SenderWait) -> list[Ready]:
         """The sockets that have something, or room, after the bell, or the time."""
         poller = select.poll()
         for descriptor in (self._listens, *rest.sockets):
@@ -98,12 +98,12 @@ class Bell:
 class Sender:
     """Called by one thread, but for `wake`, which is called under the lock.
 
-    `bell`: of that thread, once it runs.
+    `wake_up`: of that thread, once it runs.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         outbox: Outbox,
         accumulator: Accumulator,
         changed: threading.Condition,
@@ -114,7 +114,7 @@ class Sender:
         self._changed = changed
         self._timeout_ms = cluster.config.request_timeout_ms
         self._sent: list[_Sent] = []
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, BlockingConnection] = {}
         self._flows: dict[object, None] = {}  # under way, each on a thread of its own
         self._failure: BaseException | None = None  # of a flow, which is a bug
         self._identify_at = 0
@@ -122,13 +122,13 @@ class Sender:
         self._looked_at = 0  # when it was last asked what is due
         self._asleep = False
         self._rung = False  # while it was awake
-        self.bell: Bell | None = None
+        self.wake_up: SocketWakeUp | None = None
         self.stopping = False  # set under the lock, and then it does not rest any more
 
     def wake(self) -> None:
-        if self._asleep and self.bell is not None:
+        if self._asleep and self.wake_up is not None:
             self._asleep = False
-            self.bell.ring()
+            self.wake_up.ring()
         else:
             self._rung = True
 
@@ -140,11 +140,11 @@ class Sender:
                 raise self._failure
             self._looked_at = now = now_ms()
             requests = self._outbox.poll(now, self._ready)
-            self._outbox.picture.expire(now)
+            self._outbox.metadata_cache.expire(now)
             self._changed.notify_all()
-            if self._outbox.picture.wanted(now):
-                self._outbox.picture.asking = True
-                self._begin(_METADATA, picture(self._cluster, self._accumulator.topics()))
+            if self._outbox.metadata_cache.wanted(now):
+                self._outbox.metadata_cache.asking = True
+                self._begin(_METADATA, metadata_cache(self._cluster, self._accumulator.topics()))
             if self._outbox.wants_identity() and now >= self._identify_at:
                 self._begin(_IDENTITY, producer_identity(self._cluster))
             for node in self._to_connect(now):
@@ -153,7 +153,7 @@ class Sender:
             self._send(outgoing)
         return bool(requests)
 
-    def rest(self) -> Rest:
+    def rest(self) -> SenderWait:
         """Until something may be due: at once, if it came due since it was looked for."""
         with self._changed:
             deadlines = [sent.deadline for sent in self._sent]
@@ -168,10 +168,10 @@ class Sender:
         sockets = [each.fileno() for each in connections if not each.closed]
         unsent = [each.fileno() for each in connections if each.unsent]
         if rung:
-            return Rest(sockets, unsent, 0)
+            return SenderWait(sockets, unsent, 0)
         if not deadlines:
-            return Rest(sockets, unsent, _SLEEP_S_MAX)
-        return Rest(sockets, unsent, max(min(deadlines) - now_ms(), 1) / 1000)
+            return SenderWait(sockets, unsent, _SLEEP_S_MAX)
+        return SenderWait(sockets, unsent, max(min(deadlines) - now_ms(), 1) / 1000)
 
     def take_in(self, ready: Sequence[Ready]) -> None:
         """Use these sockets; then answers that came, and requests that will have none."""
@@ -231,12 +231,12 @@ class Sender:
         now = now_ms()
         request = request_of(outgoing, rules, self._timeout_ms)
         try:
-            answer: Answer[ProduceResponse] | None = None
+            answer: BlockingResponse[ProduceResponse] | None = None
             if rules.acks == 0:
                 request.tell(connection)
             else:
                 waiting = request.send(connection)
-                assert isinstance(waiting, Answer)
+                assert isinstance(waiting, BlockingResponse)
                 answer = waiting
         except KafkaError as problem:
             with self._changed:
@@ -285,7 +285,7 @@ class Sender:
             self._down_until[node] = now + self._outbox.rules.backoff_ms
             self._outbox.unreachable(node, problem)
             return
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, BlockingConnection)
         connection.send_ahead()
         self._connections[node] = connection
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.errors import check
 from barnabas.client.groups.report import MemberReport
-from barnabas.client.places import Committed
 from barnabas.coordinators.groups.subscription import partitions_of, topics_of
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import FileSlice

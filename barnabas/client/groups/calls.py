@@ -8,6 +8,7 @@ Always: a group is asked for at its coordinator; errors raise and name the group
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.errors import check, check_partition, error_of
 from barnabas.client.groups.answers import (
     Description,
@@ -18,7 +19,6 @@ from barnabas.client.groups.answers import (
     time_of,
 )
 from barnabas.client.groups.report import CLASSIC, CONSUMER, GroupListing
-from barnabas.client.places import Committed
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.apis import APIS
@@ -35,8 +35,8 @@ from barnabas.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Cluster
-    from barnabas.client.net import Connection
+    from barnabas.client.cluster import ClusterClient
+    from barnabas.client.net import BrokerConnection
 
 NAMES_UNTIL = 9  # of OffsetCommit and OffsetFetch: later versions know topics by id only
 SEVERAL_SINCE = 8  # of OffsetFetch
@@ -54,7 +54,7 @@ def no_group(group: str) -> InvalidRequest:
 class GroupCalls:
     """Mixed into Admin."""
 
-    _cluster: "Cluster"
+    _cluster: "ClusterClient"
 
     async def groups(self) -> list[GroupListing]:
         """Every group there is, by name."""
@@ -267,7 +267,7 @@ class GroupCalls:
 
     async def _by_coordinator(
         self, groups: list[str], hints: dict[str, int] | None = None
-    ) -> list[tuple["Connection", list[str]]]:
+    ) -> list[tuple["BrokerConnection", list[str]]]:
         """`hints` are believed once: whoever asks again had been sent to the wrong one."""
         known = dict(hints or {})
         if hints:
@@ -283,7 +283,7 @@ class GroupCalls:
         return [(await self._cluster.broker(broker), ids) for broker, ids in by_broker.items()]
 
     async def _describe_new(
-        self, connection: "Connection", groups: list[str]
+        self, connection: "BrokerConnection", groups: list[str]
     ) -> dict[str, Description]:
         if not offers(connection, CONSUMER_GROUP_DESCRIBE):
             return {}
@@ -312,7 +312,7 @@ class GroupCalls:
         return found
 
     async def _describe_classic(
-        self, connection: "Connection", groups: list[str]
+        self, connection: "BrokerConnection", groups: list[str]
     ) -> dict[str, Description]:
         response = await connection.call(
             describe_groups.DescribeGroupsRequest(groups=groups),
@@ -339,7 +339,7 @@ class GroupCalls:
         return found
 
     async def _offsets(
-        self, connection: "Connection", groups: list[str]
+        self, connection: "BrokerConnection", groups: list[str]
     ) -> dict[str, dict[TopicPartition, Committed]]:
         if connection.version_of(offset_fetch.OffsetFetchRequest.api_key) < SEVERAL_SINCE:
             return {group: await self._offsets_of_one(connection, group) for group in groups}
@@ -361,7 +361,7 @@ class GroupCalls:
         return found
 
     async def _offsets_of_one(
-        self, connection: "Connection", group: str
+        self, connection: "BrokerConnection", group: str
     ) -> dict[TopicPartition, Committed]:
         response = await connection.call(
             offset_fetch.OffsetFetchRequest(group_id=group, topics=None),
@@ -380,7 +380,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
     return found
 
 
-def offers(connection: "Connection", api_key: int) -> bool:
+def offers(connection: "BrokerConnection", api_key: int) -> bool:
     """Whether this broker knows an API: no broker but ours knows those of our own."""
     try:
         connection.version_of(APIS[api_key].key)

@@ -8,14 +8,14 @@ findings (cli/).
 """
 
 from barnabas.client.groups import lag_rules, member_rules
-from barnabas.client.groups.finding import Finding, Severity
+from barnabas.client.groups.finding import GroupFinding, Severity
 from barnabas.client.groups.report import GroupReport
 
 RULES = (lag_rules.no_members, *member_rules.RULES, *lag_rules.RULES)
 _ORDER = {Severity.PROBLEM: 0, Severity.WARNING: 1}
 
 
-def diagnose(report: GroupReport) -> list[Finding]:
+def diagnose(report: GroupReport) -> list[GroupFinding]:
     """Each rule once, in the order of severity and then of the rules."""
     found = [finding for rule in RULES for finding in rule(report)]
     return sorted(found, key=lambda finding: _ORDER[finding.severity])

@@ -12,7 +12,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GroupFinding:
     """`name` for programs and the docs, `text` and `remedy` for people."""
 
     name: str
@@ -21,9 +21,9 @@ class Finding:
     remedy: str
 
 
-def problem(name: str, text: str, remedy: str) -> Finding:
-    return Finding(name, Severity.PROBLEM, text, remedy)
+def problem(name: str, text: str, remedy: str) -> GroupFinding:
+    return GroupFinding(name, Severity.PROBLEM, text, remedy)
 
 
-def warning(name: str, text: str, remedy: str) -> Finding:
-    return Finding(name, Severity.WARNING, text, remedy)
+def warning(name: str, text: str, remedy: str) -> GroupFinding:
+    return GroupFinding(name, Severity.WARNING, text, remedy)

@@ -4,7 +4,7 @@ commits stand still, more comes in than is read, records were gone before they w
 
 from collections.abc import Iterator
 
-from barnabas.client.groups.finding import Finding, problem, warning
+from barnabas.client.groups.finding import GroupFinding, problem, warning
 from barnabas.client.groups.member_rules import away
 from barnabas.client.groups.report import GroupReport, PartitionReport
 from barnabas.client.groups.words import count, listed, per_second
@@ -19,7 +19,7 @@ BEHIND_MS = 10_000  # clients commit every five seconds
 PACE_MS_MIN = 1_000
 
 
-def no_members(report: GroupReport) -> Iterator[Finding]:
+def no_members(report: GroupReport) -> Iterator[GroupFinding]:
     if report.members or not report.lag or away(report):
         return  # (one that is only away is told of by another rule)
     came = sum(p.pace.produced for p in report.partitions if p.pace is not None)
@@ -41,7 +41,7 @@ def no_members(report: GroupReport) -> Iterator[Finding]:
     )
 
 
-def nothing_committed(report: GroupReport) -> Iterator[Finding]:
+def nothing_committed(report: GroupReport) -> Iterator[GroupFinding]:
     """A group that fails before its first commit has no lag to show for it."""
     if report.is_unknown:
         yield warning(
@@ -75,7 +75,7 @@ def nothing_committed(report: GroupReport) -> Iterator[Finding]:
     )
 
 
-def out_of_range(report: GroupReport) -> Iterator[Finding]:
+def out_of_range(report: GroupReport) -> Iterator[GroupFinding]:
     lost = [p for p in report.partitions if p.committed is not None and p.committed < p.start]
     if lost:
         gone = sum(p.start - (p.committed or 0) for p in lost)
@@ -96,7 +96,7 @@ def out_of_range(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def uneven(report: GroupReport) -> Iterator[Finding]:
+def uneven(report: GroupReport) -> Iterator[GroupFinding]:
     """One partition, or one member, has nearly all the lag."""
     lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
     total = sum(p.lag for p in lagging)
@@ -183,7 +183,7 @@ def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
-def stuck(report: GroupReport) -> Iterator[Finding]:
+def stuck(report: GroupReport) -> Iterator[GroupFinding]:
     """It has an owner, records wait, and nothing has been committed for a while."""
     if not report.has_story or not report.members or report.state != "Stable":
         return
@@ -216,7 +216,7 @@ def _stands_still(partition: PartitionReport) -> bool:
     return ago is not None and ago >= STUCK_MS and waits
 
 
-def not_subscribed(report: GroupReport) -> Iterator[Finding]:
+def not_subscribed(report: GroupReport) -> Iterator[GroupFinding]:
     """Offsets of a topic that no member wants any more."""
     wanted = {topic for member in report.members for topic in member.topics}
     if report.state != "Stable" or not wanted or any(topic.startswith("/") for topic in wanted):
@@ -233,7 +233,7 @@ def not_subscribed(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def falling_behind(report: GroupReport) -> Iterator[Finding]:
+def falling_behind(report: GroupReport) -> Iterator[GroupFinding]:
     """More comes in than is read, everywhere: no rule about one of them says it better."""
     lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
     lag = sum(p.lag for p in lagging)

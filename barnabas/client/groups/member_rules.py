@@ -6,7 +6,7 @@ them.
 
 from collections.abc import Iterator
 
-from barnabas.client.groups.finding import Finding, problem, warning
+from barnabas.client.groups.finding import GroupFinding, problem, warning
 from barnabas.client.groups.report import CONSUMER, GroupReport
 from barnabas.client.groups.words import count, listed
 from barnabas.model.words import duration
@@ -59,7 +59,7 @@ def away(report: GroupReport) -> dict[str, None]:
     return found
 
 
-def poll_interval(report: GroupReport) -> Iterator[Finding]:
+def poll_interval(report: GroupReport) -> Iterator[GroupFinding]:
     """It left although it lives: it did not come back to poll() in time."""
     left: dict[str, int] = {}
     returned: dict[str, list[ToldCause]] = {}
@@ -91,7 +91,7 @@ def poll_interval(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def session_timeout(report: GroupReport) -> Iterator[Finding]:
+def session_timeout(report: GroupReport) -> Iterator[GroupFinding]:
     late: dict[str, list[ToldCause]] = {}
     for _, cause in recent_causes(report, "LATE_HEARTBEAT"):
         late.setdefault(named(cause), []).append(cause)
@@ -118,7 +118,7 @@ def session_timeout(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> Finding:
+def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> GroupFinding:
     times = sum(map(len, late.values()))
     return problem(
         "session-timeout",
@@ -128,7 +128,7 @@ def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> Finding:
     )
 
 
-def late_to_join(report: GroupReport) -> Iterator[Finding]:
+def late_to_join(report: GroupReport) -> Iterator[GroupFinding]:
     late: dict[str, ToldCause] = {}
     for _, cause in recent_causes(report, *_HELD_UP):
         late[named(cause)] = cause
@@ -148,7 +148,7 @@ def late_to_join(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def flapping(report: GroupReport) -> Iterator[Finding]:
+def flapping(report: GroupReport) -> Iterator[GroupFinding]:
     """Members that came and went within minutes, again and again."""
     came: dict[str, int] = {}
     short: dict[str, list[int]] = {}
@@ -174,7 +174,7 @@ def flapping(report: GroupReport) -> Iterator[Finding]:
             )
 
 
-def twins(report: GroupReport) -> Iterator[Finding]:
+def twins(report: GroupReport) -> Iterator[GroupFinding]:
     """The one that was replaced still speaks: two programs have the same instance id."""
     instances: dict[str, int] = {}
     for note in report.notes:
@@ -193,7 +193,7 @@ def twins(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def held_up(report: GroupReport) -> Iterator[Finding]:
+def held_up(report: GroupReport) -> Iterator[GroupFinding]:
     """Rebalances that all waited in for one member, or for the leader's assignment."""
     slow: dict[str, tuple[int, int, int]] = {}  # by client: times, longest, generation
     for chapter in recent(report):
@@ -231,7 +231,7 @@ def held_up(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[Finding]:
+def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[GroupFinding]:
     waited_ms = report.now_ms - chapter.began_ms
     late = [member for member in report.members if member.awaited]
     if waited_ms < SLOW_REBALANCE_MS or not late:
@@ -247,7 +247,7 @@ def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[Finding]
     )
 
 
-def idle_members(report: GroupReport) -> Iterator[Finding]:
+def idle_members(report: GroupReport) -> Iterator[GroupFinding]:
     idle = [member for member in report.members if not member.owned]
     topics = {topic for member in report.members for topic in member.topics}
     topics |= {partition.at.topic for partition in report.owned}
@@ -264,7 +264,7 @@ def idle_members(report: GroupReport) -> Iterator[Finding]:
     )
 
 
-def at_odds(report: GroupReport) -> Iterator[Finding]:
+def at_odds(report: GroupReport) -> Iterator[GroupFinding]:
     """Members that do not want the same."""
     topics = {frozenset(member.topics) for member in report.members if member.topics}
     if len(topics) > 1:
@@ -287,7 +287,7 @@ def at_odds(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def broker_side(report: GroupReport) -> Iterator[Finding]:
+def broker_side(report: GroupReport) -> Iterator[GroupFinding]:
     if any(recent_causes(report, "NOT_STORED")):
         yield problem(
             "not-stored",

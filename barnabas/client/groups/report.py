@@ -25,7 +25,7 @@ class GroupListing(NamedTuple):
     coordinator: int
 
 
-class Pace(NamedTuple):
+class ConsumptionRate(NamedTuple):
     """Records read and records written within `ms`."""
 
     ms: int
@@ -68,7 +68,7 @@ class PartitionReport:
     unread_ms: int | None = None
     # From the story:
     committed_ago_ms: int | None = None
-    pace: Pace | None = None
+    pace: ConsumptionRate | None = None
 
     @property
     def lag(self) -> int:
@@ -172,6 +172,6 @@ def with_pace(now: GroupReport, before: GroupReport, ms: int) -> GroupReport:
         consumed = (partition.committed or 0) - (old.committed or 0)
         if old.committed is None:
             consumed = 0
-        return replace(partition, pace=Pace(ms, consumed, partition.end - old.end))
+        return replace(partition, pace=ConsumptionRate(ms, consumed, partition.end - old.end))
 
     return replace(now, partitions=tuple(map(paced, now.partitions)))

@@ -9,23 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.groups.answers import Description
 from barnabas.client.groups.report import (
+    ConsumptionRate,
     GroupListing,
     GroupReport,
     MemberReport,
-    Pace,
     PartitionReport,
 )
-from barnabas.client.metadata import View
-from barnabas.client.places import Committed
+from barnabas.client.metadata import MetadataSnapshot
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
 from barnabas.wire.messages.list_offsets import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin
+    from barnabas.client.admin.admin import Admin
 
 TIMES_MAX = 20  # each costs a batch over the network
 
@@ -46,7 +46,7 @@ class _Bounds(NamedTuple):
 class GroupReports:
     """What `admin` learns of groups, put together."""
 
-    def __init__(self, admin: "Admin", cluster: Cluster) -> None:
+    def __init__(self, admin: "Admin", cluster: ClusterClient) -> None:
         self._admin = admin
         self._cluster = cluster
 
@@ -127,13 +127,13 @@ class GroupReports:
         broker = (await self._cluster.view()).brokers.get(id_)
         return str(id_) if broker is None else f"{id_} ({broker.address})"
 
-    async def _existing(self, topics: Iterable[str]) -> View:
+    async def _existing(self, topics: Iterable[str]) -> MetadataSnapshot:
         """Names that are none (a regular expression) are not there either."""
         wanted = sorted(topic for topic in topics if not topic.startswith("/"))
         return await self._cluster.retrying(lambda: self._cluster.view_of(wanted))
 
     async def _bounds(
-        self, view: View, partitions: Iterable[TopicPartition]
+        self, view: MetadataSnapshot, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, _Bounds]:
         there = {
             TopicPartition(name, partition.number)
@@ -149,7 +149,7 @@ class GroupReports:
         return {at: _Bounds(starts[at].offset, ends[at].offset) for at in wanted}
 
 
-def _subscribed(described: Description | None, view: View) -> list[TopicPartition]:
+def _subscribed(described: Description | None, view: MetadataSnapshot) -> list[TopicPartition]:
     """What the members read, or want to: in a rebalance nobody has anything."""
     if described is None:
         return []
@@ -224,11 +224,11 @@ def _partition(
     unread_since_ms: int | None,
 ) -> PartitionReport:
     ago: int | None = None
-    pace: Pace | None = None
+    pace: ConsumptionRate | None = None
     if told is not None:
         ago = max(0, now_ms - told.committed_at_ms)
         if told.pace_ms > 0:
-            pace = Pace(told.pace_ms, told.consumed, told.produced)
+            pace = ConsumptionRate(told.pace_ms, told.consumed, told.produced)
     unread_ms = None if unread_since_ms is None else max(0, now_ms - unread_since_ms)
     if committed is not None and committed.offset >= bounds.end:
         unread_ms = 0

@@ -7,7 +7,7 @@ record's failure, and its bytes stay as they were for the dead-letter topic.
 from collections.abc import Callable
 from typing import Any, Generic
 
-from barnabas.client.message import K, Message, RawMessage, V
+from barnabas.client.consumer.message import K, Message, RawMessage, V
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ids import TopicPartition
 
@@ -23,7 +23,7 @@ class HandlerFailed(Failed):
         self.offset = offset
 
 
-class Unreadable(Exception):
+class UndecodableRecord(Exception):
     """A deserializer failed: no retry will mend it."""
 
 
@@ -46,6 +46,6 @@ class Opener(Generic[K, V]):
                 value = self._value(value)
         except Exception as problem:
             name = type(problem).__name__
-            raise Unreadable(f"the deserializer failed: {name}: {problem}") from problem
+            raise UndecodableRecord(f"the deserializer failed: {name}: {problem}") from problem
         source = (raw.topic, raw.partition, raw.batch, raw.marks)
         return Message(source, raw.offset, raw.timestamp, key, value, raw.headers)

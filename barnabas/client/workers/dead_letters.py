@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import uuid4
 
-from barnabas.client.admin import EARLIEST, LATEST, Admin
-from barnabas.client.cluster import Cluster
-from barnabas.client.message import RawMessage
-from barnabas.client.partition_consumer import PartitionConsumer
+from barnabas.client.admin.admin import EARLIEST, LATEST, Admin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer.message import RawMessage
+from barnabas.client.consumer.partition_consumer import PartitionConsumer
 from barnabas.client.workers import ledger
-from barnabas.client.workers.effects import Send
-from barnabas.client.workers.ledger import Ledger, Receipt, Source
-from barnabas.client.workers.letters import Trail, headers_of, own_headers, trail_in
-from barnabas.client.workers.post import Post
+from barnabas.client.workers.effects import SendLetter
+from barnabas.client.workers.ledger import LetterPartition, Receipt, RedriveLedger
+from barnabas.client.workers.letters import LetterTrail, headers_of, own_headers, trail_in
+from barnabas.client.workers.post import LetterWriter
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 
@@ -35,7 +35,7 @@ class Letter(NamedTuple):
     """One record of a dead-letter topic. `trail` is None if another program wrote it."""
 
     message: RawMessage
-    trail: Trail | None
+    trail: LetterTrail | None
     redriven: bool
 
     @property
@@ -91,10 +91,10 @@ class Summary(NamedTuple):
 class DeadLetters:
     """Of one cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
         self._admin = Admin(cluster=cluster)
-        self._post = Post(cluster)
+        self._post = LetterWriter(cluster)
         self._ids: dict[str, str] = {}  # of topics
 
     # --- looking ---
@@ -215,7 +215,7 @@ class DeadLetters:
             came = f"{message.topic}:{message.partition}:{message.offset}"
             headers = (*own_headers(headers_of(message)), (REDRIVEN_FROM, came.encode()))
             await self._post.send(
-                Send(
+                SendLetter(
                     receipt.at,
                     0,
                     message.offset,
@@ -263,8 +263,8 @@ class DeadLetters:
     async def _write(self, receipt: bytes) -> None:
         await self._post.append(_RECEIPTS, receipt, self._cluster.net.wall_ms())
 
-    async def _ledger(self) -> Ledger:
-        read = Ledger()
+    async def _ledger(self) -> RedriveLedger:
+        read = RedriveLedger()
         try:
             await self._admin.topic(ledger.TOPIC)
         except KafkaError as problem:
@@ -279,10 +279,10 @@ class DeadLetters:
 
     # --- reading ---
 
-    def _source(self, at: TopicPartition) -> Source:
-        return Source(at.topic, self._ids[at.topic], at.partition)
+    def _source(self, at: TopicPartition) -> LetterPartition:
+        return LetterPartition(at.topic, self._ids[at.topic], at.partition)
 
-    def _letter(self, message: RawMessage, read: Ledger) -> Letter:
+    def _letter(self, message: RawMessage, read: RedriveLedger) -> Letter:
         source = self._source(TopicPartition(message.topic, message.partition))
         return Letter(message, trail_in(headers_of(message)), message.offset in read.taken(source))
 

@@ -7,26 +7,26 @@ earlier one is ignored.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from barnabas.client.workers.outbox import Identity
+from barnabas.client.workers.outbox import LetterProducer
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.record_loops import Headers
 
 if TYPE_CHECKING:
-    from barnabas.client.workers.share import Entry
+    from barnabas.client.workers.share import WindowRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """Call the handler; then `succeeded`, `failed` or `cancelled`, exactly one of them."""
 
-    entry: "Entry"
+    entry: "WindowRecord"
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
     """The handler's result counts no more; end it if that can be done."""
 
-    entry: "Entry"
+    entry: "WindowRecord"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ class Identify:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendLetter:
     """Write this one record as a batch of its own; then `sent`, `send_failed` or `send_refused`."""
 
     at: TopicPartition
     term: int
     offset: int  # of the record, in `at`
-    identity: Identity
+    identity: LetterProducer
     sequence: int
     to: TopicPartition
     timestamp: int
@@ -91,4 +91,4 @@ class Fail:
     detail: str
 
 
-Effect = Start | Cancel | Pause | Resume | Commit | Identify | Send | Release | Fail
+Effect = Start | Cancel | Pause | Resume | Commit | Identify | SendLetter | Release | Fail

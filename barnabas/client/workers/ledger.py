@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.client.workers.outbox import Identity, offsets_of, runs_of
+from barnabas.client.workers.outbox import LetterProducer, offsets_of, runs_of
 from barnabas.model.ids import TopicPartition
 
 TOPIC = "barnabas.redrives"
@@ -19,7 +19,7 @@ LETTERS_MAX = 1_000  # of one receipt
 _VERSION = 1
 
 
-class Source(NamedTuple):
+class LetterPartition(NamedTuple):
     """A partition of a dead-letter topic. With its id: a topic made anew has other letters."""
 
     topic: str
@@ -47,12 +47,12 @@ class Receipt(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
         return TopicPartition(self.topic, self.partition)
 
     @property
-    def source(self) -> Source:
-        return Source(self.topic, self.topic_id, self.partition)
+    def source(self) -> LetterPartition:
+        return LetterPartition(self.topic, self.topic_id, self.partition)
 
     @property
-    def identity(self) -> Identity:
-        return Identity(self.producer_id, self.epoch)
+    def identity(self) -> LetterProducer:
+        return LetterProducer(self.producer_id, self.epoch)
 
     def offsets(self) -> list[int]:
         return offsets_of(self.runs, self.start)
@@ -76,7 +76,7 @@ class End(msgspec.Struct, frozen=True, tag_field="kind", tag="end"):
 
 
 def intent(
-    token: str, source: Source, places: dict[int, TopicPartition], identity: Identity
+    token: str, source: LetterPartition, places: dict[int, TopicPartition], identity: LetterProducer
 ) -> Receipt:
     """`places`: where the letter at each offset goes, in the order of offsets."""
     offsets = list(places)
@@ -100,11 +100,11 @@ def encoded(receipt: Receipt | End) -> bytes:
     return msgspec.json.encode(receipt)
 
 
-class Ledger:
+class RedriveLedger:
     """All receipts so far."""
 
     def __init__(self) -> None:
-        self._taken: dict[Source, set[int]] = {}
+        self._taken: dict[LetterPartition, set[int]] = {}
         self._open: dict[str, Receipt] = {}
         self._known: set[str] = set()
 
@@ -126,7 +126,7 @@ class Ledger:
                 taken.update(offsets)
                 self._open[receipt.token] = receipt
 
-    def taken(self, source: Source) -> Set[int]:
+    def taken(self, source: LetterPartition) -> Set[int]:
         """Offsets of letters that were redriven, or are about to be."""
         return self._taken.get(source, frozenset())
 

@@ -60,7 +60,7 @@ class Origin(NamedTuple):
         return f"{self.topic}:{self.partition}:{self.offset}"
 
 
-class Trail(NamedTuple):
+class LetterTrail(NamedTuple):
     """What has happened to a record so far."""
 
     group: str
@@ -95,13 +95,13 @@ def own_headers(headers: Headers) -> Headers:
     return tuple(header for header in headers if not header[0].startswith(PREFIX))
 
 
-def trail_in(headers: Headers) -> Trail | None:
+def trail_in(headers: Headers) -> LetterTrail | None:
     """The trail that the headers tell, or None if they tell none, or nonsense."""
     found = {name: value for name, value in headers if name.startswith(PREFIX)}
     if not found:
         return None
     try:
-        return Trail(
+        return LetterTrail(
             group=_text(found[GROUP], _GROUP_SIZE_MAX),
             origin=Origin(
                 check_topic_name(_text(found[TOPIC], _GROUP_SIZE_MAX)),
@@ -119,14 +119,16 @@ def trail_in(headers: Headers) -> Trail | None:
         return None
 
 
-def trail_of(record: Incoming, group: str, retry_topic: str | None) -> Trail:
+def trail_of(record: Incoming, group: str, retry_topic: str | None) -> LetterTrail:
     """The trail of a record that was fetched: that of its headers in the retry topic, where it
     may be another group's; else the beginning of one."""
     if record.topic == retry_topic:
         trail = trail_in(headers_of(record))
         if trail is not None:
             return trail
-    return Trail(group, Origin(record.topic, record.partition, record.offset), record.timestamp)
+    return LetterTrail(
+        group, Origin(record.topic, record.partition, record.offset), record.timestamp
+    )
 
 
 def headers_of(record: Incoming) -> Headers:

@@ -21,7 +21,7 @@ from barnabas.client.workers.policy import WINDOW_MAX
 from barnabas.model.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.client.workers.share import Entry
+    from barnabas.client.workers.share import WindowRecord
 
 VERSION = 1
 METADATA_SIZE_MAX = 4_096  # Kafka's offset.metadata.max.bytes
@@ -57,24 +57,24 @@ class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class LetterProducer:
     """Of a producer."""
 
     producer_id: int
     epoch: int
 
 
-class Outbox:
+class LetterOutbox:
     """Of one partition that is read."""
 
     __slots__ = ("_gone", "_sequences", "_waiting", "identity", "intent")
 
     def __init__(self, committed: int = -1, metadata: str = "") -> None:
         saved = read_metadata(metadata)
-        self.identity: Identity | None = None  # asked for when the first record leaves
+        self.identity: LetterProducer | None = None  # asked for when the first record leaves
         self.intent = saved.out if saved else None  # of the worker before us, at first
         self._gone = offsets_of(saved.gone, committed) if saved else []
-        self._waiting: list[tuple[int, Entry]] = []
+        self._waiting: list[tuple[int, WindowRecord]] = []
         self._sequences: dict[TopicPartition, int] = {}
 
     def metadata(self, prefix: int) -> str:
@@ -87,10 +87,10 @@ class Outbox:
 
     # Records that wait, the first in the partition first
 
-    def wait(self, entry: "Entry") -> None:
+    def wait(self, entry: "WindowRecord") -> None:
         heappush(self._waiting, (entry.record.offset, entry))
 
-    def next_waiting(self, prefix: int) -> "Entry | None":
+    def next_waiting(self, prefix: int) -> "WindowRecord | None":
         """None also when no commit could name one more: then only the first of all may leave."""
         if not self._waiting:
             return None

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic
 
-from barnabas.client.message import K, Message, V
+from barnabas.client.consumer.message import K, Message, V
 from barnabas.client.workers.calls import Opener
-from barnabas.client.workers.policy import Order, Policy, Retry, invalid
+from barnabas.client.workers.policy import Policy, RecordOrder, Retry, invalid
 from barnabas.config.client import ClientConfig, Settings, Value
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def parallel(
     `commit_interval`: seconds between commits. `drain`: seconds that calls may still take when
     their partition goes to another worker. `settings` and `options` are the consumer's.
     """
-    orders = [one.value for one in Order]
+    orders = [one.value for one in RecordOrder]
     if order not in orders:
         raise invalid(f"order is {order!r}; it is one of {', '.join(orders)}")
     if not topics:
@@ -152,7 +152,7 @@ def parallel(
             raise invalid(f"{name!r} is read and written: its records would go round for ever")
     policy = Policy(
         group=group_id,
-        order=Order(order),
+        order=RecordOrder(order),
         window=window,
         concurrency=concurrency,
         retry=retry,

@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from barnabas.client.blocking.consumer import Consumer
-from barnabas.client.message import K, Message, RawMessage, V
+from barnabas.client.consumer.message import K, Message, RawMessage, V
 from barnabas.client.workers.calls import Deserializer, Opener
 from barnabas.client.workers.policy import check_whole, invalid
-from barnabas.client.workers.threads import POLL_S, Commits, Run, Worker
+from barnabas.client.workers.threads import POLL_S, ThreadCommits, Worker, WorkerRun
 from barnabas.config.client import Settings, Value
 from barnabas.model.ids import TopicPartition
 
@@ -35,7 +35,7 @@ def per_batch(
     opener: Opener[Any, Any] = Opener(key_deserializer, value_deserializer)
     given: dict[str, Value] = {"auto_offset_reset": "earliest", **options, "group_id": group_id}
 
-    def work(run: Run) -> None:
+    def work(run: WorkerRun) -> None:
         reading = _Batches(run, topics, batch)
         with ThreadPoolExecutor(pool, thread_name_prefix="barnabas-worker") as hands:
             reading.read(hands)
@@ -49,11 +49,11 @@ def per_batch(
 class _Batches:
     """One consumer, and the batch in hand."""
 
-    def __init__(self, run: Run, topics: tuple[str, ...], batch: int) -> None:
+    def __init__(self, run: WorkerRun, topics: tuple[str, ...], batch: int) -> None:
         self._run = run
         self._batch = batch
         self._calls: list[tuple[RawMessage, Future[None]]] = []
-        self._commits = Commits()
+        self._commits = ThreadCommits()
         self._consumer: Consumer[Any, Any] = Consumer(
             *topics,
             {**run.settings, "enable.auto.commit": False},

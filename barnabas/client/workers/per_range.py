@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.partition_consumer import PartitionConsumer
-from barnabas.client.message import K, Message, V
+from barnabas.client.consumer.message import K, Message, V
 from barnabas.client.workers.calls import Deserializer, Opener
 from barnabas.client.workers.policy import check_whole, invalid
 from barnabas.client.workers.prefix import FinishedPrefix
-from barnabas.client.workers.threads import POLL_S, Run, Worker
+from barnabas.client.workers.threads import POLL_S, Worker, WorkerRun
 from barnabas.config.client import Settings, Value
 from barnabas.model.ids import TopicPartition
 
 
-class Range(NamedTuple):
+class OffsetSpan(NamedTuple):
     """Offsets from `start` on, before `stop`."""
 
     at: TopicPartition
@@ -50,7 +50,7 @@ def per_range(
     opener: Opener[Any, Any] = Opener(key_deserializer, value_deserializer)
     given: dict[str, Value] = {"auto_offset_reset": "earliest", **options, "group_id": group_id}
 
-    def work(run: Run) -> None:
+    def work(run: WorkerRun) -> None:
         _Ranges(run, topics, size).read(readers)
 
     def make(handler: "Callable[[Message[K, V]], None]") -> Worker[K, V]:
@@ -62,9 +62,9 @@ def per_range(
 class _Ranges:
     """What is left to read, and how far it is finished."""
 
-    def __init__(self, run: Run, topics: tuple[str, ...], size: int) -> None:
+    def __init__(self, run: WorkerRun, topics: tuple[str, ...], size: int) -> None:
         self._run = run
-        self._left: deque[Range] = deque()
+        self._left: deque[OffsetSpan] = deque()
         self._prefixes: dict[TopicPartition, FinishedPrefix] = {}
         self._turn = threading.Lock()
         with Admin(run.settings) as admin:
@@ -77,7 +77,7 @@ class _Ranges:
             starts = reader.beginning_offsets(*partitions)
             ends = reader.end_offsets(*partitions)
             committed = reader.committed(*partitions)
-        waiting: list[deque[Range]] = []
+        waiting: list[deque[OffsetSpan]] = []
         for at in partitions:
             start = max(starts[at], committed[at].offset) if at in committed else starts[at]
             self._prefixes[at] = FinishedPrefix(start)
@@ -112,7 +112,7 @@ class _Ranges:
                 if self._read_range(reader, range_):
                     self._finished(reader, range_)
 
-    def _read_range(self, reader: PartitionConsumer[Any, Any], range_: Range) -> bool:
+    def _read_range(self, reader: PartitionConsumer[Any, Any], range_: OffsetSpan) -> bool:
         """To its end? Not if the run is to stop."""
         reader.assign([range_.at])
         reader.seek(range_.at, range_.start)
@@ -126,13 +126,13 @@ class _Ranges:
                 return reader.finished()
         return True
 
-    def _finished(self, reader: PartitionConsumer[Any, Any], range_: Range) -> None:
+    def _finished(self, reader: PartitionConsumer[Any, Any], range_: OffsetSpan) -> None:
         prefix = self._prefixes[range_.at]
         with self._turn:  # commits of one partition must not overtake one another
             if prefix.finish(range_.start, range_.stop):
                 reader.commit({range_.at: prefix.end})
 
 
-def ranges(at: TopicPartition, start: int, end: int, size: int) -> list[Range]:
+def ranges(at: TopicPartition, start: int, end: int, size: int) -> list[OffsetSpan]:
     """The offsets from `start` to `end` in pieces."""
-    return [Range(at, first, min(first + size, end)) for first in range(start, end, size)]
+    return [OffsetSpan(at, first, min(first + size, end)) for first in range(start, end, size)]

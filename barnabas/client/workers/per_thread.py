@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.client.blocking.consumer import Consumer
-from barnabas.client.message import K, Message, V
+from barnabas.client.consumer.message import K, Message, V
 from barnabas.client.workers.calls import Deserializer, Opener
 from barnabas.client.workers.policy import check_whole, invalid
-from barnabas.client.workers.threads import POLL_S, Commits, Run, Worker
+from barnabas.client.workers.threads import POLL_S, ThreadCommits, Worker, WorkerRun
 from barnabas.config.client import Settings, Value
 
 
@@ -31,7 +31,7 @@ def per_thread(
     opener: Opener[Any, Any] = Opener(key_deserializer, value_deserializer)
     given: dict[str, Value] = {"auto_offset_reset": "earliest", **options, "group_id": group_id}
 
-    def work(run: Run) -> None:
+    def work(run: WorkerRun) -> None:
         hands = [
             threading.Thread(
                 target=run.guarded, args=(_read, run, topics), name=f"barnabas-consumer-{number}"
@@ -50,8 +50,8 @@ def per_thread(
     return make
 
 
-def _read(run: Run, topics: tuple[str, ...]) -> None:
-    commits = Commits()
+def _read(run: WorkerRun, topics: tuple[str, ...]) -> None:
+    commits = ThreadCommits()
     consumer: Consumer[Any, Any] = Consumer(
         *topics,
         {**run.settings, "enable.auto.commit": False},

@@ -19,7 +19,7 @@ class Reject(Exception):
     """A handler raises it for a record that no retry can mend: it is dead at once."""
 
 
-class Order(Enum):
+class RecordOrder(Enum):
     """Which records wait for one another."""
 
     KEY = "key"
@@ -59,7 +59,7 @@ class Retry:
         return _doubled(self.delay, round_)
 
 
-class Way(NamedTuple):
+class FailureRoute(NamedTuple):
     """Where a record goes that this worker gives up on; `not_before`: -1, or when to try again."""
 
     topic: str
@@ -72,7 +72,7 @@ class Policy:
     """All that a window needs to know."""
 
     group: str
-    order: Order = Order.KEY
+    order: RecordOrder = RecordOrder.KEY
     window: int = 1_000
     concurrency: int = 64
     retry: Retry = field(default_factory=Retry)
@@ -95,11 +95,11 @@ class Policy:
         if self.retry_topic is not None and self.retry_topic == self.dlq:
             raise invalid(f"retry_topic and dlq are both {self.dlq!r}; they must differ")
 
-    def way_out(self, rounds: int, now: int, *, reject: bool) -> Way | None:
+    def way_out(self, rounds: int, now: int, *, reject: bool) -> FailureRoute | None:
         """Of a record that went through so many rounds; None: there is none."""
         if self.retry_topic is not None and not reject and rounds < self.retry.rounds:
-            return Way(self.retry_topic, rounds + 1, now + self.retry.delay_ms(rounds + 1))
-        return None if self.dlq is None else Way(self.dlq, rounds, -1)
+            return FailureRoute(self.retry_topic, rounds + 1, now + self.retry.delay_ms(rounds + 1))
+        return None if self.dlq is None else FailureRoute(self.dlq, rounds, -1)
 
 
 def invalid(detail: str) -> InvalidRequest:

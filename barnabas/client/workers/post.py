@@ -4,10 +4,10 @@ Written over `Net`, like all flows. Not the producer: that one numbers its batch
 starts anew with the process.
 """
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.errors import check, partition_error
-from barnabas.client.workers.effects import Send
-from barnabas.client.workers.outbox import Identity
+from barnabas.client.workers.effects import SendLetter
+from barnabas.client.workers.outbox import LetterProducer
 from barnabas.model.errors import Code, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.init_producer_id import (
@@ -37,27 +37,27 @@ _UNNUMBERED = frozenset(
 _NUMBERS = _UNNUMBERED | {Code.DUPLICATE_SEQUENCE_NUMBER}  # the record is there, or never was
 
 
-class Post:
+class LetterWriter:
     """Of one worker."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
 
-    async def identify(self) -> Identity:
+    async def identify(self) -> LetterProducer:
         """A producer id that nobody else has."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1)
 
-        async def attempt() -> Identity:
+        async def attempt() -> LetterProducer:
             connection = await self._cluster.anyone()
             answer = await connection.call(
                 request, InitProducerIdResponse, timeout_ms=self._cluster.timeout_ms
             )
             check(answer.error_code, about="a producer id for retries and dead letters")
-            return Identity(answer.producer_id, answer.producer_epoch)
+            return LetterProducer(answer.producer_id, answer.producer_epoch)
 
         return await self._cluster.retrying(attempt)
 
-    async def send(self, letter: Send) -> bool:
+    async def send(self, letter: SendLetter) -> bool:
         """Is it there? False: the sequence number is not the one that the partition waits for."""
         batch = encode_batch(
             [Record(0, letter.timestamp, letter.key, letter.value, letter.headers)],

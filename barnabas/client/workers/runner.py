@@ -17,14 +17,14 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, cast
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.client.aio import open_cluster
-from barnabas.client.cluster import Cluster
-from barnabas.client.consumer import Consumer
-from barnabas.client.membership import Cause
-from barnabas.client.message import Message, Raw, RawMessage
-from barnabas.client.places import Committed
-from barnabas.client.workers.calls import HandlerFailed, Opener, Unreadable
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer.consumer import Consumer
+from barnabas.client.consumer.membership.membership import Cause
+from barnabas.client.consumer.message import Message, Raw, RawMessage
+from barnabas.client.consumer.offset_lookup import Committed
+from barnabas.client.workers.calls import HandlerFailed, Opener, UndecodableRecord
 from barnabas.client.workers.effects import (
     Cancel,
     Commit,
@@ -34,14 +34,14 @@ from barnabas.client.workers.effects import (
     Pause,
     Release,
     Resume,
-    Send,
+    SendLetter,
     Start,
 )
 from barnabas.client.workers.letters import cause_of
 from barnabas.client.workers.policy import Policy, Reject
 from barnabas.client.workers.pool import Pool
-from barnabas.client.workers.post import Post
-from barnabas.client.workers.share import Entry
+from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers.share import WindowRecord
 from barnabas.client.workers.topics import prepared
 from barnabas.client.workers.window import Window
 from barnabas.config.client import Settings, Value
@@ -80,7 +80,7 @@ class Runner:
         )
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
-        self._calls: dict[Entry, asyncio.Future[None]] = {}
+        self._calls: dict[WindowRecord, asyncio.Future[None]] = {}
         self._commits: dict[TopicPartition, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._released: dict[TopicPartition, asyncio.Event] = {}
@@ -97,7 +97,7 @@ class Runner:
         try:
             wanted = [self._policy.retry_topic, self._policy.dlq]
             counts = await prepared(Admin(cluster=cluster), wanted, like=self._topics[0])
-            self._post = Post(cluster)
+            self._post = LetterWriter(cluster)
             self._poll_interval_ms = cluster.config.max_poll_interval_ms
             self._window = Window(self._policy, counts)
             self._pool = Pool(self._policy.concurrency) if self._blocking else None
@@ -109,7 +109,7 @@ class Runner:
 
     # --- the loop ---
 
-    async def _consume(self, cluster: Cluster) -> None:
+    async def _consume(self, cluster: ClusterClient) -> None:
         retry = [self._policy.retry_topic] if self._policy.retry_topic else []
         self._consumer: Consumer[Raw, Raw] = Consumer(
             *dict.fromkeys([*self._topics, *retry]),
@@ -253,7 +253,7 @@ class Runner:
                     self._consumer.resume(effect.at)
             case Identify():
                 self._spawn(self._identify(effect))
-            case Send():
+            case SendLetter():
                 self._spawn(self._send(effect))
             case Release():
                 self._forget_commit(effect.at)
@@ -292,7 +292,7 @@ class Runner:
 
     # --- calls ---
 
-    def _start(self, entry: Entry) -> None:
+    def _start(self, entry: WindowRecord) -> None:
         message = cast("RawMessage", entry.record)
         call: asyncio.Future[None]
         if self._pool is not None:
@@ -310,7 +310,7 @@ class Runner:
         if inspect.iscoroutine(result):  # a plain function that gave one: it counts when it ends
             asyncio.run_coroutine_threadsafe(result, self._loop).result()
 
-    def _ended(self, entry: Entry, call: "asyncio.Future[None]") -> None:
+    def _ended(self, entry: WindowRecord, call: "asyncio.Future[None]") -> None:
         del self._calls[entry]
         now = self._now()
         if call.cancelled():
@@ -326,7 +326,7 @@ class Runner:
             self._fail(error)
         cause = cause_of(error)
         _log.warning("%s: attempt %d failed: %s", where, entry.trail.attempts + 1, cause)
-        reject = isinstance(error, Reject | Unreadable)
+        reject = isinstance(error, Reject | UndecodableRecord)
         self._do(self._window.failed(entry, cause, now, reject=reject))
 
     # --- requests ---
@@ -365,7 +365,7 @@ class Runner:
         else:
             self._do(self._window.identified(effect.at, effect.term, identity, self._now()))
 
-    async def _send(self, letter: Send) -> None:
+    async def _send(self, letter: SendLetter) -> None:
         at, term = letter.at, letter.term
         try:
             there = await self._post.send(letter)

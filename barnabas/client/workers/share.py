@@ -9,14 +9,14 @@ from collections import deque
 from enum import Enum
 from typing import NamedTuple
 
-from barnabas.client.workers.effects import Send
-from barnabas.client.workers.letters import Incoming, Trail, headers_of
-from barnabas.client.workers.outbox import Identity, Intent, Outbox
-from barnabas.client.workers.policy import WINDOW_MAX, Order, Way
+from barnabas.client.workers.effects import SendLetter
+from barnabas.client.workers.letters import Incoming, LetterTrail, headers_of
+from barnabas.client.workers.outbox import Intent, LetterOutbox, LetterProducer
+from barnabas.client.workers.policy import WINDOW_MAX, FailureRoute, RecordOrder
 from barnabas.model.ids import TopicPartition
 
 
-class State(Enum):
+class RecordState(Enum):
     """Of one record."""
 
     BEHIND = "another in its lane"
@@ -28,16 +28,16 @@ class State(Enum):
     DROPPED = "the partition is no longer ours"
 
 
-class Entry:
+class WindowRecord:
     """One record on its way through the window."""
 
     __slots__ = ("failures", "lane", "record", "reject", "runs", "share", "state", "trail")
 
-    def __init__(self, record: Incoming, trail: Trail, share: "Share") -> None:
+    def __init__(self, record: Incoming, trail: LetterTrail, share: "WindowPartition") -> None:
         self.record = record
         self.trail = trail
         self.share = share
-        self.state = State.BEHIND
+        self.state = RecordState.BEHIND
         self.lane: bytes | None = None
         self.failures = 0  # here, in this round
         self.runs = 0  # calls of the handler here: tells the timeouts of one from another's
@@ -48,7 +48,7 @@ class Entry:
         return f"Entry({record.topic}:{record.partition}:{record.offset}, {self.state.name})"
 
 
-class Saved(NamedTuple):
+class CommitContent(NamedTuple):
     """What a commit says."""
 
     offset: int
@@ -56,7 +56,7 @@ class Saved(NamedTuple):
     intent: Intent | None
 
 
-class Share:
+class WindowPartition:
     """What one worker knows of one partition, from when it is given until it is taken away."""
 
     __slots__ = (
@@ -80,13 +80,15 @@ class Share:
     def __init__(self, at: TopicPartition, term: int, committed: int, metadata: str) -> None:
         self.at = at
         self.term = term
-        self.entries: deque[Entry] = deque()  # from the first unfinished one on
-        self.lanes: dict[bytes, deque[Entry]] = {}
-        self.outbox = Outbox(committed, metadata)
-        self.leaving: Entry | None = None  # whom the outbox's intent is for, once it has come
+        self.entries: deque[WindowRecord] = deque()  # from the first unfinished one on
+        self.lanes: dict[bytes, deque[WindowRecord]] = {}
+        self.outbox = LetterOutbox(committed, metadata)
+        self.leaving: WindowRecord | None = (
+            None  # whom the outbox's intent is for, once it has come
+        )
         self.position = -1  # behind the last record that came; -1 before the first
-        self.saved = Saved(committed, metadata, self.outbox.intent)
-        self.saving: Saved | None = None  # asked of the broker, not answered
+        self.saved = CommitContent(committed, metadata, self.outbox.intent)
+        self.saving: CommitContent | None = None  # asked of the broker, not answered
         self.changed = False  # since the last commit was asked for
         self.identifying = False
         self.sending = False
@@ -102,21 +104,21 @@ class Share:
         """The offset to commit, -1 if there is none."""
         return self.entries[0].record.offset if self.entries else self.position
 
-    def to_save(self) -> Saved | None:
+    def to_save(self) -> CommitContent | None:
         """What to commit, or None if there is nothing new."""
         offset = self.finished_prefix()
         if offset < 0:
             return None
-        saved = Saved(offset, self.outbox.metadata(offset), self.outbox.intent)
+        saved = CommitContent(offset, self.outbox.metadata(offset), self.outbox.intent)
         return saved if saved != self.saved else None
 
-    def admit(self, entry: Entry, order: Order) -> bool:
+    def admit(self, entry: WindowRecord, order: RecordOrder) -> bool:
         """Take it in; does it come first in its lane?"""
         self.position = entry.record.offset + 1
         self.entries.append(entry)
-        if order is Order.NONE:
+        if order is RecordOrder.NONE:
             return True
-        key = entry.record.key if order is Order.KEY else b""
+        key = entry.record.key if order is RecordOrder.KEY else b""
         if key is None:
             return True
         entry.lane = key
@@ -127,19 +129,19 @@ class Share:
         lane.append(entry)
         return False
 
-    def admit_intended(self, record: Incoming, trail: Trail, intent: Intent) -> None:
+    def admit_intended(self, record: Incoming, trail: LetterTrail, intent: Intent) -> None:
         """The worker before us decided that it leaves: it is handled no more, nobody waits."""
         trail = trail._replace(
             cause=intent.cause, attempts=intent.attempts, failed_at=intent.failed_at
         )
-        entry = Entry(record, trail, self)
+        entry = WindowRecord(record, trail, self)
         entry.reject = intent.not_before < 0  # it was on its way to the dead-letter topic
         self.position = record.offset + 1
         self.entries.append(entry)
-        entry.state = State.LEAVING
+        entry.state = RecordState.LEAVING
         self.leaving = entry
 
-    def intend(self, entry: Entry, way: Way, partitions: int) -> None:
+    def intend(self, entry: WindowRecord, way: FailureRoute, partitions: int) -> None:
         """The first record that waits leaves this way, to a topic of so many partitions."""
         trail = entry.trail
         self.outbox.take_waiting()
@@ -154,7 +156,7 @@ class Share:
             not_before=way.not_before,
         )
 
-    def letter(self) -> Send:
+    def letter(self) -> SendLetter:
         """The record that leaves, as its intent says."""
         intent, entry = self.outbox.intent, self.leaving
         assert intent is not None
@@ -167,11 +169,11 @@ class Share:
             not_before=intent.not_before,
         )
         record = entry.record
-        return Send(
+        return SendLetter(
             self.at,
             self.term,
             intent.offset,
-            Identity(intent.producer_id, intent.epoch),
+            LetterProducer(intent.producer_id, intent.epoch),
             intent.sequence,
             TopicPartition(intent.topic, intent.partition),
             record.timestamp,
@@ -185,12 +187,12 @@ class Share:
         self.position = offset + 1
         self.changed = True
 
-    def finish(self, entry: Entry) -> Entry | None:
+    def finish(self, entry: WindowRecord) -> WindowRecord | None:
         """It is done; the one behind it in its lane, which may go now."""
-        entry.state = State.FINISHED
+        entry.state = RecordState.FINISHED
         self.changed = True
         entries = self.entries
-        while entries and entries[0].state is State.FINISHED:
+        while entries and entries[0].state is RecordState.FINISHED:
             entries.popleft()
         if entry.lane is None:
             return None

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, Generic
 
 from barnabas.client.blocking.consumer import Consumer
-from barnabas.client.message import K, Message, RawMessage, V
-from barnabas.client.places import Rebalancing
+from barnabas.client.consumer.message import K, Message, RawMessage, V
+from barnabas.client.consumer.offset_lookup import Rebalancing
 from barnabas.client.workers.calls import HandlerFailed, Opener
 from barnabas.client.workers.letters import cause_of
 from barnabas.config.client import Settings, Value
@@ -26,7 +26,7 @@ POLL_S = 0.5
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Run:
+class WorkerRun:
     """One run: what it was started with, whether it is to stop, why it failed."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Run:
             self.fail(problem)
 
 
-class Commits:
+class ThreadCommits:
     """What a thread has handled and not committed yet."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Worker(Generic[K, V]):
     def __init__(
         self,
         handler: "Callable[[Message[K, V]], None]",
-        work: Callable[[Run], None],
+        work: Callable[[WorkerRun], None],
         opener: Opener[Any, Any],
         settings: Settings | None,
         options: dict[str, Value],
@@ -104,7 +104,7 @@ class Worker(Generic[K, V]):
         self._opener = opener
         self._settings = settings
         self._options = options
-        self._runs: list[Run] = []
+        self._runs: list[WorkerRun] = []
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", "handler")
 
@@ -116,7 +116,7 @@ class Worker(Generic[K, V]):
         settings = dict(self._settings or {})
         for name, value in {**self._options, **options}.items():
             settings[name.replace("_", ".")] = value
-        run = Run(self._handler, self._opener, settings)
+        run = WorkerRun(self._handler, self._opener, settings)
         self._runs.append(run)
         try:
             with _signals(run):
@@ -133,7 +133,7 @@ class Worker(Generic[K, V]):
 
 
 @contextmanager
-def _signals(run: Run) -> Iterator[None]:
+def _signals(run: WorkerRun) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.model.errors import Code, KafkaError
 
 _log = logging.getLogger("barnabas.workers")

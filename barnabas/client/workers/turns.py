@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from barnabas.client.workers.effects import Cancel, Effect, Start
 from barnabas.client.workers.policy import Policy
-from barnabas.client.workers.share import Entry, Share, State
+from barnabas.client.workers.share import RecordState, WindowPartition, WindowRecord
 
 
 class Turns:
@@ -19,12 +19,12 @@ class Turns:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._ready: deque[Entry] = deque()
-        self._heap: list[tuple[int, int, Entry | Share, int]] = []
+        self._ready: deque[WindowRecord] = deque()
+        self._heap: list[tuple[int, int, WindowRecord | WindowPartition, int]] = []
         self._count = 0
         self.running = 0
 
-    def take(self, entry: Entry, now: int) -> None:
+    def take(self, entry: WindowRecord, now: int) -> None:
         """Nobody is before it in its lane."""
         due = entry.trail.not_before
         if due > now:
@@ -32,14 +32,14 @@ class Turns:
             longest = now + int(self._policy.retry.delay[1] * 1_000)
             self.delay(entry, min(due, longest))
         else:
-            entry.state = State.READY
+            entry.state = RecordState.READY
             self._ready.append(entry)
 
-    def delay(self, entry: Entry, until: int) -> None:
-        entry.state = State.DELAYED
+    def delay(self, entry: WindowRecord, until: int) -> None:
+        entry.state = RecordState.DELAYED
         self._set_timer(until, entry)
 
-    def look_at(self, share: Share, at: int) -> None:
+    def look_at(self, share: WindowPartition, at: int) -> None:
         """`due` has the partition then."""
         self._set_timer(at, share)
 
@@ -48,9 +48,9 @@ class Turns:
         ready, policy = self._ready, self._policy
         while ready and self.running < policy.concurrency:
             entry = ready.popleft()
-            if entry.state is not State.READY:
+            if entry.state is not RecordState.READY:
                 continue
-            entry.state = State.RUNNING
+            entry.state = RecordState.RUNNING
             entry.runs += 1
             entry.share.running += 1
             self.running += 1
@@ -58,28 +58,28 @@ class Turns:
             if policy.timeout_ms is not None:
                 self._set_timer(now + policy.timeout_ms, entry, entry.runs)
 
-    def ended(self, entry: Entry) -> Share:
+    def ended(self, entry: WindowRecord) -> WindowPartition:
         self.running -= 1
         entry.share.running -= 1
         return entry.share
 
-    def due(self, now: int) -> Iterator[Share | Cancel]:
+    def due(self, now: int) -> Iterator[WindowPartition | Cancel]:
         """Partitions whose time has come, and handlers whose time is up."""
         heap = self._heap
         while heap and heap[0][0] <= now:
             _, _, timed, run = heappop(heap)
-            if isinstance(timed, Share):
+            if isinstance(timed, WindowPartition):
                 yield timed
             elif run:
-                if timed.state is State.RUNNING and timed.runs == run:
+                if timed.state is RecordState.RUNNING and timed.runs == run:
                     yield Cancel(timed)
-            elif timed.state is State.DELAYED:
-                timed.state = State.READY
+            elif timed.state is RecordState.DELAYED:
+                timed.state = RecordState.READY
                 self._ready.append(timed)
 
     def next_deadline(self) -> int | None:
         return self._heap[0][0] if self._heap else None
 
-    def _set_timer(self, at: int, timed: Entry | Share, run: int = 0) -> None:
+    def _set_timer(self, at: int, timed: WindowRecord | WindowPartition, run: int = 0) -> None:
         self._count += 1
         heappush(self._heap, (at, self._count, timed, run))

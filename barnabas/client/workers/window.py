@@ -24,15 +24,19 @@ from barnabas.client.workers.effects import (
     Resume,
 )
 from barnabas.client.workers.letters import Incoming, clean_cause, trail_of
-from barnabas.client.workers.outbox import Identity
+from barnabas.client.workers.outbox import LetterProducer
 from barnabas.client.workers.policy import Policy
-from barnabas.client.workers.share import Entry, Share, State
+from barnabas.client.workers.share import RecordState, WindowPartition, WindowRecord
 from barnabas.client.workers.turns import Turns
 from barnabas.model.ids import TopicPartition
 
 ASK_AGAIN_MS = 500  # after a commit, a send or a producer id came to nothing
 LAST_COMMIT_MS = 5_000  # for the commit after a drain
-_STAYS = (State.RUNNING, State.LEAVING, State.FINISHED)  # when a partition is to go
+_STAYS = (
+    RecordState.RUNNING,
+    RecordState.LEAVING,
+    RecordState.FINISHED,
+)  # when a partition is to go
 
 
 class Window:
@@ -41,7 +45,7 @@ class Window:
     def __init__(self, policy: Policy, partitions: Mapping[str, int]) -> None:
         self._policy = policy
         self._partitions = dict(partitions)
-        self._shares: dict[TopicPartition, Share] = {}
+        self._shares: dict[TopicPartition, WindowPartition] = {}
         self._term = 0
         self._turns = Turns(policy)
         self._commit_at: int | None = None
@@ -55,7 +59,7 @@ class Window:
         if at in self._shares:
             self._drop(self._shares[at])
         self._term += 1
-        self._shares[at] = Share(at, self._term, committed, metadata)
+        self._shares[at] = WindowPartition(at, self._term, committed, metadata)
         return self._act(now)
 
     def revoke(
@@ -76,7 +80,7 @@ class Window:
             share.drain_until = now + drain_ms
             for entry in share.entries:
                 if entry.state not in _STAYS:
-                    entry.state = State.DROPPED
+                    entry.state = RecordState.DROPPED
             self._turns.look_at(share, share.drain_until)
             self._advance(share, now)
         return self._act(now)
@@ -112,19 +116,21 @@ class Window:
         share = self._shares.get(at)
         return None if share is None or share.draining else share.position
 
-    def succeeded(self, entry: Entry, now: int) -> list[Effect]:
+    def succeeded(self, entry: WindowRecord, now: int) -> list[Effect]:
         """Also when the call was cancelled too late: what is done is done."""
         share = self._turns.ended(entry)
-        if entry.state is State.RUNNING:
+        if entry.state is RecordState.RUNNING:
             self._finish(share, entry, now)
         if share.draining or share.outbox.has_waiting():
             self._advance(share, now)
         return self._act(now)
 
-    def failed(self, entry: Entry, cause: str, now: int, *, reject: bool = False) -> list[Effect]:
+    def failed(
+        self, entry: WindowRecord, cause: str, now: int, *, reject: bool = False
+    ) -> list[Effect]:
         """The handler raised. `reject`: no retry can mend it."""
         share = self._turns.ended(entry)
-        if entry.state is State.RUNNING:
+        if entry.state is RecordState.RUNNING:
             trail = entry.trail
             entry.trail = trail._replace(
                 cause=clean_cause(cause), attempts=trail.attempts + 1, failed_at=now
@@ -133,16 +139,16 @@ class Window:
             entry.reject = reject
             if not reject and entry.failures <= self._policy.retry.times:
                 if share.draining:
-                    entry.state = State.DROPPED
+                    entry.state = RecordState.DROPPED
                 else:
                     self._turns.delay(entry, now + self._policy.retry.backoff_ms(entry.failures))
             else:
-                entry.state = State.LEAVING
+                entry.state = RecordState.LEAVING
                 share.outbox.wait(entry)
         self._advance(share, now)
         return self._act(now)
 
-    def cancelled(self, entry: Entry, now: int) -> list[Effect]:
+    def cancelled(self, entry: WindowRecord, now: int) -> list[Effect]:
         """The call ended early because we asked for it: its time was up, or its partition left."""
         limit_ms = self._policy.timeout_ms
         cause = "CancelledError: the call was cancelled"
@@ -169,7 +175,7 @@ class Window:
         return self._act(now)
 
     def identified(
-        self, at: TopicPartition, term: int, identity: Identity, now: int
+        self, at: TopicPartition, term: int, identity: LetterProducer, now: int
     ) -> list[Effect]:
         share = self._of_term(at, term)
         if share is not None and share.identifying:
@@ -271,7 +277,7 @@ class Window:
         effects, self._effects = self._effects, []
         return effects
 
-    def _admit(self, share: Share, record: Incoming, now: int) -> None:
+    def _admit(self, share: WindowPartition, record: Incoming, now: int) -> None:
         policy = self._policy
         trail = trail_of(record, policy.group, policy.retry_topic)
         intent = share.outbox.intent
@@ -288,20 +294,20 @@ class Window:
             share.skip(record.offset)
             self._commit_soon(now)
             return
-        entry = Entry(record, trail, share)
+        entry = WindowRecord(record, trail, share)
         if share.admit(entry, policy.order):
             self._turns.take(entry, now)
 
-    def _finish(self, share: Share, entry: Entry, now: int) -> None:
+    def _finish(self, share: WindowPartition, entry: WindowRecord, now: int) -> None:
         following = share.finish(entry)
         self._commit_soon(now)
-        if following is not None and following.state is State.BEHIND:
+        if following is not None and following.state is RecordState.BEHIND:
             self._turns.take(following, now)
         if share.paused and not share.draining and len(share.entries) <= self._policy.window // 2:
             share.paused = False
             self._effects.append(Resume(share.at))
 
-    def _advance(self, share: Share, now: int) -> None:
+    def _advance(self, share: WindowPartition, now: int) -> None:
         """Take the outbox, a commit that is due and the drain one step on."""
         if self._shares.get(share.at) is not share:
             return
@@ -322,7 +328,7 @@ class Window:
         if share.draining:
             self._drain(share, now)
 
-    def _intend(self, share: Share, entry: Entry, now: int) -> None:
+    def _intend(self, share: WindowPartition, entry: WindowRecord, now: int) -> None:
         """The next record that waits to leave: where it goes, and under which number."""
         trail, outbox = entry.trail, share.outbox
         way = self._policy.way_out(trail.round, now, reject=entry.reject)
@@ -338,11 +344,11 @@ class Window:
         share.intend(entry, way, self._partitions[way.topic])
         self._commit(share)
 
-    def _send(self, share: Share) -> None:
+    def _send(self, share: WindowPartition) -> None:
         share.sending = True
         self._effects.append(share.letter())
 
-    def _commit(self, share: Share) -> None:
+    def _commit(self, share: WindowPartition) -> None:
         share.changed = False
         saving = share.to_save()
         if saving is not None:
@@ -353,14 +359,14 @@ class Window:
         if self._commit_at is None:
             self._commit_at = now + self._policy.commit_interval_ms
 
-    def _drain(self, share: Share, now: int) -> None:
+    def _drain(self, share: WindowPartition, now: int) -> None:
         """Let go of the partition when all that can be finished is, or when its time is up."""
         assert share.drain_until is not None
         late = now >= share.drain_until
         if late and share.running:
             for entry in share.entries:
-                if entry.state is State.RUNNING:
-                    entry.state = State.DROPPED
+                if entry.state is RecordState.RUNNING:
+                    entry.state = RecordState.DROPPED
                     self._effects.append(Cancel(entry))
         if now >= share.drain_until + LAST_COMMIT_MS:
             self._release(share)
@@ -378,22 +384,22 @@ class Window:
         else:
             self._turns.look_at(share, share.drain_until + LAST_COMMIT_MS)
 
-    def _release(self, share: Share) -> None:
+    def _release(self, share: WindowPartition) -> None:
         self._drop(share)
         self._effects.append(Release(share.at))
 
-    def _drop(self, share: Share) -> None:
+    def _drop(self, share: WindowPartition) -> None:
         for entry in share.entries:
-            if entry.state is State.RUNNING:
+            if entry.state is RecordState.RUNNING:
                 self._effects.append(Cancel(entry))
-            entry.state = State.DROPPED
+            entry.state = RecordState.DROPPED
         share.outbox.drop_waiting()
         del self._shares[share.at]
 
-    def _fail(self, entry: Entry, detail: str) -> None:
+    def _fail(self, entry: WindowRecord, detail: str) -> None:
         self._failed = True
         self._effects.append(Fail(entry.share.at, entry.record.offset, detail))
 
-    def _of_term(self, at: TopicPartition, term: int) -> Share | None:
+    def _of_term(self, at: TopicPartition, term: int) -> WindowPartition | None:
         share = self._shares.get(at)
         return share if share is not None and share.term == term else None

@@ -2,7 +2,7 @@
 
 In: configuration. Out: one immutable value.
 Always: the defaults are Kafka's.
-Not here: reading the configuration (broker/group_ports.py).
+Not here: reading the configuration (broker/groups/ports.py).
 """
 
 from collections.abc import Mapping

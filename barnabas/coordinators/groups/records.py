@@ -18,7 +18,16 @@ from barnabas.coordinators.groups.consumer import records as consumer_records
 from barnabas.coordinators.groups.consumer.records import ConsumerRecord
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID
-from barnabas.wire.codec import Int32, Int64, Message, Struct, by_position, message, since, tagged
+from barnabas.wire.codec import (
+    Int32,
+    Int64,
+    ProtocolMessage,
+    Struct,
+    by_position,
+    message,
+    since,
+    tagged,
+)
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
@@ -39,7 +48,7 @@ _VERSION_BYTES = tuple(_VERSION.pack(version) for version in range(VALUE_VERSION
 
 
 @message(versions="0-1")
-class OffsetCommitKey(Message):
+class OffsetCommitKey(ProtocolMessage):
     """The group and the partition of an offset."""
 
     group: str
@@ -48,7 +57,7 @@ class OffsetCommitKey(Message):
 
 
 @message(versions="0-4", flexible="4+")
-class OffsetCommitValue(Message):
+class OffsetCommitValue(ProtocolMessage):
     """An offset and its time. v1 only: when it expires. v3: leader epoch. v4: flexible."""
 
     offset: Int64
@@ -63,7 +72,7 @@ offset_value = by_position(OffsetCommitValue)
 
 
 @message(versions="2")
-class GroupMetadataKey(Message):
+class GroupMetadataKey(ProtocolMessage):
     """The group."""
 
     group: str
@@ -83,7 +92,7 @@ class MemberMetadata(Struct):
 
 
 @message(versions="0-4", flexible="4+")
-class GroupMetadataValue(Message):
+class GroupMetadataValue(ProtocolMessage):
     """One generation, or an empty group. v2: the time of its state. v4: flexible."""
 
     protocol_type: str
@@ -239,7 +248,7 @@ def _partition_of(group: str, partitions: int) -> int:
     return 0 if number == 0x8000_0000 else number % partitions
 
 
-def _with_version(value: Message, version: int) -> bytes:
+def _with_version(value: ProtocolMessage, version: int) -> bytes:
     return _VERSION_BYTES[version] + value.encode(version)
 
 

@@ -8,7 +8,7 @@ Not here: when a request is refused (classic/, consumer/, offsets/).
 from collections.abc import Iterable
 
 from barnabas.model.errors import Code
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from barnabas.wire.messages.heartbeat import HeartbeatResponse
@@ -145,7 +145,7 @@ def markers_refused(response: WriteTxnMarkersResponse, code: Code) -> WriteTxnMa
     )
 
 
-def not_written(response: Message, code: Code) -> Message:
+def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
     """The answer instead of `response`, when its records could not be written."""
     to_members = _TO_MEMBERS.get(code, code)
     match response:

@@ -30,7 +30,7 @@ from barnabas.coordinators.groups.records import OffsetRecord, Record
 from barnabas.coordinators.groups.replies import not_written
 from barnabas.coordinators.groups.state import Group, ShardState
 from barnabas.coordinators.groups.topics import NoTopics, TopicsPort
-from barnabas.coordinators.runtime import Answer, Now, Outcome, TransactionMarker
+from barnabas.coordinators.runtime import Now, Outcome, ShardReply, TransactionMarker
 from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -90,11 +90,12 @@ class GroupShard:
                 _start(state.activate(id_), now)
         state.timers.set(state.retention_timer, now.ms + self.limits.offsets_retention_check_ms)
 
-    def unloaded(self, parked: tuple[Answer, ...]) -> tuple[Answer, ...]:
+    def unloaded(self, parked: tuple[ShardReply, ...]) -> tuple[ShardReply, ...]:
         """This broker no longer coordinates the groups: every client that waits is told so."""
         state = self._state
         answers = [
-            Answer(token, not_written(response, Code.NOT_COORDINATOR)) for token, response in parked
+            ShardReply(token, not_written(response, Code.NOT_COORDINATOR))
+            for token, response in parked
         ]
         for group in state.active.values():
             answers += _end(group, Code.NOT_COORDINATOR)
@@ -102,12 +103,12 @@ class GroupShard:
         self.limits.memory.used -= sum(stored.bytes for stored in state.consumers.values())
         return tuple(answers)
 
-    def refused(self, outcome: Outcome[Record], code: Code, now: Now) -> tuple[Answer, ...]:
+    def refused(self, outcome: Outcome[Record], code: Code, now: Now) -> tuple[ShardReply, ...]:
         """The records were not written: the group is made again from the log, and classic members
         rejoin."""
         state = self._state
         answers = [
-            Answer(token, not_written(response, code)) for token, response in outcome.answers
+            ShardReply(token, not_written(response, code)) for token, response in outcome.answers
         ]
         if outcome.divisible and not answers:
             retention.postpone(state, now)
@@ -250,7 +251,7 @@ class GroupShard:
             results.append(DeletableGroupResult(group_id=group_id, error_code=code))
         response = DeleteGroupsResponse(results=results)
         # Offsets before their group: if only some are written, the group can be deleted again.
-        return Outcome(tuple(records), (Answer(caller.token, response),), divisible=True)
+        return Outcome(tuple(records), (ShardReply(caller.token, response),), divisible=True)
 
     def configured(self, group_id: str) -> None:
         """The group's configuration has changed. A session under way keeps its length."""
@@ -274,7 +275,7 @@ def _start(group: Group, now: Now) -> None:
         group.loaded(now)
 
 
-def _end(group: Group, code: Code) -> tuple[Answer, ...]:
+def _end(group: Group, code: Code) -> tuple[ShardReply, ...]:
     """The answers to all clients that wait."""
     group.end(code)
     return group.take().answers if isinstance(group, ClassicGroup) else group.take_refused()

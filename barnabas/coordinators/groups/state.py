@@ -32,10 +32,10 @@ from barnabas.coordinators.groups.records import (
     Record,
 )
 from barnabas.coordinators.groups.topics import TopicsPort
-from barnabas.coordinators.runtime import Answer, Outcome
+from barnabas.coordinators.runtime import Outcome, ShardReply
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.model.errors import Code
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 
@@ -221,14 +221,14 @@ class ShardState:
             self.active.pop(group.id, None)
 
 
-def reply(caller: Caller, response: Message) -> Outcome[Record]:
-    return Outcome(answers=(Answer(caller.token, response),))
+def reply(caller: Caller, response: ProtocolMessage) -> Outcome[Record]:
+    return Outcome(answers=(ShardReply(caller.token, response),))
 
 
 def and_reply(
-    caller: Caller, response: Message, outcome: Outcome[Record] | None
+    caller: Caller, response: ProtocolMessage, outcome: Outcome[Record] | None
 ) -> Outcome[Record]:
     """The caller's answer before those of the outcome."""
     if outcome is None:
         return reply(caller, response)
-    return replace(outcome, answers=(Answer(caller.token, response), *outcome.answers))
+    return replace(outcome, answers=(ShardReply(caller.token, response), *outcome.answers))

@@ -2,7 +2,7 @@
 
 In: the broker's topics, behind a Protocol. Out: partition counts, ids, names, a hash.
 Always: the coordinator asks for the current topics; it keeps none.
-Not here: the topics of the broker (broker/group_ports.py).
+Not here: the topics of the broker (broker/groups/ports.py).
 """
 
 from collections.abc import Container, Iterable
@@ -10,13 +10,13 @@ from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID
 
-from barnabas.assignment.group import Topic
+from barnabas.assignment.group import AssignableTopic
 
 
 class TopicsPort(Protocol):
     """The topics that exist now."""
 
-    def find(self, name: str) -> Topic | None: ...
+    def find(self, name: str) -> AssignableTopic | None: ...
 
     def name_of(self, topic_id: UUID) -> str | None: ...
 
@@ -26,7 +26,7 @@ class TopicsPort(Protocol):
 class NoTopics:
     """No topics: enough for offsets and classic groups."""
 
-    def find(self, name: str) -> Topic | None:
+    def find(self, name: str) -> AssignableTopic | None:
         return None
 
     def name_of(self, topic_id: UUID) -> str | None:

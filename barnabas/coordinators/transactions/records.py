@@ -13,7 +13,7 @@ from barnabas.coordinators.transactions.causes import Cause, Client
 from barnabas.coordinators.transactions.states import TransactionState
 from barnabas.coordinators.transactions.transaction import NO_ID, Transaction
 from barnabas.model.errors import Corrupt, KafkaError
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, tagged
+from barnabas.wire.codec import Int8, Int16, Int32, Int64, ProtocolMessage, Struct, message, tagged
 
 KEY_VERSION = 0
 VALUE_VERSION_MAX = 1
@@ -26,7 +26,7 @@ _STATES = {int(state): state for state in TransactionState}
 
 
 @message(versions="0")
-class TransactionLogKey(Message):
+class TransactionLogKey(ProtocolMessage):
     """Which transactional id."""
 
     transactional_id: str
@@ -38,7 +38,7 @@ class PartitionsSchema(Struct):
 
 
 @message(versions="0-1", flexible="1+")
-class TransactionLogValue(Message):
+class TransactionLogValue(ProtocolMessage):
     """Its state. v1: flexible, ids before and after, the client's transaction version."""
 
     producer_id: Int64

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from barnabas.coordinators.transactions.transaction import NO_EPOCH, NO_ID, Partitions
 from barnabas.model.errors import Code
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from barnabas.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -94,7 +94,7 @@ def added(
     return AddPartitionsToTxnResponse(results_by_transaction=[result])
 
 
-def not_written(response: Message, code: Code) -> Message:
+def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
     """The answer instead of `response`, when the log did not take the record behind it."""
     told = _TO_PRODUCERS.get(code, code)
     match response:

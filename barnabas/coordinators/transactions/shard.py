@@ -1,4 +1,4 @@
-"""The transactions of one partition of __transaction_state: every verb on them.
+"""The transactions of one partition of __transaction_state: every operation on them.
 
 In: requests about transactional ids, markers that were written, records read back, deadlines.
 Out: outcomes for the runtime, and markers to send once the decision behind them is committed.
@@ -13,7 +13,7 @@ and gets its marker (markers.py), which shard an id belongs to (broker/).
 from collections.abc import Iterable, Sequence
 
 from barnabas.coordinators.caller import Caller
-from barnabas.coordinators.runtime import Answer, Encoded, Now, Outcome
+from barnabas.coordinators.runtime import Encoded, Now, Outcome, ShardReply
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.coordinators.transactions import replies
 from barnabas.coordinators.transactions.adding import add, check_producer
@@ -38,7 +38,7 @@ from barnabas.coordinators.transactions.transaction import (
     completed,
 )
 from barnabas.model.errors import Code
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
@@ -55,7 +55,7 @@ _TIMEOUTS, _EXPIRY, _COMPLETE = "timeouts", "expiry", "complete"
 
 
 class TransactionShard:
-    """Verbs take what is asked, who asks, and the time."""
+    """Operations take what is asked, who asks, and the time."""
 
     def __init__(self, limits: TransactionLimits, ids: ProducerIds, coordinator_epoch: int) -> None:
         self.limits = limits
@@ -96,16 +96,16 @@ class TransactionShard:
                 self._timers.set(self._complete, 0)
         return due
 
-    def unloaded(self, parked: tuple[Answer, ...]) -> tuple[Answer, ...]:
+    def unloaded(self, parked: tuple[ShardReply, ...]) -> tuple[ShardReply, ...]:
         self.table.release()
         return tuple(
-            Answer(token, replies.not_written(response, Code.NOT_COORDINATOR))
+            ShardReply(token, replies.not_written(response, Code.NOT_COORDINATOR))
             for token, response in parked
         )
 
     def refused(
         self, outcome: Outcome[TransactionRecord], code: Code, now: Now
-    ) -> tuple[Answer, ...]:
+    ) -> tuple[ShardReply, ...]:
         """Nothing has changed. What no client will ask for again is tried again here."""
         if self._marked:
             self._timers.set(self._complete, now.ms + COMPLETE_AGAIN_MS)
@@ -113,7 +113,7 @@ class TransactionShard:
             self._timers.set(self._timeouts, now.ms + self.limits.timeout_check_ms)
             self._timers.set(self._expiry, now.ms + self.limits.expiration_check_ms)
         return tuple(
-            Answer(token, replies.not_written(response, code))
+            ShardReply(token, replies.not_written(response, code))
             for token, response in outcome.answers
         )
 
@@ -197,7 +197,7 @@ class TransactionShard:
             return Code.NONE if joined else Code.TRANSACTION_ABORTABLE
 
         response = replies.added(id_, partitions, told, caller.version)
-        return Outcome(answers=(Answer(caller.token, response),))
+        return Outcome(answers=(ShardReply(caller.token, response),))
 
     def add_offsets(
         self, request: AddOffsetsToTxnRequest, partitions: Partitions, caller: Caller, now: Now
@@ -240,12 +240,12 @@ class TransactionShard:
         id_: str,
         decision: Decision,
         caller: Caller,
-        response: Message,
+        response: ProtocolMessage,
         now: Now,
         cause: Cause | None = None,
         owner: Client | None = None,
     ) -> Outcome[TransactionRecord]:
-        answers = (Answer(caller.token, response),)
+        answers = (ShardReply(caller.token, response),)
         if decision.then is None:
             return Outcome(answers=answers)
         self._watch(now)

@@ -1,10 +1,10 @@
 """Offsets joining a transaction."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, message
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, message
 
 
 @message(api_key=25, versions="0-4", flexible="3+")
-class AddOffsetsToTxnRequest(Message):
+class AddOffsetsToTxnRequest(ProtocolMessage):
     """A group whose offsets join a transaction. v3: flexible. v4: as v3."""
 
     transactional_id: str
@@ -14,7 +14,7 @@ class AddOffsetsToTxnRequest(Message):
 
 
 @message(api_key=25, versions="0-4", flexible="3+")
-class AddOffsetsToTxnResponse(Message):
+class AddOffsetsToTxnResponse(ProtocolMessage):
     """Whether the offsets may join. v3: flexible."""
 
     throttle_time_ms: Int32 = 0

@@ -1,6 +1,6 @@
 """Partitions joining a transaction."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, since, until
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, until
 
 
 class AddPartitionsToTxnTopic(Struct):
@@ -17,7 +17,7 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 @message(api_key=24, versions="0-5", flexible="3+")
-class AddPartitionsToTxnRequest(Message):
+class AddPartitionsToTxnRequest(ProtocolMessage):
     """Partitions that join a transaction.
 
     v3: flexible. v4: several transactions at once, from brokers. v5: as v4.
@@ -46,7 +46,7 @@ class AddPartitionsToTxnResult(Struct):
 
 
 @message(api_key=24, versions="0-5", flexible="3+")
-class AddPartitionsToTxnResponse(Message):
+class AddPartitionsToTxnResponse(ProtocolMessage):
     """Which partitions joined. v3: flexible. v4: per transaction."""
 
     throttle_time_ms: Int32 = 0

@@ -1,6 +1,6 @@
 """Limiting clients."""
 
-from barnabas.wire.codec import Float64, Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Float64, Int16, Int32, ProtocolMessage, Struct, message
 
 
 class EntityData(Struct):
@@ -20,7 +20,7 @@ class EntryData(Struct):
 
 
 @message(api_key=49, versions="0-1", flexible="1+")
-class AlterClientQuotasRequest(Message):
+class AlterClientQuotasRequest(ProtocolMessage):
     """Limits to set and to lift. v1: flexible."""
 
     entries: list[EntryData]
@@ -34,7 +34,7 @@ class EntryResult(Struct):
 
 
 @message(api_key=49, versions="0-1", flexible="1+")
-class AlterClientQuotasResponse(Message):
+class AlterClientQuotasResponse(ProtocolMessage):
     """Whether each was altered. v1: flexible."""
 
     throttle_time_ms: Int32 = 0

@@ -1,6 +1,6 @@
 """Replacing options."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 
 
 class AlterableConfig(Struct):
@@ -15,7 +15,7 @@ class AlterConfigsResource(Struct):
 
 
 @message(api_key=33, versions="0-2", flexible="2+")
-class AlterConfigsRequest(Message):
+class AlterConfigsRequest(ProtocolMessage):
     """Options to set; those not named return to their defaults. v2: flexible."""
 
     resources: list[AlterConfigsResource]
@@ -30,7 +30,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 @message(api_key=33, versions="0-2", flexible="2+")
-class AlterConfigsResponse(Message):
+class AlterConfigsResponse(ProtocolMessage):
     """Which resources took their options. v2: flexible."""
 
     throttle_time_ms: Int32 = 0

@@ -2,7 +2,17 @@
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, since, until
+from barnabas.wire.codec import (
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    ProtocolMessage,
+    Struct,
+    message,
+    since,
+    until,
+)
 
 
 class BrokerState(Struct):
@@ -25,7 +35,7 @@ class TopicData(Struct):
 
 
 @message(api_key=56, versions="2-3", flexible="0+")
-class AlterPartitionRequest(Message):
+class AlterPartitionRequest(ProtocolMessage):
     """A leader proposes a new in-sync set. v2: topics by id. v3: epochs of the replicas."""
 
     broker_id: Int32
@@ -49,7 +59,7 @@ class TopicDataResponse(Struct):
 
 
 @message(api_key=56, versions="2-3", flexible="0+")
-class AlterPartitionResponse(Message):
+class AlterPartitionResponse(ProtocolMessage):
     """The partition's state after the proposal. v2: topics by id."""
 
     throttle_time_ms: Int32 = 0

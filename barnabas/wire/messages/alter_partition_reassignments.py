@@ -1,6 +1,6 @@
 """Moving replicas."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 class ReassignablePartition(Struct):
@@ -14,7 +14,7 @@ class ReassignableTopic(Struct):
 
 
 @message(api_key=45, versions="0-1", flexible="0+")
-class AlterPartitionReassignmentsRequest(Message):
+class AlterPartitionReassignmentsRequest(ProtocolMessage):
     """Where replicas shall be; null ends a move. v1: may the number of replicas change?"""
 
     timeout_ms: Int32 = 60000
@@ -34,7 +34,7 @@ class ReassignableTopicResponse(Struct):
 
 
 @message(api_key=45, versions="0-1", flexible="0+")
-class AlterPartitionReassignmentsResponse(Message):
+class AlterPartitionReassignmentsResponse(ProtocolMessage):
     """Whether each move has begun."""
 
     throttle_time_ms: Int32 = 0

@@ -1,6 +1,6 @@
 """Moving replicas between directories."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 
 
 class AlterReplicaLogDirTopic(Struct):
@@ -14,7 +14,7 @@ class AlterReplicaLogDir(Struct):
 
 
 @message(api_key=34, versions="1-2", flexible="2+")
-class AlterReplicaLogDirsRequest(Message):
+class AlterReplicaLogDirsRequest(ProtocolMessage):
     """Replicas to move to another log directory. v2: flexible."""
 
     dirs: list[AlterReplicaLogDir]
@@ -31,7 +31,7 @@ class AlterReplicaLogDirTopicResult(Struct):
 
 
 @message(api_key=34, versions="1-2", flexible="2+")
-class AlterReplicaLogDirsResponse(Message):
+class AlterReplicaLogDirsResponse(ProtocolMessage):
     """Which moves were begun. v2: flexible."""
 
     throttle_time_ms: Int32 = 0

@@ -1,10 +1,10 @@
 """Which versions are spoken."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, since, tagged
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, tagged
 
 
 @message(api_key=18, versions="0-4", flexible="3+")
-class ApiVersionsRequest(Message):
+class ApiVersionsRequest(ProtocolMessage):
     """Which versions does the broker speak.
 
     v3: flexible, says what software the client is. v4: as v3.
@@ -33,7 +33,7 @@ class FinalizedFeatureKey(Struct):
 
 
 @message(api_key=18, versions="0-4", flexible="3+")
-class ApiVersionsResponse(Message):
+class ApiVersionsResponse(ProtocolMessage):
     """The versions of each API.
 
     v1: throttle time. v3: flexible, features. v4: features whose minimum is 0.

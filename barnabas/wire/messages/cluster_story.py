@@ -1,10 +1,10 @@
 """What happens in a cluster, and why: an API of Barnabas' own, for its client (docs/adr/0010)."""
 
-from barnabas.wire.codec import Int32, Int64, Message, Struct, message, since, tagged
+from barnabas.wire.codec import Int32, Int64, ProtocolMessage, Struct, message, since, tagged
 
 
 @message(api_key=20_002, versions="0-1", flexible="0+")
-class ClusterStoryRequest(Message):
+class ClusterStoryRequest(ProtocolMessage):
     """Any broker tells of itself, and the controller of what it did after event `after`."""
 
     after: Int64 = -1
@@ -44,7 +44,7 @@ class OfflinePartition(Struct):
 
 
 @message(api_key=20_002, versions="0-1", flexible="0+")
-class ClusterStoryResponse(Message):
+class ClusterStoryResponse(ProtocolMessage):
     """`machine` tells whether a process id means anything where it is read.
 
     `broker_epoch` is -1 of a broker that stands alone. `controller_id` is -1 while nobody is.

@@ -2,11 +2,11 @@
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 @message(api_key=69, versions="0-1", flexible="0+")
-class ConsumerGroupDescribeRequest(Message):
+class ConsumerGroupDescribeRequest(ProtocolMessage):
     """State of groups of the new protocol. v1: as v0."""
 
     group_ids: list[str]
@@ -50,7 +50,7 @@ class DescribedGroup(Struct):
 
 
 @message(api_key=69, versions="0-1", flexible="0+")
-class ConsumerGroupDescribeResponse(Message):
+class ConsumerGroupDescribeResponse(ProtocolMessage):
     """State, members and assignments. v1: types of members."""
 
     throttle_time_ms: Int32 = 0

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 class TopicPartitions(Struct):
@@ -11,7 +11,7 @@ class TopicPartitions(Struct):
 
 
 @message(api_key=68, versions="0-1", flexible="0+")
-class ConsumerGroupHeartbeatRequest(Message):
+class ConsumerGroupHeartbeatRequest(ProtocolMessage):
     """A member of the new protocol: what it wants and what it owns.
 
     v1: subscription by regular expression.
@@ -34,7 +34,7 @@ class Assignment(Struct):
 
 
 @message(api_key=68, versions="0-1", flexible="0+")
-class ConsumerGroupHeartbeatResponse(Message):
+class ConsumerGroupHeartbeatResponse(ProtocolMessage):
     """The member's epoch, and what it should own."""
 
     throttle_time_ms: Int32 = 0

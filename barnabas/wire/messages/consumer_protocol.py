@@ -3,7 +3,7 @@
 Each stands behind an int16 that gives its version.
 """
 
-from barnabas.wire.codec import Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int32, ProtocolMessage, Struct, message, since
 
 
 class TopicPartition(Struct):
@@ -12,7 +12,7 @@ class TopicPartition(Struct):
 
 
 @message(versions="0-3", flexible="none")
-class ConsumerProtocolSubscription(Message):
+class ConsumerProtocolSubscription(ProtocolMessage):
     """What a consumer wants, inside JoinGroup. v1: what it owns. v2: generation. v3: rack."""
 
     topics: list[str]
@@ -23,7 +23,7 @@ class ConsumerProtocolSubscription(Message):
 
 
 @message(versions="0-3", flexible="none")
-class ConsumerProtocolAssignment(Message):
+class ConsumerProtocolAssignment(ProtocolMessage):
     """What a consumer gets, inside SyncGroup."""
 
     assigned_partitions: list[TopicPartition]

@@ -1,10 +1,10 @@
 """A broker that is about to stop."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
 @message(api_key=7, versions="3", flexible="3+")
-class ControlledShutdownRequest(Message):
+class ControlledShutdownRequest(ProtocolMessage):
     """Asks the controller to give this broker's partitions to others before it stops."""
 
     broker_id: Int32
@@ -17,7 +17,7 @@ class RemainingPartition(Struct):
 
 
 @message(api_key=7, versions="3", flexible="3+")
-class ControlledShutdownResponse(Message):
+class ControlledShutdownResponse(ProtocolMessage):
     """The partitions that it still leads, because nobody else can."""
 
     error_code: Int16

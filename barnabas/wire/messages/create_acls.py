@@ -1,6 +1,6 @@
 """Allowing and denying."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 
 
 class AclCreation(Struct):
@@ -14,7 +14,7 @@ class AclCreation(Struct):
 
 
 @message(api_key=30, versions="1-3", flexible="2+")
-class CreateAclsRequest(Message):
+class CreateAclsRequest(ProtocolMessage):
     """Rules to add. v2: flexible. v3: users as resources."""
 
     creations: list[AclCreation]
@@ -26,7 +26,7 @@ class AclCreationResult(Struct):
 
 
 @message(api_key=30, versions="1-3", flexible="2+")
-class CreateAclsResponse(Message):
+class CreateAclsResponse(ProtocolMessage):
     """Whether each was added, in the order asked."""
 
     throttle_time_ms: Int32 = 0

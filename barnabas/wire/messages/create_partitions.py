@@ -1,6 +1,6 @@
 """Growing topics."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 
 
 class CreatePartitionsAssignment(Struct):
@@ -14,7 +14,7 @@ class CreatePartitionsTopic(Struct):
 
 
 @message(api_key=37, versions="0-3", flexible="2+")
-class CreatePartitionsRequest(Message):
+class CreatePartitionsRequest(ProtocolMessage):
     """Partition counts to grow topics to. v2: flexible. v3: as v2."""
 
     topics: list[CreatePartitionsTopic]
@@ -29,7 +29,7 @@ class CreatePartitionsTopicResult(Struct):
 
 
 @message(api_key=37, versions="0-3", flexible="2+")
-class CreatePartitionsResponse(Message):
+class CreatePartitionsResponse(ProtocolMessage):
     """Which topics grew. v2: flexible."""
 
     throttle_time_ms: Int32 = 0

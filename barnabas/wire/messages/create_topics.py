@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from barnabas.model.ids import NO_TOPIC_ID as NO_ID
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message, since, tagged
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since, tagged
 
 
 class CreatableReplicaAssignment(Struct):
@@ -25,7 +25,7 @@ class CreatableTopic(Struct):
 
 
 @message(api_key=19, versions="2-7", flexible="5+")
-class CreateTopicsRequest(Message):
+class CreateTopicsRequest(ProtocolMessage):
     """Topics to create, by counts or by assignment.
 
     v4: counts may be -1, for the default. v5: flexible.
@@ -56,7 +56,7 @@ class CreatableTopicResult(Struct):
 
 
 @message(api_key=19, versions="2-7", flexible="5+")
-class CreateTopicsResponse(Message):
+class CreateTopicsResponse(ProtocolMessage):
     """Which topics were created. v5: flexible, their counts and options. v7: their ids."""
 
     throttle_time_ms: Int32 = 0

@@ -1,6 +1,6 @@
 """Taking rules away."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 
 
 class DeleteAclsFilter(Struct):
@@ -14,7 +14,7 @@ class DeleteAclsFilter(Struct):
 
 
 @message(api_key=31, versions="1-3", flexible="2+")
-class DeleteAclsRequest(Message):
+class DeleteAclsRequest(ProtocolMessage):
     """What shall go. v2: flexible. v3: users as resources."""
 
     filters: list[DeleteAclsFilter]
@@ -39,7 +39,7 @@ class DeleteAclsFilterResult(Struct):
 
 
 @message(api_key=31, versions="1-3", flexible="2+")
-class DeleteAclsResponse(Message):
+class DeleteAclsResponse(ProtocolMessage):
     """What went, by filter."""
 
     throttle_time_ms: Int32 = 0

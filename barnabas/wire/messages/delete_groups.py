@@ -1,10 +1,10 @@
 """Deleting groups."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 
 
 @message(api_key=42, versions="0-2", flexible="2+")
-class DeleteGroupsRequest(Message):
+class DeleteGroupsRequest(ProtocolMessage):
     """Groups to delete. v2: flexible."""
 
     groups_names: list[str]
@@ -16,7 +16,7 @@ class DeletableGroupResult(Struct):
 
 
 @message(api_key=42, versions="0-2", flexible="2+")
-class DeleteGroupsResponse(Message):
+class DeleteGroupsResponse(ProtocolMessage):
     """Which groups were deleted. v2: flexible."""
 
     throttle_time_ms: Int32 = 0

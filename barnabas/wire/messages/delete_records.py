@@ -1,6 +1,6 @@
 """Cutting partitions at the front."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
 class DeleteRecordsPartition(Struct):
@@ -14,7 +14,7 @@ class DeleteRecordsTopic(Struct):
 
 
 @message(api_key=21, versions="0-2", flexible="2+")
-class DeleteRecordsRequest(Message):
+class DeleteRecordsRequest(ProtocolMessage):
     """Offsets below which partitions are to be cut (-1: all). v2: flexible."""
 
     topics: list[DeleteRecordsTopic]
@@ -33,7 +33,7 @@ class DeleteRecordsTopicResult(Struct):
 
 
 @message(api_key=21, versions="0-2", flexible="2+")
-class DeleteRecordsResponse(Message):
+class DeleteRecordsResponse(ProtocolMessage):
     """The new start of each partition. v2: flexible."""
 
     throttle_time_ms: Int32 = 0

@@ -3,7 +3,16 @@
 from uuid import UUID
 
 from barnabas.model.ids import NO_TOPIC_ID as NO_ID
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, nullable_since, since, until
+from barnabas.wire.codec import (
+    Int16,
+    Int32,
+    ProtocolMessage,
+    Struct,
+    message,
+    nullable_since,
+    since,
+    until,
+)
 
 
 class DeleteTopicState(Struct):
@@ -12,7 +21,7 @@ class DeleteTopicState(Struct):
 
 
 @message(api_key=20, versions="1-6", flexible="4+")
-class DeleteTopicsRequest(Message):
+class DeleteTopicsRequest(ProtocolMessage):
     """Topics to delete. v4: flexible. v6: by name or id."""
 
     topics: list[DeleteTopicState] = since(6, default=[])
@@ -28,7 +37,7 @@ class DeletableTopicResult(Struct):
 
 
 @message(api_key=20, versions="1-6", flexible="4+")
-class DeleteTopicsResponse(Message):
+class DeleteTopicsResponse(ProtocolMessage):
     """Which topics were deleted. v4: flexible. v5: error messages. v6: ids."""
 
     throttle_time_ms: Int32 = 0

@@ -1,10 +1,10 @@
 """Who may do what."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 
 
 @message(api_key=29, versions="1-3", flexible="2+")
-class DescribeAclsRequest(Message):
+class DescribeAclsRequest(ProtocolMessage):
     """Rules to look for; null matches any. v2: flexible. v3: users as resources."""
 
     resource_type_filter: Int8
@@ -31,7 +31,7 @@ class DescribeAclsResource(Struct):
 
 
 @message(api_key=29, versions="1-3", flexible="2+")
-class DescribeAclsResponse(Message):
+class DescribeAclsResponse(ProtocolMessage):
     """The rules that match, by resource."""
 
     throttle_time_ms: Int32 = 0

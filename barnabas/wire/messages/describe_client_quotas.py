@@ -1,6 +1,6 @@
 """Which limits clients have."""
 
-from barnabas.wire.codec import Float64, Int8, Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Float64, Int8, Int16, Int32, ProtocolMessage, Struct, message
 
 
 class ComponentData(Struct):
@@ -10,7 +10,7 @@ class ComponentData(Struct):
 
 
 @message(api_key=48, versions="0-1", flexible="1+")
-class DescribeClientQuotasRequest(Message):
+class DescribeClientQuotasRequest(ProtocolMessage):
     """Entities to look for. v1: flexible."""
 
     components: list[ComponentData]
@@ -33,7 +33,7 @@ class EntryData(Struct):
 
 
 @message(api_key=48, versions="0-1", flexible="1+")
-class DescribeClientQuotasResponse(Message):
+class DescribeClientQuotasResponse(ProtocolMessage):
     """Their limits. v1: flexible."""
 
     throttle_time_ms: Int32 = 0

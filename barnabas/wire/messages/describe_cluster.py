@@ -1,10 +1,10 @@
 """The cluster's brokers."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 @message(api_key=60, versions="0-2", flexible="0+")
-class DescribeClusterRequest(Message):
+class DescribeClusterRequest(ProtocolMessage):
     """Who is in the cluster. v1: brokers or controllers. v2: fenced brokers too."""
 
     include_cluster_authorized_operations: bool
@@ -21,7 +21,7 @@ class DescribeClusterBroker(Struct):
 
 
 @message(api_key=60, versions="0-2", flexible="0+")
-class DescribeClusterResponse(Message):
+class DescribeClusterResponse(ProtocolMessage):
     """Brokers, controller and cluster id. v1: brokers or controllers. v2: which are fenced."""
 
     throttle_time_ms: Int32 = 0

@@ -1,6 +1,6 @@
 """Reading options."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 class DescribeConfigsResource(Struct):
@@ -10,7 +10,7 @@ class DescribeConfigsResource(Struct):
 
 
 @message(api_key=32, versions="1-4", flexible="4+")
-class DescribeConfigsRequest(Message):
+class DescribeConfigsRequest(ProtocolMessage):
     """Options of topics and brokers, all or by name.
 
     v1: synonyms. v3: documentation. v4: flexible.
@@ -47,7 +47,7 @@ class DescribeConfigsResult(Struct):
 
 
 @message(api_key=32, versions="1-4", flexible="4+")
-class DescribeConfigsResponse(Message):
+class DescribeConfigsResponse(ProtocolMessage):
     """Options with their values and where these come from.
 
     v3: kinds, documentation. v4: flexible.

@@ -1,10 +1,10 @@
 """State of classic groups."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 @message(api_key=15, versions="0-6", flexible="5+")
-class DescribeGroupsRequest(Message):
+class DescribeGroupsRequest(ProtocolMessage):
     """State of groups. v3: allowed operations. v5: flexible. v6: as v5."""
 
     groups: list[str]
@@ -32,7 +32,7 @@ class DescribedGroup(Struct):
 
 
 @message(api_key=15, versions="0-6", flexible="5+")
-class DescribeGroupsResponse(Message):
+class DescribeGroupsResponse(ProtocolMessage):
     """State and members of groups.
 
     v1: throttle time. v3: allowed operations. v4: static membership. v5: flexible.

@@ -1,6 +1,6 @@
 """What lies in the log directories."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
 
 class DescribableLogDirTopic(Struct):
@@ -9,7 +9,7 @@ class DescribableLogDirTopic(Struct):
 
 
 @message(api_key=35, versions="1-5", flexible="2+")
-class DescribeLogDirsRequest(Message):
+class DescribeLogDirsRequest(ProtocolMessage):
     """What lies in the log directories. v2: flexible."""
 
     topics: list[DescribableLogDirTopic] | None
@@ -37,7 +37,7 @@ class DescribeLogDirsResult(Struct):
 
 
 @message(api_key=35, versions="1-5", flexible="2+")
-class DescribeLogDirsResponse(Message):
+class DescribeLogDirsResponse(ProtocolMessage):
     """Sizes of partitions per log directory.
 
     v2: flexible. v3: an error for all. v4: bytes of the disk.

@@ -1,6 +1,6 @@
 """Active producers of partitions."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
 class TopicRequest(Struct):
@@ -9,7 +9,7 @@ class TopicRequest(Struct):
 
 
 @message(api_key=61, versions="0", flexible="0+")
-class DescribeProducersRequest(Message):
+class DescribeProducersRequest(ProtocolMessage):
     """Which producers are active on partitions."""
 
     topics: list[TopicRequest]
@@ -37,7 +37,7 @@ class TopicResponse(Struct):
 
 
 @message(api_key=61, versions="0", flexible="0+")
-class DescribeProducersResponse(Message):
+class DescribeProducersResponse(ProtocolMessage):
     """Active producers, with their sequences and open transactions."""
 
     throttle_time_ms: Int32 = 0

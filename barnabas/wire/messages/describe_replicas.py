@@ -5,7 +5,7 @@ The partitions have no leader; the answers decide which replica leads (controlle
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int8, Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
 class AskedTopic(Struct):
@@ -15,7 +15,7 @@ class AskedTopic(Struct):
 
 
 @message(api_key=20_005, versions="0", flexible="0+")
-class DescribeReplicasRequest(Message):
+class DescribeReplicasRequest(ProtocolMessage):
     """Of partitions that nobody leads, before anything else is said of them."""
 
     controller_id: Int32
@@ -41,7 +41,7 @@ class DescribedTopic(Struct):
 
 
 @message(api_key=20_005, versions="0", flexible="0+")
-class DescribeReplicasResponse(Message):
+class DescribeReplicasResponse(ProtocolMessage):
     """What there is, or why it is not said."""
 
     error_code: Int16

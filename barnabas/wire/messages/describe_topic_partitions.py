@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 
 
 class TopicRequest(Struct):
@@ -15,7 +15,7 @@ class Cursor(Struct):
 
 
 @message(api_key=75, versions="0", flexible="0+")
-class DescribeTopicPartitionsRequest(Message):
+class DescribeTopicPartitionsRequest(ProtocolMessage):
     """Partitions of topics, page by page."""
 
     topics: list[TopicRequest]
@@ -45,7 +45,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 @message(api_key=75, versions="0", flexible="0+")
-class DescribeTopicPartitionsResponse(Message):
+class DescribeTopicPartitionsResponse(ProtocolMessage):
     """A page of partitions, and where the next one starts."""
 
     throttle_time_ms: Int32 = 0

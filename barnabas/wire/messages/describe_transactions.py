@@ -1,10 +1,10 @@
 """State of transactional ids."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
 @message(api_key=65, versions="0", flexible="0+")
-class DescribeTransactionsRequest(Message):
+class DescribeTransactionsRequest(ProtocolMessage):
     """Transactional ids whose state is asked for."""
 
     transactional_ids: list[str]
@@ -27,7 +27,7 @@ class DescribedTransaction(Struct):
 
 
 @message(api_key=65, versions="0", flexible="0+")
-class DescribeTransactionsResponse(Message):
+class DescribeTransactionsResponse(ProtocolMessage):
     """The state of each transactional id, with the partitions that have no marker yet."""
 
     throttle_time_ms: Int32 = 0

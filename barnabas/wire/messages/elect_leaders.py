@@ -1,6 +1,6 @@
 """Electing leaders on request."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 class TopicPartitions(Struct):
@@ -9,7 +9,7 @@ class TopicPartitions(Struct):
 
 
 @message(api_key=43, versions="0-2", flexible="2+")
-class ElectLeadersRequest(Message):
+class ElectLeadersRequest(ProtocolMessage):
     """Partitions to elect leaders for; null for all. v1: unclean elections. v2: flexible."""
 
     election_type: Int8 = since(1, default=0)
@@ -29,7 +29,7 @@ class ReplicaElectionResult(Struct):
 
 
 @message(api_key=43, versions="0-2", flexible="2+")
-class ElectLeadersResponse(Message):
+class ElectLeadersResponse(ProtocolMessage):
     """How each election went. v1: an error for all. v2: flexible."""
 
     throttle_time_ms: Int32 = 0

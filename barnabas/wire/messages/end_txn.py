@@ -1,10 +1,10 @@
 """Ending a transaction."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, message, since
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, message, since
 
 
 @message(api_key=26, versions="0-5", flexible="3+")
-class EndTxnRequest(Message):
+class EndTxnRequest(ProtocolMessage):
     """Commit or abort. v3: flexible. v5: the epoch is bumped with each transaction."""
 
     transactional_id: str
@@ -14,7 +14,7 @@ class EndTxnRequest(Message):
 
 
 @message(api_key=26, versions="0-5", flexible="3+")
-class EndTxnResponse(Message):
+class EndTxnResponse(ProtocolMessage):
     """Whether the transaction ends. v3: flexible. v5: the producer id and epoch to go on with."""
 
     throttle_time_ms: Int32 = 0

@@ -8,7 +8,7 @@ from barnabas.wire.codec import (
     Int16,
     Int32,
     Int64,
-    Message,
+    ProtocolMessage,
     SlicedRecords,
     Struct,
     message,
@@ -47,7 +47,7 @@ class ForgottenTopic(Struct):
 
 
 @message(api_key=1, versions="4-18", flexible="12+")
-class FetchRequest(Message):
+class FetchRequest(ProtocolMessage):
     """Where to read on, per partition.
 
     v5: log start offset. v7: fetch sessions. v9: leader epochs. v11: rack.
@@ -117,7 +117,7 @@ class NodeEndpoint(Struct):
 
 
 @message(api_key=1, versions="4-18", flexible="12+", records=True)
-class FetchResponse(Message):
+class FetchResponse(ProtocolMessage):
     """Record batches, whole, from the asked offsets on.
 
     v5: log start offset. v7: fetch sessions. v11: preferred replica. v12: flexible, divergence.

@@ -1,10 +1,10 @@
 """Finding coordinators."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message, since, until
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since, until
 
 
 @message(api_key=10, versions="0-6", flexible="3+")
-class FindCoordinatorRequest(Message):
+class FindCoordinatorRequest(ProtocolMessage):
     """Who coordinates a group or transaction.
 
     v1: by type. v3: flexible. v4: several keys at once. v6: share groups.
@@ -25,7 +25,7 @@ class Coordinator(Struct):
 
 
 @message(api_key=10, versions="0-6", flexible="3+")
-class FindCoordinatorResponse(Message):
+class FindCoordinatorResponse(ProtocolMessage):
     """The coordinator's address. v1: throttle time, message. v3: flexible. v4: one per key."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)

@@ -4,11 +4,11 @@ Times are in milliseconds: `..._ms` of an event since 1970 by the broker's clock
 plainly so. -1 where a thing is not over, or not known. Why it exists: docs/adr/0010.
 """
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, tagged
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, tagged
 
 
 @message(api_key=20_000, versions="0", flexible="0+")
-class GroupStoryRequest(Message):
+class GroupStoryRequest(ProtocolMessage):
     """The stories of groups, from the coordinator of each."""
 
     group_ids: list[str]
@@ -110,7 +110,7 @@ class ToldGroup(Struct):
 
 
 @message(api_key=20_000, versions="0", flexible="0+")
-class GroupStoryResponse(Message):
+class GroupStoryResponse(ProtocolMessage):
     """Chapters from the oldest to the newest; the last may be under way."""
 
     groups: list[ToldGroup]

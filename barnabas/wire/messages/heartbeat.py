@@ -1,10 +1,10 @@
 """Keeping a membership alive."""
 
-from barnabas.wire.codec import Int16, Int32, Message, message, since
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, message, since
 
 
 @message(api_key=12, versions="0-4", flexible="4+")
-class HeartbeatRequest(Message):
+class HeartbeatRequest(ProtocolMessage):
     """A member says it is alive. v3: static membership. v4: flexible."""
 
     group_id: str
@@ -14,7 +14,7 @@ class HeartbeatRequest(Message):
 
 
 @message(api_key=12, versions="0-4", flexible="4+")
-class HeartbeatResponse(Message):
+class HeartbeatResponse(ProtocolMessage):
     """Whether to go on or to rejoin. v1: throttle time. v4: flexible."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)

@@ -1,6 +1,6 @@
 """Changing single options."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 
 
 class AlterableConfig(Struct):
@@ -16,7 +16,7 @@ class AlterConfigsResource(Struct):
 
 
 @message(api_key=44, versions="0-1", flexible="1+")
-class IncrementalAlterConfigsRequest(Message):
+class IncrementalAlterConfigsRequest(ProtocolMessage):
     """Options to set, delete, append to or subtract from. v1: flexible."""
 
     resources: list[AlterConfigsResource]
@@ -31,7 +31,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 @message(api_key=44, versions="0-1", flexible="1+")
-class IncrementalAlterConfigsResponse(Message):
+class IncrementalAlterConfigsResponse(ProtocolMessage):
     """Which resources took their changes. v1: flexible."""
 
     throttle_time_ms: Int32 = 0

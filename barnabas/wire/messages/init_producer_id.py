@@ -1,10 +1,10 @@
 """Identity of idempotent and transactional producers."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, message, since
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, message, since
 
 
 @message(api_key=22, versions="0-5", flexible="2+")
-class InitProducerIdRequest(Message):
+class InitProducerIdRequest(ProtocolMessage):
     """Asks for a producer id, and fences older producers of a transactional id.
 
     v2: flexible. v3: an id and epoch to go on from. v4, v5: other errors.
@@ -17,7 +17,7 @@ class InitProducerIdRequest(Message):
 
 
 @message(api_key=22, versions="0-5", flexible="2+")
-class InitProducerIdResponse(Message):
+class InitProducerIdResponse(ProtocolMessage):
     """The producer id and epoch. v2: flexible."""
 
     throttle_time_ms: Int32 = 0

@@ -1,6 +1,14 @@
 """Joining a group."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, nullable_since, since
+from barnabas.wire.codec import (
+    Int16,
+    Int32,
+    ProtocolMessage,
+    Struct,
+    message,
+    nullable_since,
+    since,
+)
 
 
 class JoinGroupRequestProtocol(Struct):
@@ -9,7 +17,7 @@ class JoinGroupRequestProtocol(Struct):
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
-class JoinGroupRequest(Message):
+class JoinGroupRequest(ProtocolMessage):
     """A member joins or rejoins its group.
 
     v1: rebalance timeout. v5: static membership. v6: flexible. v8: reason.
@@ -32,7 +40,7 @@ class JoinGroupResponseMember(Struct):
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
-class JoinGroupResponse(Message):
+class JoinGroupResponse(ProtocolMessage):
     """The generation, and for the leader its members.
 
     v2: throttle time. v5: static membership. v6: flexible. v7: protocol type.

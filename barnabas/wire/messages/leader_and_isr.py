@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, since
+from barnabas.wire.codec import Int8, Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
 
 class LeaderAndIsrPartitionState(Struct):
@@ -32,7 +32,7 @@ class LeaderAndIsrLiveLeader(Struct):
 
 
 @message(api_key=4, versions="7", flexible="4+", large=True)
-class LeaderAndIsrRequest(Message):
+class LeaderAndIsrRequest(ProtocolMessage):
     """States of partitions that the broker has a replica of. `type`: 1 changes some, 2 is all."""
 
     controller_id: Int32
@@ -55,7 +55,7 @@ class LeaderAndIsrTopicError(Struct):
 
 
 @message(api_key=4, versions="7", flexible="4+")
-class LeaderAndIsrResponse(Message):
+class LeaderAndIsrResponse(ProtocolMessage):
     """What became of each partition, unless the request as a whole was refused."""
 
     error_code: Int16

@@ -1,6 +1,6 @@
 """Leaving a group."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, since, until
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since, until
 
 
 class MemberIdentity(Struct):
@@ -10,7 +10,7 @@ class MemberIdentity(Struct):
 
 
 @message(api_key=13, versions="0-5", flexible="4+")
-class LeaveGroupRequest(Message):
+class LeaveGroupRequest(ProtocolMessage):
     """Members leave. v3: several at once, static membership. v4: flexible. v5: reason."""
 
     group_id: str
@@ -25,7 +25,7 @@ class MemberResponse(Struct):
 
 
 @message(api_key=13, versions="0-5", flexible="4+")
-class LeaveGroupResponse(Message):
+class LeaveGroupResponse(ProtocolMessage):
     """Who has left. v1: throttle time. v3: one answer per member. v4: flexible."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)

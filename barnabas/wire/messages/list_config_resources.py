@@ -1,10 +1,10 @@
 """Resources that have options."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 @message(api_key=74, versions="0-1", flexible="0+")
-class ListConfigResourcesRequest(Message):
+class ListConfigResourcesRequest(ProtocolMessage):
     """Which resources have options. v0: client metrics only. v1: by type."""
 
     resource_types: list[Int8] = since(1, default=[])
@@ -16,7 +16,7 @@ class ConfigResource(Struct):
 
 
 @message(api_key=74, versions="0-1", flexible="0+")
-class ListConfigResourcesResponse(Message):
+class ListConfigResourcesResponse(ProtocolMessage):
     """Names of resources. v1: their types."""
 
     throttle_time_ms: Int32 = 0

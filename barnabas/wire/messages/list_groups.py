@@ -1,10 +1,10 @@
 """Groups of a coordinator."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 @message(api_key=16, versions="0-5", flexible="3+")
-class ListGroupsRequest(Message):
+class ListGroupsRequest(ProtocolMessage):
     """Which groups are there. v3: flexible. v4: by state. v5: by type."""
 
     states_filter: list[str] = since(4, default=[])
@@ -19,7 +19,7 @@ class ListedGroup(Struct):
 
 
 @message(api_key=16, versions="0-5", flexible="3+")
-class ListGroupsResponse(Message):
+class ListGroupsResponse(ProtocolMessage):
     """Groups of this coordinator. v1: throttle time. v3: flexible. v4: states. v5: types."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)

@@ -1,6 +1,6 @@
 """Offsets by time."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, since
+from barnabas.wire.codec import Int8, Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
 # Places that can be asked for instead of a time.
 LATEST = -1
@@ -23,7 +23,7 @@ class ListOffsetsTopic(Struct):
 
 
 @message(api_key=2, versions="1-11", flexible="6+")
-class ListOffsetsRequest(Message):
+class ListOffsetsRequest(ProtocolMessage):
     """Which offset belongs to a timestamp (-1 end, -2 start, -3 latest timestamp and on).
 
     v2: isolation level. v4: leader epochs. v6: flexible. v7: -3. v8: -4 (local start).
@@ -50,7 +50,7 @@ class ListOffsetsTopicResponse(Struct):
 
 
 @message(api_key=2, versions="1-11", flexible="6+")
-class ListOffsetsResponse(Message):
+class ListOffsetsResponse(ProtocolMessage):
     """An offset per partition, with its timestamp.
 
     v2: throttle time. v4: leader epochs. v6: flexible.

@@ -1,6 +1,6 @@
 """Which replicas are on the move."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 
 
 class ListPartitionReassignmentsTopics(Struct):
@@ -9,7 +9,7 @@ class ListPartitionReassignmentsTopics(Struct):
 
 
 @message(api_key=46, versions="0-0", flexible="0+")
-class ListPartitionReassignmentsRequest(Message):
+class ListPartitionReassignmentsRequest(ProtocolMessage):
     """Partitions to look at; null for all."""
 
     timeout_ms: Int32 = 60000
@@ -29,7 +29,7 @@ class OngoingTopicReassignment(Struct):
 
 
 @message(api_key=46, versions="0-0", flexible="0+")
-class ListPartitionReassignmentsResponse(Message):
+class ListPartitionReassignmentsResponse(ProtocolMessage):
     """Those that are being moved."""
 
     throttle_time_ms: Int32 = 0

@@ -1,10 +1,10 @@
 """Transactional ids of a broker."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
 
 @message(api_key=66, versions="0-2", flexible="0+")
-class ListTransactionsRequest(Message):
+class ListTransactionsRequest(ProtocolMessage):
     """Which transactional ids are there. v1: by duration. v2: by a pattern of the id."""
 
     state_filters: list[str]
@@ -20,7 +20,7 @@ class ListedTransaction(Struct):
 
 
 @message(api_key=66, versions="0-2", flexible="0+")
-class ListTransactionsResponse(Message):
+class ListTransactionsResponse(ProtocolMessage):
     """The transactional ids of this coordinator, and the states it was asked for but not known."""
 
     throttle_time_ms: Int32 = 0

@@ -1,10 +1,10 @@
 """How a log is doing: an API of Barnabas' own, told to no client but its own (docs/adr/0010)."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
 @message(api_key=20_001, versions="0", flexible="0+")
-class LogStoryRequest(Message):
+class LogStoryRequest(ProtocolMessage):
     """The logs of a topic's partitions, from the leader of each."""
 
     topic: str
@@ -41,7 +41,7 @@ class ToldLog(Struct):
 
 
 @message(api_key=20_001, versions="0", flexible="0+")
-class LogStoryResponse(Message):
+class LogStoryResponse(ProtocolMessage):
     """One for each partition asked for."""
 
     logs: list[ToldLog]

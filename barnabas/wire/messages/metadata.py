@@ -3,7 +3,15 @@
 from uuid import UUID
 
 from barnabas.model.ids import NO_TOPIC_ID as NO_ID
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, nullable_since, since
+from barnabas.wire.codec import (
+    Int16,
+    Int32,
+    ProtocolMessage,
+    Struct,
+    message,
+    nullable_since,
+    since,
+)
 
 
 class MetadataRequestTopic(Struct):
@@ -12,7 +20,7 @@ class MetadataRequestTopic(Struct):
 
 
 @message(api_key=3, versions="0-13", flexible="9+")
-class MetadataRequest(Message):
+class MetadataRequest(ProtocolMessage):
     """Who leads what.
 
     v1: null asks for all topics, none for none. v4: may topics be created.
@@ -53,7 +61,7 @@ class MetadataResponseTopic(Struct):
 
 
 @message(api_key=3, versions="0-13", flexible="9+")
-class MetadataResponse(Message):
+class MetadataResponse(ProtocolMessage):
     """Brokers, topics and leaders.
 
     v1: racks, controller. v2: cluster id. v5: offline replicas. v7: leader epochs.

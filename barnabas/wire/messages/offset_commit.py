@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from barnabas.model.ids import NO_TOPIC_ID as NO_ID
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, since, until
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, until
 
 
 class OffsetCommitRequestPartition(Struct):
@@ -20,7 +20,7 @@ class OffsetCommitRequestTopic(Struct):
 
 
 @message(api_key=8, versions="2-10", flexible="8+")
-class OffsetCommitRequest(Message):
+class OffsetCommitRequest(ProtocolMessage):
     """How far a group has read.
 
     v5: no retention time. v6: leader epochs. v7: static membership. v8: flexible.
@@ -47,7 +47,7 @@ class OffsetCommitResponseTopic(Struct):
 
 
 @message(api_key=8, versions="2-10", flexible="8+")
-class OffsetCommitResponse(Message):
+class OffsetCommitResponse(ProtocolMessage):
     """Which offsets were taken. v3: throttle time. v8: flexible. v10: topics by id."""
 
     throttle_time_ms: Int32 = since(3, default=0, ignorable=True)

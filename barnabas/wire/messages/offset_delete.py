@@ -1,6 +1,6 @@
 """Forgetting committed offsets."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 
 
 class OffsetDeleteRequestPartition(Struct):
@@ -13,7 +13,7 @@ class OffsetDeleteRequestTopic(Struct):
 
 
 @message(api_key=47, versions="0", flexible="none")
-class OffsetDeleteRequest(Message):
+class OffsetDeleteRequest(ProtocolMessage):
     """Committed offsets to forget."""
 
     group_id: str
@@ -31,7 +31,7 @@ class OffsetDeleteResponseTopic(Struct):
 
 
 @message(api_key=47, versions="0", flexible="none")
-class OffsetDeleteResponse(Message):
+class OffsetDeleteResponse(ProtocolMessage):
     """Which offsets were forgotten."""
 
     error_code: Int16

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from barnabas.model.ids import NO_TOPIC_ID as NO_ID
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, since, until
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, until
 
 
 class OffsetFetchRequestTopic(Struct):
@@ -25,7 +25,7 @@ class OffsetFetchRequestGroup(Struct):
 
 
 @message(api_key=9, versions="1-10", flexible="6+")
-class OffsetFetchRequest(Message):
+class OffsetFetchRequest(ProtocolMessage):
     """How far groups have read.
 
     v2: null asks for all topics. v6: flexible. v7: stable offsets only. v8: several groups.
@@ -72,7 +72,7 @@ class OffsetFetchResponseGroup(Struct):
 
 
 @message(api_key=9, versions="1-10", flexible="6+")
-class OffsetFetchResponse(Message):
+class OffsetFetchResponse(ProtocolMessage):
     """Committed offsets with their metadata.
 
     v2: an error for all. v3: throttle time. v5: leader epochs. v6: flexible.

@@ -1,6 +1,6 @@
 """Ends of leader epochs."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
 
 class OffsetForLeaderPartition(Struct):
@@ -15,7 +15,7 @@ class OffsetForLeaderTopic(Struct):
 
 
 @message(api_key=23, versions="2-4", flexible="4+")
-class OffsetForLeaderEpochRequest(Message):
+class OffsetForLeaderEpochRequest(ProtocolMessage):
     """Where an epoch ended, so that logs which diverged can be cut.
 
     v2: current epoch. v3: replica id. v4: flexible.
@@ -38,7 +38,7 @@ class OffsetForLeaderTopicResult(Struct):
 
 
 @message(api_key=23, versions="2-4", flexible="4+")
-class OffsetForLeaderEpochResponse(Message):
+class OffsetForLeaderEpochResponse(ProtocolMessage):
     """The end of the largest epoch that is not above the one asked for. v4: flexible."""
 
     throttle_time_ms: Int32 = 0

@@ -7,7 +7,7 @@ from barnabas.wire.codec import (
     Int16,
     Int32,
     Int64,
-    Message,
+    ProtocolMessage,
     Records,
     Struct,
     message,
@@ -29,7 +29,7 @@ class TopicProduceData(Struct):
 
 
 @message(api_key=0, versions="3-13", flexible="9+", records=True)
-class ProduceRequest(Message):
+class ProduceRequest(ProtocolMessage):
     """Record batches to append.
 
     v3: transactional id. v9: flexible. v12: transactions v2. v13: topics by id.
@@ -76,7 +76,7 @@ class NodeEndpoint(Struct):
 
 
 @message(api_key=0, versions="3-13", flexible="9+")
-class ProduceResponse(Message):
+class ProduceResponse(ProtocolMessage):
     """Where each batch went.
 
     v5: log start offset. v8: which records were refused, and why. v9: flexible.

@@ -1,6 +1,6 @@
 """From a broker to the controller: replicas on a disk that failed. An API of Barnabas' own."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
 class FailedTopic(Struct):
@@ -9,7 +9,7 @@ class FailedTopic(Struct):
 
 
 @message(api_key=20_003, versions="0", flexible="0+")
-class ReplicasFailedRequest(Message):
+class ReplicasFailedRequest(ProtocolMessage):
     """They cannot be reached until the broker has been started again."""
 
     broker_id: Int32
@@ -18,7 +18,7 @@ class ReplicasFailedRequest(Message):
 
 
 @message(api_key=20_003, versions="0", flexible="0+")
-class ReplicasFailedResponse(Message):
+class ReplicasFailedResponse(ProtocolMessage):
     """Taken note of, or why not."""
 
     error_code: Int16

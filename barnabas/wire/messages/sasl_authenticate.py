@@ -1,17 +1,17 @@
 """Exchanging SASL tokens."""
 
-from barnabas.wire.codec import Int16, Int64, Message, message, since
+from barnabas.wire.codec import Int16, Int64, ProtocolMessage, message, since
 
 
 @message(api_key=36, versions="0-2", flexible="2+")
-class SaslAuthenticateRequest(Message):
+class SaslAuthenticateRequest(ProtocolMessage):
     """One token of the client. v2: flexible."""
 
     auth_bytes: bytes
 
 
 @message(api_key=36, versions="0-2", flexible="2+")
-class SaslAuthenticateResponse(Message):
+class SaslAuthenticateResponse(ProtocolMessage):
     """One token of the broker. v1: lifetime of the session. v2: flexible."""
 
     error_code: Int16

@@ -1,6 +1,6 @@
 """From the controller to a broker: replicas that it has no more."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
 class StopReplicaPartitionState(Struct):
@@ -15,7 +15,7 @@ class StopReplicaTopicState(Struct):
 
 
 @message(api_key=5, versions="4", flexible="2+", large=True)
-class StopReplicaRequest(Message):
+class StopReplicaRequest(ProtocolMessage):
     """Replicas to stop, and which of them to delete."""
 
     controller_id: Int32
@@ -32,7 +32,7 @@ class StopReplicaPartitionError(Struct):
 
 
 @message(api_key=5, versions="4", flexible="2+")
-class StopReplicaResponse(Message):
+class StopReplicaResponse(ProtocolMessage):
     """What became of each replica, unless the request as a whole was refused."""
 
     error_code: Int16

@@ -1,6 +1,6 @@
 """Handing out assignments."""
 
-from barnabas.wire.codec import Int16, Int32, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 
 
 class SyncGroupRequestAssignment(Struct):
@@ -9,7 +9,7 @@ class SyncGroupRequestAssignment(Struct):
 
 
 @message(api_key=14, versions="0-5", flexible="4+")
-class SyncGroupRequest(Message):
+class SyncGroupRequest(ProtocolMessage):
     """The leader hands in assignments, a member asks for its own.
 
     v3: static membership. v4: flexible. v5: protocol.
@@ -25,7 +25,7 @@ class SyncGroupRequest(Message):
 
 
 @message(api_key=14, versions="0-5", flexible="4+")
-class SyncGroupResponse(Message):
+class SyncGroupResponse(ProtocolMessage):
     """A member's assignment. v1: throttle time. v4: flexible. v5: protocol."""
 
     throttle_time_ms: Int32 = since(1, default=0, ignorable=True)

@@ -1,6 +1,6 @@
 """Committing offsets with a transaction."""
 
-from barnabas.wire.codec import Int16, Int32, Int64, Message, Struct, message, since
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -16,7 +16,7 @@ class TxnOffsetCommitRequestTopic(Struct):
 
 
 @message(api_key=28, versions="0-5", flexible="3+")
-class TxnOffsetCommitRequest(Message):
+class TxnOffsetCommitRequest(ProtocolMessage):
     """Offsets to commit with a transaction.
 
     v2: leader epochs. v3: flexible, the member's identity. v5: as v4.
@@ -43,7 +43,7 @@ class TxnOffsetCommitResponseTopic(Struct):
 
 
 @message(api_key=28, versions="0-5", flexible="3+")
-class TxnOffsetCommitResponse(Message):
+class TxnOffsetCommitResponse(ProtocolMessage):
     """Which offsets were taken. v3: flexible."""
 
     throttle_time_ms: Int32 = 0

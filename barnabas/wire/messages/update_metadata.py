@@ -2,7 +2,17 @@
 
 from uuid import UUID
 
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, since, tagged
+from barnabas.wire.codec import (
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    ProtocolMessage,
+    Struct,
+    message,
+    since,
+    tagged,
+)
 
 
 class UpdateMetadataPartitionState(Struct):
@@ -36,7 +46,7 @@ class UpdateMetadataBroker(Struct):
 
 
 @message(api_key=6, versions="8", flexible="6+", large=True)
-class UpdateMetadataRequest(Message):
+class UpdateMetadataRequest(ProtocolMessage):
     """All live brokers, and partitions that have changed. `type`: 1 changes some, 2 is all."""
 
     controller_id: Int32
@@ -49,7 +59,7 @@ class UpdateMetadataRequest(Message):
 
 
 @message(api_key=6, versions="8", flexible="6+")
-class UpdateMetadataResponse(Message):
+class UpdateMetadataResponse(ProtocolMessage):
     """Taken in, or why not."""
 
     error_code: Int16

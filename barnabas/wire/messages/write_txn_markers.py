@@ -1,6 +1,6 @@
 """Marking the ends of transactions."""
 
-from barnabas.wire.codec import Int8, Int16, Int32, Int64, Message, Struct, message, since
+from barnabas.wire.codec import Int8, Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 
 
 class WritableTxnMarkerTopic(Struct):
@@ -18,7 +18,7 @@ class WritableTxnMarker(Struct):
 
 
 @message(api_key=27, versions="1-2", flexible="1+")
-class WriteTxnMarkersRequest(Message):
+class WriteTxnMarkersRequest(ProtocolMessage):
     """Ends of transactions, for the leaders of their partitions.
 
     v1: flexible. v2: transaction version.
@@ -43,7 +43,7 @@ class WritableTxnMarkerResult(Struct):
 
 
 @message(api_key=27, versions="1-2", flexible="1+")
-class WriteTxnMarkersResponse(Message):
+class WriteTxnMarkersResponse(ProtocolMessage):
     """Which markers were written. v1: flexible."""
 
     markers: list[WritableTxnMarkerResult]

@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from barnabas.broker.dispatch import BETWEEN_BROKERS, HANDLERS
+from barnabas.broker.net.dispatch import BETWEEN_BROKERS, HANDLERS
 from barnabas.model.errors import Code
 from barnabas.wire.apis import APIS, PRIVATE_FROM
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

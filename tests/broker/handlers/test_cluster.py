@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from barnabas.broker.requests.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+)
 from barnabas.model.errors import Code
 from barnabas.wire.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -218,6 +222,6 @@ async def test_what_is_not_there_is_left_out(running: Running) -> None:
 async def test_a_disk_that_does_not_answer_is_an_error_of_its_directory(
     running: Running, tmp_path: Path
 ) -> None:
-    running.broker.logs.volumes[0].path = f"{tmp_path}/unmounted"
+    running.broker.logs.log_directories[0].path = f"{tmp_path}/unmounted"
     assert (await directory(running, None)).error_code == Code.KAFKA_STORAGE_ERROR
-    running.broker.logs.volumes[0].path = str(tmp_path)
+    running.broker.logs.log_directories[0].path = str(tmp_path)

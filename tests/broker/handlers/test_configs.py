@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.resources import Kind
+from barnabas.broker.requests.config_resources import ResourceType
 from barnabas.config.broker import OPTIONS as BROKER_OPTIONS
 from barnabas.config.kafka_options import OPTIONS as KAFKA_OPTIONS
 from barnabas.config.topic import ALL as TOPIC_OPTIONS
@@ -132,7 +132,7 @@ async def replace(
 @pytest.mark.parametrize("version", range(1, 5))
 async def test_every_option_of_a_topic_is_described(running: Running, version: int) -> None:
     await running.create("t")
-    result = await describe(running, Kind.TOPIC, "t", version=version)
+    result = await describe(running, ResourceType.TOPIC, "t", version=version)
     assert result.error_code == 0
     assert [config.name for config in result.configs] == list(TOPIC_OPTIONS)
     sizes = {config.name: config for config in result.configs}["segment.bytes"]
@@ -144,7 +144,7 @@ async def test_every_option_of_a_topic_is_described(running: Running, version: i
 
 
 async def test_every_option_of_a_broker_is_described(running: Running) -> None:
-    result = await describe(running, Kind.BROKER, "1")
+    result = await describe(running, ResourceType.BROKER, "1")
     names = [config.name for config in result.configs]
     assert names == sorted({*BROKER_OPTIONS, *KAFKA_OPTIONS})
     configs = {config.name: config for config in result.configs}
@@ -154,7 +154,7 @@ async def test_every_option_of_a_broker_is_described(running: Running) -> None:
 
 
 async def test_a_running_broker_describes_the_values_in_force(running: Running) -> None:
-    result = await describe(running, Kind.BROKER, "1")
+    result = await describe(running, ResourceType.BROKER, "1")
     configs = {config.name: config for config in result.configs}
     broker = running.broker
     where = f"PLAINTEXT://{broker.host}:{broker.port}"
@@ -178,17 +178,17 @@ async def test_a_running_broker_describes_the_values_in_force(running: Running) 
 async def test_an_option_that_a_start_would_ignore_can_be_altered_and_is_warned_of_too(
     running: Running,
 ) -> None:
-    assert await alter(running, Kind.BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
-    config = await described(running, Kind.BROKER, "1", "num.io.threads")
+    assert await alter(running, ResourceType.BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
+    config = await described(running, ResourceType.BROKER, "1", "num.io.threads")
     assert (config.value, config.config_source) == ("9", DYNAMIC_BROKER)
     assert [(s.value, s.source) for s in config.synonyms] == [("9", DYNAMIC_BROKER), ("8", DEFAULT)]
     logged = [json.loads(line) for line in running.log.getvalue().splitlines()]
     assert [line["option"] for line in logged if line["event"] == "option has no effect"] == [
         "num.io.threads"
     ]
-    code, _ = await alter(running, Kind.BROKER, "1", ("num.io.threads", SET, "many"))
+    code, _ = await alter(running, ResourceType.BROKER, "1", ("num.io.threads", SET, "many"))
     assert code == Code.INVALID_CONFIG
-    code, message = await alter(running, Kind.BROKER, "1", ("ssl.protocol", SET, "TLSv1.3"))
+    code, message = await alter(running, ResourceType.BROKER, "1", ("ssl.protocol", SET, "TLSv1.3"))
     assert code == Code.INVALID_CONFIG
     assert "TLS is not supported" in (message or "")
 
@@ -197,12 +197,12 @@ async def test_only_named_options_are_described_and_none_named_means_all(
     running: Running,
 ) -> None:
     await running.create("t")
-    result = await describe(running, Kind.TOPIC, "t", "segment.ms", "no.such.option")
+    result = await describe(running, ResourceType.TOPIC, "t", "segment.ms", "no.such.option")
     assert [config.name for config in result.configs] == ["segment.ms"]
     request = DescribeConfigsRequest(
         resources=[
             DescribeConfigsResource(
-                resource_type=Kind.TOPIC, resource_name="t", configuration_keys=[]
+                resource_type=ResourceType.TOPIC, resource_name="t", configuration_keys=[]
             )
         ]
     )
@@ -212,10 +212,10 @@ async def test_only_named_options_are_described_and_none_named_means_all(
 
 async def test_synonyms_and_documentation_come_when_asked_for(running: Running) -> None:
     await running.create("t")
-    quiet = await describe(running, Kind.TOPIC, "t", "segment.bytes", synonyms=False)
+    quiet = await describe(running, ResourceType.TOPIC, "t", "segment.bytes", synonyms=False)
     assert quiet.configs[0].synonyms == []
     assert quiet.configs[0].documentation is None
-    told = await describe(running, Kind.TOPIC, "t", "segment.bytes", documentation=True)
+    told = await describe(running, ResourceType.TOPIC, "t", "segment.bytes", documentation=True)
     assert told.configs[0].synonyms
     assert "segment" in (told.configs[0].documentation or "")
 
@@ -223,14 +223,14 @@ async def test_synonyms_and_documentation_come_when_asked_for(running: Running) 
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [
-        (Kind.TOPIC, "missing", Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (Kind.TOPIC, "../x", Code.INVALID_TOPIC_EXCEPTION),
-        (Kind.TOPIC, "", Code.INVALID_TOPIC_EXCEPTION),
-        (Kind.BROKER, "2", Code.INVALID_REQUEST),
-        (Kind.BROKER, "one", Code.INVALID_REQUEST),
-        (Kind.BROKER_LOGGER, "1", Code.INVALID_REQUEST),
-        (Kind.CLIENT_METRICS, "", Code.INVALID_REQUEST),
-        (Kind.GROUP, "", Code.INVALID_REQUEST),
+        (ResourceType.TOPIC, "missing", Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (ResourceType.TOPIC, "../x", Code.INVALID_TOPIC_EXCEPTION),
+        (ResourceType.TOPIC, "", Code.INVALID_TOPIC_EXCEPTION),
+        (ResourceType.BROKER, "2", Code.INVALID_REQUEST),
+        (ResourceType.BROKER, "one", Code.INVALID_REQUEST),
+        (ResourceType.BROKER_LOGGER, "1", Code.INVALID_REQUEST),
+        (ResourceType.CLIENT_METRICS, "", Code.INVALID_REQUEST),
+        (ResourceType.GROUP, "", Code.INVALID_REQUEST),
         (0, "x", Code.INVALID_REQUEST),
         (99, "x", Code.INVALID_REQUEST),
         (-128, "x", Code.INVALID_REQUEST),
@@ -247,9 +247,9 @@ async def test_what_has_no_settings_is_answered_with_an_error_of_its_own(
 
 
 async def test_the_defaults_of_all_brokers_are_those_set_by_request(running: Running) -> None:
-    assert (await describe(running, Kind.BROKER, "")).configs == []
-    await alter(running, Kind.BROKER, "", ("message.max.bytes", SET, "2000"))
-    (config,) = (await describe(running, Kind.BROKER, "")).configs
+    assert (await describe(running, ResourceType.BROKER, "")).configs == []
+    await alter(running, ResourceType.BROKER, "", ("message.max.bytes", SET, "2000"))
+    (config,) = (await describe(running, ResourceType.BROKER, "")).configs
     assert (config.name, config.value) == ("message.max.bytes", "2000")
     assert config.config_source == DYNAMIC_DEFAULT
     assert [s.source for s in config.synonyms] == [DYNAMIC_DEFAULT]
@@ -262,12 +262,15 @@ async def test_the_defaults_of_all_brokers_are_those_set_by_request(running: Run
 async def test_an_option_is_set_and_deleted(running: Running, version: int) -> None:
     await running.create("t")
     change = ("retention.ms", SET, "5")
-    assert await alter(running, Kind.TOPIC, "t", change, version=version) == (0, None)
-    config = await described(running, Kind.TOPIC, "t", "retention.ms")
+    assert await alter(running, ResourceType.TOPIC, "t", change, version=version) == (0, None)
+    config = await described(running, ResourceType.TOPIC, "t", "retention.ms")
     assert (config.value, config.config_source) == ("5", DYNAMIC_TOPIC)
     assert running.broker.topics.existing("t").config.retention_ms == 5
-    assert await alter(running, Kind.TOPIC, "t", ("retention.ms", DELETE, None)) == (0, None)
-    config = await described(running, Kind.TOPIC, "t", "retention.ms")
+    assert await alter(running, ResourceType.TOPIC, "t", ("retention.ms", DELETE, None)) == (
+        0,
+        None,
+    )
+    config = await described(running, ResourceType.TOPIC, "t", "retention.ms")
     assert (config.value, config.config_source) == ("604800000", DEFAULT)
 
 
@@ -280,8 +283,10 @@ async def test_a_list_is_added_to_and_cut(running: Running) -> None:
         (SUBTRACT, "compact", ""),
     ):
         change = ("cleanup.policy", operation, value)
-        assert await alter(running, Kind.TOPIC, "t", change) == (0, None)
-        assert (await described(running, Kind.TOPIC, "t", "cleanup.policy")).value == expected
+        assert await alter(running, ResourceType.TOPIC, "t", change) == (0, None)
+        assert (
+            await described(running, ResourceType.TOPIC, "t", "cleanup.policy")
+        ).value == expected
 
 
 @pytest.mark.parametrize(
@@ -300,7 +305,9 @@ async def test_a_bad_change_names_its_option_and_changes_nothing(
     running: Running, changes: list[tuple[str, int, str | None]], code: Code
 ) -> None:
     await running.create("t")
-    found, message = await alter(running, Kind.TOPIC, "t", ("segment.ms", SET, "9"), *changes)
+    found, message = await alter(
+        running, ResourceType.TOPIC, "t", ("segment.ms", SET, "9"), *changes
+    )
     assert found == code
     assert changes[-1][0] in (message or "")
     assert running.broker.topics.existing("t").overrides == {}
@@ -309,8 +316,8 @@ async def test_a_bad_change_names_its_option_and_changes_nothing(
 async def test_validate_only_changes_nothing(running: Running) -> None:
     await running.create("t")
     for kind, name, option in (
-        (Kind.TOPIC, "t", "segment.bytes"),
-        (Kind.BROKER, "1", "log.segment.bytes"),
+        (ResourceType.TOPIC, "t", "segment.bytes"),
+        (ResourceType.BROKER, "1", "log.segment.bytes"),
     ):
         assert (await alter(running, kind, name, (option, SET, "2000000"), validate_only=True)) == (
             0,
@@ -324,8 +331,8 @@ async def test_validate_only_changes_nothing(running: Running) -> None:
 async def test_a_resource_named_twice_is_not_changed_and_others_are(running: Running) -> None:
     await running.create("t")
     await running.create("u")
-    once = incremental(Kind.TOPIC, "t", ("retention.ms", SET, "5")).resources
-    other = incremental(Kind.TOPIC, "u", ("retention.ms", SET, "5")).resources
+    once = incremental(ResourceType.TOPIC, "t", ("retention.ms", SET, "5")).resources
+    other = incremental(ResourceType.TOPIC, "u", ("retention.ms", SET, "5")).resources
     request = IncrementalAlterConfigsRequest(resources=[*once, *once, *other], validate_only=False)
     response = await running.ask(request, IncrementalAlterConfigsResponse)
     assert [answer.error_code for answer in response.responses] == [
@@ -342,7 +349,9 @@ async def test_changes_made_at_once_are_all_kept(running: Running) -> None:
     await running.create("t")
     options = ["retention.ms", "segment.ms", "max.message.bytes", "segment.bytes"]
     wires = [running.connect() for _ in options]
-    requests = [incremental(Kind.TOPIC, "t", (option, SET, "2000000")) for option in options]
+    requests = [
+        incremental(ResourceType.TOPIC, "t", (option, SET, "2000000")) for option in options
+    ]
     for request, wire in zip(requests, wires, strict=True):
         running.send(request, wire=wire)
     await asyncio.gather(
@@ -356,11 +365,11 @@ async def test_changes_made_at_once_are_all_kept(running: Running) -> None:
 
 async def test_a_broker_s_setting_comes_before_that_of_all_brokers(running: Running) -> None:
     await running.create("t")
-    await alter(running, Kind.BROKER, "", ("message.max.bytes", SET, "2000"))
+    await alter(running, ResourceType.BROKER, "", ("message.max.bytes", SET, "2000"))
     assert running.broker.topics.existing("t").config.max_message_bytes == 2000
-    await alter(running, Kind.BROKER, "1", ("message.max.bytes", SET, "3000"))
+    await alter(running, ResourceType.BROKER, "1", ("message.max.bytes", SET, "3000"))
     assert running.broker.topics.existing("t").config.max_message_bytes == 3000
-    config = await described(running, Kind.TOPIC, "t", "max.message.bytes")
+    config = await described(running, ResourceType.TOPIC, "t", "max.message.bytes")
     assert (config.value, config.config_source) == ("3000", DYNAMIC_BROKER)
     assert [(s.value, s.source) for s in config.synonyms] == [
         ("3000", DYNAMIC_BROKER),
@@ -370,7 +379,7 @@ async def test_a_broker_s_setting_comes_before_that_of_all_brokers(running: Runn
 
 
 async def test_what_needs_a_restart_cannot_be_changed_by_request(running: Running) -> None:
-    code, message = await alter(running, Kind.BROKER, "1", ("node.id", SET, "2"))
+    code, message = await alter(running, ResourceType.BROKER, "1", ("node.id", SET, "2"))
     assert code == Code.INVALID_CONFIG
     assert "node.id" in (message or "")
 
@@ -379,17 +388,17 @@ async def test_a_broker_s_setting_must_go_with_every_topic_s(running: Running) -
     """Kept without a look at the topics, it would keep the broker from starting again."""
     await running.create("t", configs={"min.compaction.lag.ms": "11"})
     change = ("log.cleaner.max.compaction.lag.ms", SET, "10")
-    code, _ = await alter(running, Kind.BROKER, "", change)
+    code, _ = await alter(running, ResourceType.BROKER, "", change)
     assert code == Code.INVALID_CONFIG
-    assert (await describe(running, Kind.BROKER, "")).configs == []
+    assert (await describe(running, ResourceType.BROKER, "")).configs == []
 
 
 async def test_settings_survive_a_restart(tmp_path: Path) -> None:
     keeper = MemoryKeeper()
     async with running_broker(tmp_path, keeper=keeper) as running:
         await running.create("t")
-        await alter(running, Kind.TOPIC, "t", ("retention.ms", SET, "5"))
-        await alter(running, Kind.BROKER, "", ("message.max.bytes", SET, "2000"))
+        await alter(running, ResourceType.TOPIC, "t", ("retention.ms", SET, "5"))
+        await alter(running, ResourceType.BROKER, "", ("message.max.bytes", SET, "2000"))
     async with running_broker(tmp_path, keeper=keeper) as running:
         topic = running.broker.topics.existing("t")
         assert (topic.config.retention_ms, topic.config.max_message_bytes) == (5, 2000)
@@ -401,15 +410,18 @@ async def test_settings_survive_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", range(3))
 async def test_what_is_not_named_returns_to_its_default(running: Running, version: int) -> None:
     await running.create("t", configs={"retention.ms": "5"})
-    answer = await replace(running, Kind.TOPIC, "t", ("segment.ms", "9"), version=version)
+    answer = await replace(running, ResourceType.TOPIC, "t", ("segment.ms", "9"), version=version)
     assert answer == (0, None)
     assert running.broker.topics.existing("t").overrides == {"segment.ms": "9"}
     assert running.broker.topics.existing("t").config.retention_ms == 604_800_000
 
 
 async def test_a_broker_s_settings_are_replaced(running: Running) -> None:
-    await alter(running, Kind.BROKER, "1", ("message.max.bytes", SET, "2000"))
-    assert await replace(running, Kind.BROKER, "1", ("log.segment.bytes", "2000000")) == (0, None)
+    await alter(running, ResourceType.BROKER, "1", ("message.max.bytes", SET, "2000"))
+    assert await replace(running, ResourceType.BROKER, "1", ("log.segment.bytes", "2000000")) == (
+        0,
+        None,
+    )
     assert running.broker.catalog.dynamic[1] == {"log.segment.bytes": "2000000"}
 
 
@@ -426,13 +438,13 @@ async def test_a_bad_setting_replaces_nothing(
     running: Running, settings: list[tuple[str, str | None]], code: Code
 ) -> None:
     await running.create("t", configs={"segment.ms": "9"})
-    assert (await replace(running, Kind.TOPIC, "t", *settings))[0] == code
+    assert (await replace(running, ResourceType.TOPIC, "t", *settings))[0] == code
     assert running.broker.topics.existing("t").overrides == {"segment.ms": "9"}
 
 
 async def test_replacing_may_be_tried_first(running: Running) -> None:
     await running.create("t", configs={"segment.ms": "9"})
-    assert await replace(running, Kind.TOPIC, "t", validate_only=True) == (0, None)
+    assert await replace(running, ResourceType.TOPIC, "t", validate_only=True) == (0, None)
     assert running.broker.topics.existing("t").overrides == {"segment.ms": "9"}
 
 
@@ -452,11 +464,11 @@ async def resources(
 async def test_topics_and_brokers_are_listed(running: Running) -> None:
     await running.create("b")
     await running.create("a")
-    topics = [("a", Kind.TOPIC), ("b", Kind.TOPIC)]
-    assert await resources(running) == (0, [("1", Kind.BROKER), *topics])
-    assert await resources(running, Kind.TOPIC) == (0, topics)
-    assert await resources(running, Kind.BROKER) == (0, [("1", Kind.BROKER)])
-    assert await resources(running, Kind.CLIENT_METRICS, Kind.GROUP) == (0, [])
+    topics = [("a", ResourceType.TOPIC), ("b", ResourceType.TOPIC)]
+    assert await resources(running) == (0, [("1", ResourceType.BROKER), *topics])
+    assert await resources(running, ResourceType.TOPIC) == (0, topics)
+    assert await resources(running, ResourceType.BROKER) == (0, [("1", ResourceType.BROKER)])
+    assert await resources(running, ResourceType.CLIENT_METRICS, ResourceType.GROUP) == (0, [])
 
 
 async def test_version_0_asks_for_client_metrics_and_there_are_none(running: Running) -> None:
@@ -465,4 +477,4 @@ async def test_version_0_asks_for_client_metrics_and_there_are_none(running: Run
 
 
 async def test_an_unknown_type_is_refused(running: Running) -> None:
-    assert await resources(running, Kind.TOPIC, 99) == (Code.UNSUPPORTED_VERSION, [])
+    assert await resources(running, ResourceType.TOPIC, 99) == (Code.UNSUPPORTED_VERSION, [])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.broker.placement import PARTITIONS_MAX
+from barnabas.broker.requests.placement import PARTITIONS_MAX
 from barnabas.model.errors import Code
 from barnabas.wire.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.placement import PARTITIONS_MAX
+from barnabas.broker.requests.placement import PARTITIONS_MAX
 from barnabas.config.topic import ALL as TOPIC_OPTIONS
 from barnabas.model.errors import Code
 from barnabas.model.ids import NO_TOPIC_ID

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from barnabas.broker import fetch_sessions
+from barnabas.broker.net import fetch_sessions
 from barnabas.log.log import Log
 from barnabas.model.errors import Code
 from barnabas.model.ports import FileSlice

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.group_ports import group_limits
-from barnabas.broker.resources import Kind
+from barnabas.broker.groups.ports import group_limits
+from barnabas.broker.requests.config_resources import ResourceType
 from barnabas.config import client_metrics, group
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.keeper.memory import MemoryKeeper
@@ -60,7 +60,7 @@ async def listed(running: Running, *kinds: int, version: int = 1) -> list[tuple[
 async def test_every_option_of_a_group_is_described_with_the_brokers_default(
     running: Running,
 ) -> None:
-    result = await describe(running, Kind.GROUP, "nobody has heard of it")
+    result = await describe(running, ResourceType.GROUP, "nobody has heard of it")
     assert [config.name for config in result.configs] == list(group.ALL)
     configs = {config.name: config for config in result.configs}
     session = configs[SESSION]
@@ -74,18 +74,18 @@ async def test_every_option_of_a_group_is_described_with_the_brokers_default(
 async def test_a_setting_of_a_group_is_kept_listed_and_deleted(tmp_path: Path) -> None:
     keeper, name = MemoryKeeper(), "../ä group/%2E. of any name"
     async with running_broker(tmp_path, keeper=keeper) as running:
-        assert await alter(running, Kind.GROUP, name, (SESSION, SET, "50000")) == (0, None)
+        assert await alter(running, ResourceType.GROUP, name, (SESSION, SET, "50000")) == (0, None)
     async with running_broker(tmp_path, keeper=keeper) as running:
-        config = await described(running, Kind.GROUP, name, SESSION)
+        config = await described(running, ResourceType.GROUP, name, SESSION)
         assert (config.value, config.config_source) == ("50000", DYNAMIC_GROUP)
         assert [(s.name, s.value) for s in config.synonyms] == [
             (SESSION, "50000"),
             (f"group.{SESSION}", "45000"),
         ]
-        assert await listed(running, Kind.GROUP) == [(name, Kind.GROUP)]
-        assert await alter(running, Kind.GROUP, name, (SESSION, DELETE, None)) == (0, None)
-        assert (await described(running, Kind.GROUP, name, SESSION)).value == "45000"
-        assert await listed(running, Kind.GROUP) == []
+        assert await listed(running, ResourceType.GROUP) == [(name, ResourceType.GROUP)]
+        assert await alter(running, ResourceType.GROUP, name, (SESSION, DELETE, None)) == (0, None)
+        assert (await described(running, ResourceType.GROUP, name, SESSION)).value == "45000"
+        assert await listed(running, ResourceType.GROUP) == []
 
 
 @pytest.mark.parametrize(
@@ -105,17 +105,17 @@ async def test_a_setting_of_a_group_is_kept_listed_and_deleted(tmp_path: Path) -
 async def test_a_setting_that_the_broker_does_not_allow_is_refused(
     running: Running, name: str, change: tuple[str, int, str | None], code: Code, said: str
 ) -> None:
-    found, message = await alter(running, Kind.GROUP, name, change)
+    found, message = await alter(running, ResourceType.GROUP, name, change)
     assert (found, said in (message or "")) == (code, True), message
-    assert await listed(running, Kind.GROUP) == []
+    assert await listed(running, ResourceType.GROUP) == []
 
 
 async def test_the_brokers_bounds_are_those_of_its_options(tmp_path: Path) -> None:
     options = {"group.consumer.min.session.timeout.ms": "100"}
     async with running_broker(tmp_path, options) as running:
         changes = (SESSION, SET, "6000"), (HEARTBEAT, SET, "5000")
-        assert await alter(running, Kind.GROUP, "g", *changes) == (0, None)
-        code, message = await alter(running, Kind.GROUP, "g", (SESSION, SET, "5000"))
+        assert await alter(running, ResourceType.GROUP, "g", *changes) == (0, None)
+        code, message = await alter(running, ResourceType.GROUP, "g", (SESSION, SET, "5000"))
         assert code == Code.INVALID_CONFIG, "members would be expelled between two heartbeats"
         assert HEARTBEAT in (message or "")
 
@@ -127,12 +127,12 @@ async def test_settings_are_in_force_in_the_group_that_has_them(tmp_path: Path) 
         coordinator = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
         await running.ask(coordinator, FindCoordinatorResponse)
         assert await heartbeat_interval_ms(running, "other") == 5_000
-        await alter(running, Kind.GROUP, "g", (HEARTBEAT, SET, "7000"))
+        await alter(running, ResourceType.GROUP, "g", (HEARTBEAT, SET, "7000"))
         assert await heartbeat_interval_ms(running, "g") == 7_000
-        await alter(running, Kind.GROUP, "g", (HEARTBEAT, SET, "8000"))
+        await alter(running, ResourceType.GROUP, "g", (HEARTBEAT, SET, "8000"))
         assert await heartbeat_interval_ms(running, "g") == 8_000  # it joins again
         assert await heartbeat_interval_ms(running, "other") == 5_000
-        await replace(running, Kind.GROUP, "g")
+        await replace(running, ResourceType.GROUP, "g")
         assert await heartbeat_interval_ms(running, "g") == 5_000
 
 
@@ -147,17 +147,17 @@ def test_each_setting_of_a_group_replaces_a_limit_of_its_coordinator() -> None:
 
 
 async def test_a_subscription_to_clients_metrics_is_kept_and_described(running: Running) -> None:
-    result = await describe(running, Kind.CLIENT_METRICS, "m")
+    result = await describe(running, ResourceType.CLIENT_METRICS, "m")
     assert {config.name: (config.value, config.config_source) for config in result.configs} == {
         "interval.ms": ("300000", DEFAULT),
         "match": ("", DEFAULT),
         "metrics": ("", DEFAULT),
     }
     changes = ("interval.ms", SET, "5000"), ("match", SET, "client_id=x")
-    assert await alter(running, Kind.CLIENT_METRICS, "m", *changes) == (0, None)
-    config = await described(running, Kind.CLIENT_METRICS, "m", "match")
+    assert await alter(running, ResourceType.CLIENT_METRICS, "m", *changes) == (0, None)
+    config = await described(running, ResourceType.CLIENT_METRICS, "m", "match")
     assert (config.value, config.config_source) == ("client_id=x", DYNAMIC_CLIENT_METRICS)
-    assert await listed(running, version=0) == [("m", Kind.CLIENT_METRICS)]
+    assert await listed(running, version=0) == [("m", ResourceType.CLIENT_METRICS)]
     assert list(client_metrics.ALL) == [config.name for config in result.configs]
 
 
@@ -174,5 +174,5 @@ async def test_a_subscription_to_clients_metrics_is_kept_and_described(running: 
 async def test_a_bad_subscription_is_refused_as_kafka_does(
     running: Running, name: str, change: tuple[str, int, str | None], code: Code
 ) -> None:
-    assert (await alter(running, Kind.CLIENT_METRICS, name, change))[0] == code
-    assert await listed(running, Kind.CLIENT_METRICS) == []
+    assert (await alter(running, ResourceType.CLIENT_METRICS, name, change))[0] == code
+    assert await listed(running, ResourceType.CLIENT_METRICS) == []

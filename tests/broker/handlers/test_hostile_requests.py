@@ -3,9 +3,9 @@
 import pytest
 
 from barnabas.broker.handlers.metadata import CREATED_MAX
-from barnabas.broker.resources import Kind
+from barnabas.broker.requests.config_resources import ResourceType
 from barnabas.model.errors import Code
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages import alter_configs, incremental_alter_configs
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest
 from barnabas.wire.messages.create_partitions import (
@@ -101,7 +101,7 @@ async def test_the_longest_names_are_answered_and_do_not_fill_the_log(
 ) -> None:
     await running.create("t")
     long = letter * (LONGEST // len(letter.encode()))
-    asked: list[tuple[Message, int]] = [
+    asked: list[tuple[ProtocolMessage, int]] = [
         (MetadataRequest(topics=[MetadataRequestTopic(name=long)]), 0),
         (CreateTopicsRequest(topics=[creatable(long)]), 2),
         (CreateTopicsRequest(topics=[creatable(long), creatable(long)]), 2),
@@ -117,17 +117,17 @@ async def test_the_longest_names_are_answered_and_do_not_fill_the_log(
         (InitProducerIdRequest(transactional_id=long, transaction_timeout_ms=1), 0),
     ]  # fmt: skip
     for kind, name in (
-        (Kind.TOPIC, long),
-        (Kind.TOPIC, "t"),
-        (Kind.BROKER, long),
-        (Kind.BROKER, "1"),
+        (ResourceType.TOPIC, long),
+        (ResourceType.TOPIC, "t"),
+        (ResourceType.BROKER, long),
+        (ResourceType.BROKER, "1"),
     ):
         asked.append((describing(kind, name), 1))
         for option in (long, "retention.ms", "log.retention.ms"):
             asked.append((replacing(kind, name, option, long), 0))
             asked.append((changing(kind, name, option, long), 0))
     for request, version in asked:
-        await running.ask(request, Message, version)
+        await running.ask(request, ProtocolMessage, version)
     assert max(map(len, running.log.getvalue().splitlines())) < LOG_LINE_MAX
 
 
@@ -147,7 +147,9 @@ async def test_what_is_described_many_times_in_one_request_is_answered_once(
 ) -> None:
     """Or a request of a megabyte would be answered with gigabytes."""
     await running.create("t")
-    request = DescribeConfigsRequest(resources=describing(Kind.BROKER, "1").resources * 1000)
+    request = DescribeConfigsRequest(
+        resources=describing(ResourceType.BROKER, "1").resources * 1000
+    )
     assert len((await running.ask(request, DescribeConfigsResponse)).results) == 1
     topic = TopicRequest(name="t", partition_indexes=[0] * 1000)
     response = await running.ask(
@@ -170,7 +172,7 @@ async def test_hundreds_of_topics_are_described_in_turns_and_in_order(running: R
     names = [f"t{number:03d}" for number in range(50)]
     for name in names:
         await running.create(name)
-    resources = [describing(Kind.TOPIC, name).resources[0] for name in names]
+    resources = [describing(ResourceType.TOPIC, name).resources[0] for name in names]
     response = await running.ask(
         DescribeConfigsRequest(resources=resources), DescribeConfigsResponse
     )

@@ -6,7 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from barnabas.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from barnabas.broker.requests.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+)
 from barnabas.model.errors import Code
 from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.messages.metadata import (

@@ -8,9 +8,9 @@ import pytest
 from barnabas.client.groups.diagnosis import diagnose
 from barnabas.client.groups.finding import Severity
 from barnabas.client.groups.report import (
+    ConsumptionRate,
     GroupReport,
     MemberReport,
-    Pace,
     PartitionReport,
     with_pace,
 )
@@ -67,7 +67,7 @@ def partition(number: int, committed: int | None = 1_000, end: int = 1_000, **gi
     values: dict[str, Any] = {
         "owner": f"c{number % 2 + 1}-a",
         "committed_ago_ms": 1_000,
-        "pace": Pace(60_000, 600, 600),
+        "pace": ConsumptionRate(60_000, 600, 600),
     }
     at = TopicPartition("t", number)
     return PartitionReport(at, committed, given.pop("start", 0), end, **{**values, **given})
@@ -248,7 +248,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     ),
     (
         "no-members",
-        replace(lagging(500, 500, pace=Pace(2_000, 0, 40)), members=(), state="Empty"),
+        replace(lagging(500, 500, pace=ConsumptionRate(2_000, 0, 40)), members=(), state="Empty"),
         "1,000 records wait, the oldest for 15 s; the last commit was 1 s ago. More come in: 40/s",
     ),
     (
@@ -292,8 +292,8 @@ SICK: list[tuple[str, GroupReport, str]] = [
         replace(
             HEALTHY,
             partitions=(
-                partition(0, 1_000, 9_000, pace=Pace(60_000, 600, 6_000)),
-                *(partition(number, pace=Pace(60_000, 60, 60)) for number in (1, 2, 3)),
+                partition(0, 1_000, 9_000, pace=ConsumptionRate(60_000, 600, 6_000)),
+                *(partition(number, pace=ConsumptionRate(60_000, 60, 60)) for number in (1, 2, 3)),
             ),
         ),
         "t-0 has 100 % of the lag (8,000 records) and 97 % of all records go there",
@@ -342,7 +342,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     ),
     (
         "falling-behind",
-        lagging(500, 500, 500, 500, pace=Pace(60_000, 300, 600)),
+        lagging(500, 500, 500, 500, pace=ConsumptionRate(60_000, 300, 600)),
         "40/s come in, 20/s are read",
     ),
 ]
@@ -365,7 +365,7 @@ WELL: dict[str, GroupReport] = {
     "nothing to commit": replace(HEALTHY, partitions=(partition(0, None, start=1_000),)),
     "a little behind": lagging(50, 0, 0, 0),
     "behind by what came since the last commits": lagging(5_000, 0, 5_000, 0, unread_ms=4_000),
-    "behind, and catching up": lagging(500, 400, 500, 450, pace=Pace(60_000, 900, 300)),
+    "behind, and catching up": lagging(500, 400, 500, 450, pace=ConsumptionRate(60_000, 900, 300)),
     "restarted": rolling_restart(),
     "restarted twice": restart_loop(2),
     "about to close": told(chapter(cause("LEFT", alive=True), ago_ms=500)),
@@ -452,7 +452,7 @@ def test_two_looks_make_a_pace_where_the_broker_tells_none() -> None:
     before = replace(HEALTHY, partitions=(partition(0, 100, 200, pace=None),))
     now = replace(HEALTHY, partitions=(partition(0, 150, 220, pace=None),))
     (paced,) = with_pace(now, before, 2_000).partitions
-    assert paced.pace == Pace(2_000, 50, 20)
+    assert paced.pace == ConsumptionRate(2_000, 50, 20)
     assert paced.catch_up_ms == 70 * 2_000 // 30
     assert with_pace(before, now, 2_000).partitions[0].pace is None  # it was moved back
 

@@ -12,7 +12,7 @@ from enum import Enum
 from random import Random
 from typing import NamedTuple
 
-from barnabas.client.workers.effects import Send
+from barnabas.client.workers.effects import SendLetter
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.record_loops import Headers
 
@@ -94,7 +94,7 @@ class Broker:
         self._ids += 1
         return self._ids
 
-    def produce(self, send: Send, now: int) -> tuple[Answer, Record | None]:
+    def produce(self, send: SendLetter, now: int) -> tuple[Answer, Record | None]:
         """The record, if it was appended and no repeat."""
         key = (send.to, send.identity.producer_id)
         known = self._producers.get(key)

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from barnabas.client.workers.letters import Origin, trail_in
-from barnabas.client.workers.policy import Order, Policy, Retry
+from barnabas.client.workers.policy import Policy, RecordOrder, Retry
 from barnabas.client.workers.window import Window
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Broker, Record
@@ -60,7 +60,7 @@ class Life:
         timeout = random.choice((None, 2_000, 6_000))
         self.policy = Policy(
             group="billing",
-            order=random.choice(tuple(Order)),
+            order=random.choice(tuple(RecordOrder)),
             window=random.choice((4, 20, 100)),
             concurrency=random.choice((1, 3, 16)),
             retry=Retry(

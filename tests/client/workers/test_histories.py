@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from barnabas.client.workers import window
-from barnabas.client.workers.effects import Effect, Send
+from barnabas.client.workers.effects import Effect, SendLetter
 from barnabas.client.workers.letters import Incoming
 from barnabas.client.workers.policy import WINDOW_MAX, Policy
-from barnabas.client.workers.share import Entry, Share, State
+from barnabas.client.workers.share import RecordState, WindowPartition, WindowRecord
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.histories import live
 from tests.share import IN_FULL
@@ -37,7 +37,7 @@ def test_no_history_breaks_a_promise(block: int) -> None:
 class CommitsTheLast(window.Window):
     """Commits the end of what came, not of the finished prefix."""
 
-    def _commit(self, share: Share) -> None:
+    def _commit(self, share: WindowPartition) -> None:
         kept, share.entries = share.entries, type(share.entries)()
         super()._commit(share)
         share.entries = kept
@@ -46,7 +46,7 @@ class CommitsTheLast(window.Window):
 class SendsAtOnce(window.Window):
     """Sends before its intent is committed."""
 
-    def _intend(self, share: Share, entry: Entry, now: int) -> None:
+    def _intend(self, share: WindowPartition, entry: WindowRecord, now: int) -> None:
         super()._intend(share, entry, now)
         intent = share.outbox.intent
         if intent is not None and not share.sending and share.leaving is not None:
@@ -75,10 +75,10 @@ class ForgetsTheGone(window.Window):
 class SendsUnderNewNumbers(window.Window):
     """A send without an answer is made again under another sequence number."""
 
-    def _send(self, share: Share) -> None:
+    def _send(self, share: WindowPartition) -> None:
         super()._send(share)
         send = self._effects[-1]
-        assert isinstance(send, Send)
+        assert isinstance(send, SendLetter)
         self._term += 1
         identity = type(send.identity)(10**6 + id(self) + self._term, 0)
         self._effects[-1] = type(send)(
@@ -98,17 +98,19 @@ class SendsUnderNewNumbers(window.Window):
 class KeepsNoLanes(window.Window):
     """Starts a record before the one of the same key that came first."""
 
-    def _admit(self, share: Share, record: Incoming, now: int) -> None:
+    def _admit(self, share: WindowPartition, record: Incoming, now: int) -> None:
         super()._admit(share, record, now)
-        if share.entries and share.entries[-1].state is State.BEHIND:
+        if share.entries and share.entries[-1].state is RecordState.BEHIND:
             self._turns.take(share.entries[-1], now)
 
 
 class FinishesWhatFails(window.Window):
     """A record that fails while its partition goes away counts as finished."""
 
-    def failed(self, entry: Entry, cause: str, now: int, *, reject: bool = False) -> list[Effect]:
-        if entry.share.draining and entry.state is State.RUNNING:
+    def failed(
+        self, entry: WindowRecord, cause: str, now: int, *, reject: bool = False
+    ) -> list[Effect]:
+        if entry.share.draining and entry.state is RecordState.RUNNING:
             return self.succeeded(entry, now)
         return super().failed(entry, cause, now, reject=reject)
 
@@ -116,7 +118,7 @@ class FinishesWhatFails(window.Window):
 class HoldsOn(window.Window):
     """Does not let go of a partition before its handlers have ended."""
 
-    def _drain(self, share: Share, now: int) -> None:
+    def _drain(self, share: WindowPartition, now: int) -> None:
         if not share.running:
             super()._drain(share, now)
 

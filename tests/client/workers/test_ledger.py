@@ -4,24 +4,24 @@ import pytest
 
 from barnabas.client.workers import ledger
 from barnabas.client.workers.dead_letters import Filter, Letter
-from barnabas.client.workers.ledger import Ledger, Source
-from barnabas.client.workers.letters import Origin, Trail
-from barnabas.client.workers.outbox import Identity, offsets_of, runs_of
+from barnabas.client.workers.ledger import LetterPartition, RedriveLedger
+from barnabas.client.workers.letters import LetterTrail, Origin
+from barnabas.client.workers.outbox import LetterProducer, offsets_of, runs_of
 from barnabas.client.workers.prefix import FinishedPrefix
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Record
 
-AT = Source("orders.dlq", "id-1", 1)
+AT = LetterPartition("orders.dlq", "id-1", 1)
 ORDERS = TopicPartition("orders", 0)
 
 
 def intent(token: str, *offsets: int) -> bytes:
     places = dict.fromkeys(offsets, ORDERS)
-    return ledger.encoded(ledger.intent(token, AT, places, Identity(7, 0)))
+    return ledger.encoded(ledger.intent(token, AT, places, LetterProducer(7, 0)))
 
 
 def test_a_letter_is_taken_by_the_first_that_names_it() -> None:
-    read = Ledger()
+    read = RedriveLedger()
     read.read(intent("mine", 3, 4, 9))
     read.read(intent("other", 9, 10))
     assert read.won("mine")
@@ -30,13 +30,13 @@ def test_a_letter_is_taken_by_the_first_that_names_it() -> None:
 
 
 def test_a_topic_made_anew_has_other_letters() -> None:
-    read = Ledger()
+    read = RedriveLedger()
     read.read(intent("mine", 3))
     assert read.taken(AT._replace(topic_id="id-2")) == frozenset()
 
 
 def test_what_was_begun_stays_open_until_its_end() -> None:
-    read = Ledger()
+    read = RedriveLedger()
     read.read(intent("mine", 3))
     read.read(intent("mine", 3))  # written twice, after an answer that never came
     assert [one.token for one in read.open("orders.dlq", "id-1")] == ["mine"]
@@ -47,7 +47,7 @@ def test_what_was_begun_stays_open_until_its_end() -> None:
 
 def test_numbers_follow_from_the_receipt_alone() -> None:
     other = TopicPartition("orders", 1)
-    receipt = ledger.intent("t", AT, {3: ORDERS, 4: other, 9: ORDERS}, Identity(7, 0))
+    receipt = ledger.intent("t", AT, {3: ORDERS, 4: other, 9: ORDERS}, LetterProducer(7, 0))
     assert receipt.numbered() == {3: (ORDERS, 0), 4: (other, 0), 9: (ORDERS, 1)}
 
 
@@ -65,9 +65,9 @@ def test_numbers_follow_from_the_receipt_alone() -> None:
     ],
 )
 def test_what_is_no_receipt_is_passed_over(value: bytes | None) -> None:
-    read = Ledger()
+    read = RedriveLedger()
     read.read(value)
-    assert read.taken(Source("a", "", 0)) == frozenset()
+    assert read.taken(LetterPartition("a", "", 0)) == frozenset()
 
 
 def test_runs_tell_offsets() -> None:
@@ -85,7 +85,7 @@ def test_a_finished_prefix_grows_when_its_gap_closes() -> None:
     assert prefix.end == 30
 
 
-TRAIL = Trail("billing", Origin("orders", 2, 41), 5, "ValueError: No Money", 3, 1, 900)
+TRAIL = LetterTrail("billing", Origin("orders", 2, 41), 5, "ValueError: No Money", 3, 1, 900)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from barnabas.client.workers.effects import (
     Pause,
     Release,
     Resume,
-    Send,
+    SendLetter,
     Start,
 )
 from barnabas.client.workers.letters import trail_in
-from barnabas.client.workers.outbox import Identity
-from barnabas.client.workers.policy import Order, Policy, Retry
-from barnabas.client.workers.share import Entry
+from barnabas.client.workers.outbox import LetterProducer
+from barnabas.client.workers.policy import Policy, RecordOrder, Retry
+from barnabas.client.workers.share import WindowRecord
 from barnabas.client.workers.window import ASK_AGAIN_MS, LAST_COMMIT_MS, Window
 from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import TopicPartition
@@ -29,12 +29,12 @@ from tests.client.workers.broker import Record
 AT = TopicPartition("orders", 5)
 RETRY_AT = TopicPartition("orders.retry", 1)
 COUNTS = {"orders.dlq": 2, "orders.retry": 3}
-IDENTITY = Identity(77, 0)
+IDENTITY = LetterProducer(77, 0)
 
 
 def window_of(
     *,
-    order: Order = Order.NONE,
+    order: RecordOrder = RecordOrder.NONE,
     window: int = 100,
     concurrency: int = 100,
     retry: Retry | None = None,
@@ -68,7 +68,7 @@ def records(
     ]
 
 
-def started(effects: list[Effect]) -> list[Entry]:
+def started(effects: list[Effect]) -> list[WindowRecord]:
     return [effect.entry for effect in effects if isinstance(effect, Start)]
 
 
@@ -88,13 +88,13 @@ def commit_in(effects: list[Effect]) -> Commit:
     return found
 
 
-def send_in(effects: list[Effect]) -> Send:
-    found = the(Send, effects)
-    assert isinstance(found, Send)
+def send_in(effects: list[Effect]) -> SendLetter:
+    found = the(SendLetter, effects)
+    assert isinstance(found, SendLetter)
     return found
 
 
-def die(window: Window, entry: Entry, now: int) -> list[Effect]:
+def die(window: Window, entry: WindowRecord, now: int) -> list[Effect]:
     """Fail until its intent is to be committed."""
     effects = window.failed(entry, "ValueError: bad", now)
     if any(isinstance(effect, Identify) for effect in effects):
@@ -136,14 +136,14 @@ def test_a_commit_that_failed_is_made_again() -> None:
 
 
 def test_records_of_one_key_run_one_after_another() -> None:
-    window = window_of(order=Order.KEY)
+    window = window_of(order=RecordOrder.KEY)
     effects = window.fetched(AT, records([0, 1, 2, 3], b"a", b"b", b"a", None), now=0)
     assert offsets(effects) == [0, 1, 3]
     assert offsets(window.succeeded(started(effects)[0], now=1)) == [2]
 
 
 def test_a_record_that_is_tried_again_keeps_its_key_waiting() -> None:
-    window = window_of(order=Order.KEY, retry=Retry(1, backoff=(0.5, 0.5)))
+    window = window_of(order=RecordOrder.KEY, retry=Retry(1, backoff=(0.5, 0.5)))
     effects = window.fetched(AT, records([0, 1], b"a", b"a"), now=0)
     assert window.failed(started(effects)[0], "ValueError", now=10) == []
     assert window.next_deadline() == 510
@@ -153,7 +153,7 @@ def test_a_record_that_is_tried_again_keeps_its_key_waiting() -> None:
 
 
 def test_by_partition_one_record_runs_at_a_time() -> None:
-    window = window_of(order=Order.PARTITION)
+    window = window_of(order=RecordOrder.PARTITION)
     effects = window.fetched(AT, records([0, 1], b"a", b"b"), now=0)
     assert offsets(effects) == [0]
     assert offsets(window.succeeded(started(effects)[0], now=1)) == [1]
@@ -242,9 +242,9 @@ def test_a_target_that_forgot_the_numbers_gets_another_identity() -> None:
     die(window, bad, now=1)
     window.committed(AT, 1, now=2)
     assert window.send_out_of_order(AT, 1, now=3) == [Identify(AT, 1)]
-    commit_in(window.identified(AT, 1, Identity(78, 0), now=4))
+    commit_in(window.identified(AT, 1, LetterProducer(78, 0), now=4))
     send = send_in(window.committed(AT, 1, now=5))
-    assert (send.identity, send.sequence) == (Identity(78, 0), 0)
+    assert (send.identity, send.sequence) == (LetterProducer(78, 0), 0)
 
 
 def test_a_worker_with_letters_of_its_own_goes_on_counting() -> None:
@@ -300,7 +300,7 @@ def test_a_failing_record_goes_through_the_retry_topic_and_waits_there() -> None
     assert again.trail.origin == ("orders", 5, 4)
     window.sent(AT, 1, now=3_001)
     window.failed(again, "ValueError: still", now=3_010)
-    window.identified(RETRY_AT, 2, Identity(78, 0), now=3_011)
+    window.identified(RETRY_AT, 2, LetterProducer(78, 0), now=3_011)
     dead = send_in(window.committed(RETRY_AT, 2, now=3_012))
     trail = trail_in(dead.headers)
     assert trail is not None
@@ -450,7 +450,7 @@ def test_many_letters_ahead_of_a_stuck_record_fit_into_the_metadata_or_wait() ->
     while commits := [effect for effect in effects if isinstance(effect, Commit)]:
         assert len(commits[-1].metadata.encode()) <= 4_096
         effects = window.committed(AT, 1, now=2)
-        if not any(isinstance(effect, Send) for effect in effects):
+        if not any(isinstance(effect, SendLetter) for effect in effects):
             break
         sent += 1
         effects = window.sent(AT, 1, now=3)

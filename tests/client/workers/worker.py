@@ -16,12 +16,12 @@ from barnabas.client.workers.effects import (
     Pause,
     Release,
     Resume,
-    Send,
+    SendLetter,
     Start,
 )
-from barnabas.client.workers.outbox import Identity, Outbox
-from barnabas.client.workers.policy import Order
-from barnabas.client.workers.share import Entry
+from barnabas.client.workers.outbox import LetterOutbox, LetterProducer
+from barnabas.client.workers.policy import RecordOrder
+from barnabas.client.workers.share import WindowRecord
 from barnabas.client.workers.window import LAST_COMMIT_MS
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Answer, Record
@@ -54,8 +54,8 @@ class Worker:
         self.intents: dict[TopicPartition, int] = {}  # of the worker before us
         self.paused: set[TopicPartition] = set()
         self.releasing: dict[TopicPartition, int] = {}
-        self.calls: dict[Entry, int] = {}
-        self.lanes: dict[tuple[TopicPartition, int, bytes | None], Entry] = {}
+        self.calls: dict[WindowRecord, int] = {}
+        self.lanes: dict[tuple[TopicPartition, int, bytes | None], WindowRecord] = {}
         self.last: dict[tuple[TopicPartition, int, bytes], int] = {}
         self.stopping = False
         self.channel_free_at = 0
@@ -196,7 +196,7 @@ class Worker:
         self.owned[at] = True
         self.positions[at] = max(offset, 0)
         self.paused.discard(at)
-        intent = Outbox(offset, metadata).intent
+        intent = LetterOutbox(offset, metadata).intent
         self.intents[at] = -1 if intent is None else intent.offset
         self.do(self.window.given(at, offset, metadata, self.life.now))
 
@@ -239,7 +239,7 @@ class Worker:
                     self.paused.discard(effect.at)
                 case Identify():
                     self.identify(effect)
-                case Send():
+                case SendLetter():
                     self.send(effect)
                 case Release():
                     self.released(effect.at)
@@ -267,13 +267,13 @@ class Worker:
         assert late <= bound or self.paused_until > since, f"{at} released after {late} ms"
         self.owned.pop(at, None)
 
-    def start(self, entry: Entry) -> None:
+    def start(self, entry: WindowRecord) -> None:
         life = self.life
         record = entry.record
         assert isinstance(record, Record)
         at = TopicPartition(record.topic, record.partition)
-        if life.policy.order is not Order.NONE:
-            key = record.key if life.policy.order is Order.KEY else b""
+        if life.policy.order is not RecordOrder.NONE:
+            key = record.key if life.policy.order is RecordOrder.KEY else b""
             if key is not None:
                 lane = (at, entry.share.term, key)
                 assert lane not in self.lanes, f"{entry} overlaps {self.lanes[lane]}"
@@ -297,7 +297,7 @@ class Worker:
         else:
             self.after(temper.ms, lambda: self.ended(entry, call, None, False))
 
-    def ended(self, entry: Entry, call: int, cause: str | None, reject: bool) -> None:
+    def ended(self, entry: WindowRecord, call: int, cause: str | None, reject: bool) -> None:
         if self.calls.get(entry) != call:
             return
         self.forget(entry)
@@ -309,7 +309,7 @@ class Worker:
         else:
             self.do(self.window.failed(entry, cause, self.life.now, reject=reject))
 
-    def cancel(self, entry: Entry) -> None:
+    def cancel(self, entry: WindowRecord) -> None:
         """Asyncio functions end at once; blocking ones run on, and are heard of later."""
         call = self.calls.get(entry)
         if call is None:
@@ -326,7 +326,7 @@ class Worker:
 
             self.after(1, end)
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: WindowRecord) -> None:
         del self.calls[entry]
         for lane, running in list(self.lanes.items()):
             if running is entry:
@@ -362,7 +362,7 @@ class Worker:
         life = self.life
 
         def act() -> Callable[[], None]:
-            identity = Identity(life.broker.producer_id(), 0)
+            identity = LetterProducer(life.broker.producer_id(), 0)
             return lambda: self.do(
                 self.window.identified(effect.at, effect.term, identity, life.now)
             )
@@ -372,7 +372,7 @@ class Worker:
             lambda: self.do(self.window.identify_failed(effect.at, effect.term, life.now)),
         )
 
-    def send(self, effect: Send) -> None:
+    def send(self, effect: SendLetter) -> None:
         life = self.life
 
         def act() -> Callable[[], None]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barnabas.coordinators.runtime import Answer, Outcome
+from barnabas.coordinators.runtime import Outcome, ShardReply
 from barnabas.coordinators.transactions import (
     adding,
     ending,
@@ -80,7 +80,7 @@ def a_new_producer_keeps_the_epoch_of_the_one_before(patch: Patch) -> None:
 def leaders_are_told_yes_whatever_they_ask(patch: Patch) -> None:
     def verify(_: Any, id_: str, __: Any, partitions: Any, caller: Any) -> Outcome[Any]:
         response = replies.added(id_, partitions, Code.NONE, caller.version)
-        return Outcome(answers=(Answer(caller.token, response),))
+        return Outcome(answers=(ShardReply(caller.token, response),))
 
     patch.setattr(TransactionShard, "verify_partitions", verify)
 

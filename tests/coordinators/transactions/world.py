@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from barnabas.coordinators.caller import Caller
-from barnabas.coordinators.runtime import Answer, Now, Runtime
+from barnabas.coordinators.runtime import Now, Runtime, ShardReply
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.coordinators.transactions.markers import MarkersDue, MarkersWritten
@@ -137,7 +137,7 @@ class World:
         self.runtime.finish_loading(SHARD, self.now, self.journal.end)
         self._take_effects()
 
-    def deliver(self, answers: list[Answer]) -> None:
+    def deliver(self, answers: list[ShardReply]) -> None:
         for token, response in answers:
             assert isinstance(token, Call)
             assert token.waits, "answered twice"

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from barnabas.broker.cluster import Cluster as Place
-from barnabas.broker.controller_store import ControllerStore
-from barnabas.broker.controlling import Controlling
-from barnabas.broker.replicas import Replicas
+from barnabas.broker.cluster.membership import ClusterMembership as Place
+from barnabas.broker.controller.election import ControllerElection
+from barnabas.broker.controller.store import ControllerStore
+from barnabas.broker.replicas.roles import Replicas
 from barnabas.controller import brokers, election, in_sync, proof, takeover
-from barnabas.controller.state import Cluster
+from barnabas.controller.state import ClusterState
 from barnabas.controller.steps import ReadBrokers
 from barnabas.keeper.keeper import ANY_VERSION, Check, Node, SessionState, Set
 from barnabas.model.errors import Code
@@ -28,21 +28,21 @@ def believes_every_proposal() -> list[Change]:
 def misses_restarts() -> list[Change]:
     """Hazard 6 (KIP-903): a broker that has registered anew is taken for the one it was."""
 
-    def brokers_changed(term: Any) -> Any:
+    def brokers_changed(tenure: Any) -> Any:
         found = yield ReadBrokers()
         here = {broker.id: broker for broker in found}
-        known = term.cluster.brokers
+        known = tenure.cluster.brokers
         gone = [id_ for id_ in known if id_ not in here]
         come = [broker for id_, broker in here.items() if id_ not in known]
         again = [b for id_, b in here.items() if id_ in known and known[id_].epoch != b.epoch]
         if gone:
-            yield from brokers._lose(term, gone, here)
+            yield from brokers._lose(tenure, gone, here)
         if come:
-            yield from brokers._gain(term, come)
+            yield from brokers._gain(tenure, come)
         for broker in again:
-            term.cluster.brokers[broker.id] = broker
-            term.welcome(broker.id)
-        yield from term.flush()
+            tenure.cluster.brokers[broker.id] = broker
+            tenure.welcome(broker.id)
+        yield from tenure.flush()
 
     return [(brokers, "brokers_changed", brokers_changed)]
 
@@ -142,13 +142,16 @@ def does_not_register_again() -> list[Change]:
 def does_not_look_again_after_a_gap() -> list[Change]:
     """Hazard 10: watches are gone with the connection, and nobody reads what was missed, neither
     then nor now and then."""
-    real = Controlling.heard
+    real = ControllerElection.heard
 
-    def heard(self: Controlling, news: Any) -> None:
+    def heard(self: ControllerElection, news: Any) -> None:
         if not isinstance(news, SessionState) or news is SessionState.EXPIRED:
             real(self, news)
 
-    return [(Controlling, "heard", heard), (Controlling, "_look_unasked", lambda self: None)]
+    return [
+        (ControllerElection, "heard", heard),
+        (ControllerElection, "_look_unasked", lambda self: None),
+    ]
 
 
 @bug()
@@ -185,7 +188,7 @@ def lets_anybody_into_the_set() -> list[Change]:
     """The in-sync set has brokers that have no replica."""
     real = election.with_isr
 
-    def with_isr(cluster: Cluster, partition: Any, isr: Any, epoch: int, **more: Any) -> Any:
+    def with_isr(cluster: ClusterState, partition: Any, isr: Any, epoch: int, **more: Any) -> Any:
         strangers = tuple(each for each in cluster.brokers if each not in isr)
         return real(cluster, partition, (*isr, *strangers[:1]), epoch, **more)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import structs
 
-from barnabas.broker import cleaner
-from barnabas.client.messages import Messages
+from barnabas.broker.storage import cleaner
+from barnabas.client.consumer.message_stream import MessageStream
 from barnabas.coordinators.groups.classic import membership
 from barnabas.coordinators.groups.offsets import operations as offset_operations
 from barnabas.coordinators.runtime import Runtime
@@ -77,7 +77,7 @@ def reads_from_the_beginning_again() -> list[Change]:
     async def left_off(self: Any, partitions: Any) -> dict[Any, Any]:
         return {}
 
-    return [(Messages, "_left_off", left_off)]
+    return [(MessageStream, "_left_off", left_off)]
 
 
 @bug()

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from barnabas.broker import replica_places
 from barnabas.broker.partition import Partition
+from barnabas.broker.replicas import positions as replica_places
 from barnabas.log.log import Log
 from barnabas.replication import follower
 from barnabas.replication import leader as leader_module

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from barnabas.broker.later import Later
-from barnabas.broker.volume import Volume
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.log.epochs import LeaderEpochs
 from tests.simulator.bugs.planting import Change, bug
 
@@ -12,18 +12,18 @@ from tests.simulator.bugs.planting import Change, bug
 def says_synced_and_is_not() -> list[Change]:
     """Hazard 24: what should survive a power loss is acknowledged without a sync."""
 
-    def flush(self: Volume, log: Any) -> Later[str]:
-        later: Later[str] = Later()
+    def flush(self: OpenLogDirectory, log: Any) -> DeferredReply[str]:
+        later: DeferredReply[str] = DeferredReply()
         later.set("")
         return later
 
-    return [(Volume, "flush", flush)]
+    return [(OpenLogDirectory, "flush", flush)]
 
 
 @bug()
 def followers_do_not_sync() -> list[Change]:
     """With flush.messages=1 a follower counts before its disk has the record."""
-    from barnabas.broker import fetcher
+    from barnabas.broker.replicas import fetcher
 
     async def flush(followed: Any) -> None:
         """Later, perhaps."""
@@ -40,7 +40,7 @@ def forgets_epochs_of_followers() -> list[Change]:
 @bug(brokers=1)
 def moves_logs_without_a_sync() -> list[Change]:
     """The last piece of a log that moves between directories is not synced, and the source goes."""
-    from barnabas.broker.moves import Moves
+    from barnabas.broker.storage.moves import Moves
     from barnabas.log.directory import LogDirectory
 
     real = LogDirectory.adopt
@@ -49,7 +49,7 @@ def moves_logs_without_a_sync() -> list[Change]:
         real(self, copy, source)
         copy.durability.durable_offset = copy.durability.recovery_point = copy.end_offset
 
-    async def made_durable(self: Moves, log: Any, volume: Volume) -> bool:
+    async def made_durable(self: Moves, log: Any, log_directory: OpenLogDirectory) -> bool:
         return True
 
     return [(LogDirectory, "adopt", adopt), (Moves, "_made_durable", made_durable)]

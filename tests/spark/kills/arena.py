@@ -15,11 +15,11 @@ from threading import Event, Thread
 from confluent_kafka import Producer
 
 from barnabas.client.blocking.admin import Admin
-from barnabas.client.places import Committed
+from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.model.ids import TopicPartition as At
-from tests.peers.cache import ROOT
 from tests.process import running_broker
 from tests.spark.kills import truth
+from tests.support.cache import ROOT
 
 TOPIC = "orders"
 PARTITIONS = 3

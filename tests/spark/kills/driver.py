@@ -9,9 +9,9 @@ import traceback
 from pathlib import Path
 from threading import Thread
 
-from barnabas.pipeline.running import run_spec
-from barnabas.pipeline.spec import Spec, load
-from barnabas.pipeline.starting import session
+from barnabas.pipeline.run.running import run_spec
+from barnabas.pipeline.run.session import session
+from barnabas.pipeline.run.spec import Spec, load
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from barnabas.pipeline.standalone import standalone
+from barnabas.pipeline.run.standalone import standalone
 from tests.spark.kills.arena import Arena
 from tests.spark.kills.truth import Untrue
 

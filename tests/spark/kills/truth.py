@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.workers import letters
 from barnabas.model.ids import TopicPartition as At
-from barnabas.pipeline.cluster import opened
-from barnabas.pipeline.mirror import _all_records
-from barnabas.pipeline.translation import Origins, Translation, take_in
+from barnabas.pipeline.mirror.mirroring import _all_records
+from barnabas.pipeline.mirror.translation import Origins, Translation, take_in
+from barnabas.pipeline.spark.brokers import opened
 
 _READ_S = 20
 Rows = dict[int, list[tuple[int, bytes, bytes]]]  # by partition: offset, key, value

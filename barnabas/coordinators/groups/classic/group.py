@@ -28,10 +28,10 @@ from barnabas.coordinators.groups.memory import MEMBER_BYTES, names_bytes
 from barnabas.coordinators.groups.records import GroupMetadataValue, GroupRecord, Record
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
 from barnabas.coordinators.groups.subscription import CONSUMER
-from barnabas.coordinators.runtime import Answer, Now, Outcome
+from barnabas.coordinators.runtime import Now, Outcome, ShardReply
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.model.errors import Code
-from barnabas.wire.codec import Message
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 
@@ -83,7 +83,7 @@ class ClassicGroup:
         self.join_timer: Timer[TimerKey] = Timer(TimerKey(JOIN, id_))
         self.sync_timer: Timer[TimerKey] = Timer(TimerKey(SYNC, id_))
         self._records: list[Record] = []
-        self._answers: list[Answer] = []
+        self._answers: list[ShardReply] = []
         self._bytes = 0  # its part of the memory of all groups
 
     @classmethod
@@ -218,8 +218,8 @@ class ClassicGroup:
         )
         self._records.append(GroupRecord(self.id, value))
 
-    def answer(self, caller: Caller, response: Message) -> None:
-        self._answers.append(Answer(caller.token, response))
+    def answer(self, caller: Caller, response: ProtocolMessage) -> None:
+        self._answers.append(ShardReply(caller.token, response))
 
     def answer_waiting(self, member: ClassicMember, code: Code, member_id: str = "") -> None:
         """Refuse the JoinGroup and the SyncGroup that the member waits with, if any."""

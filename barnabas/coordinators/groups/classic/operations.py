@@ -26,7 +26,7 @@ from barnabas.coordinators.groups.consumer.records import ConsumerRecord
 from barnabas.coordinators.groups.records import Record
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
 from barnabas.coordinators.groups.state import ShardState, and_reply, reply
-from barnabas.coordinators.runtime import Answer, Now, Outcome
+from barnabas.coordinators.runtime import Now, Outcome, ShardReply
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.messages.join_group import JoinGroupRequest
@@ -117,7 +117,7 @@ def _join_consumer_group(
         records, response = classic_members.join(group, request, caller, member_id, now)
     except KafkaError as error:
         return reply(caller, join_refused(error.code, request.member_id))
-    return Outcome(tuple(records), (Answer(caller.token, response),), group.id)
+    return Outcome(tuple(records), (ShardReply(caller.token, response),), group.id)
 
 
 def _join_empty_consumer_group(
@@ -164,7 +164,7 @@ def heartbeat(
         code = membership.heartbeat(
             group, request.member_id, request.group_instance_id, request.generation_id, now
         )
-    answers = (Answer(caller.token, _HEARTBEATS[code]),)
+    answers = (ShardReply(caller.token, _HEARTBEATS[code]),)
     return Outcome(answers=answers, subject=request.group_id, at_once=True)
 
 
@@ -176,7 +176,7 @@ def _heartbeat_consumer_group(
         records, code = classic_members.heartbeat(group, request, now)
     except KafkaError as error:
         code = error.code
-    answer = Answer(caller.token, _HEARTBEATS[code])
+    answer = ShardReply(caller.token, _HEARTBEATS[code])
     return Outcome(tuple(records), (answer,), request.group_id, at_once=not records)
 
 
@@ -212,7 +212,7 @@ def leave(
     else:
         response = LeaveGroupResponse(error_code=codes[0])
     if isinstance(group, ConsumerGroup):
-        answer = Answer(caller.token, response)
+        answer = ShardReply(caller.token, response)
         return remove_members(state, group, list(leaving.values()), (answer,), now)
     return and_reply(caller, response, None if group is None else state.take(group))
 

@@ -22,7 +22,7 @@ from barnabas.coordinators.groups.history.rebalance_history import (
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.replies import consumer_refused
 from barnabas.coordinators.groups.topics import TopicsPort
-from barnabas.coordinators.runtime import Answer, Now
+from barnabas.coordinators.runtime import Now, ShardReply
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -78,7 +78,7 @@ class ConsumerGroup:
         self.first_heartbeats: dict[str, FirstHeartbeat] = {}  # by member
         self.contested: dict[str, RebalanceCause] = {}  # by member: who else has its instance id
         self._timers = timers
-        self._refused: list[Answer] = []  # to members that waited for a target
+        self._refused: list[ShardReply] = []  # to members that waited for a target
 
     # Views
 
@@ -138,9 +138,9 @@ class ConsumerGroup:
         waiting = self.first_heartbeats.pop(member_id, None)
         if waiting is not None:
             refused = consumer_refused(code, f"group {self.id!r} has no assignment for the member")
-            self._refused.append(Answer(waiting.caller.token, refused))
+            self._refused.append(ShardReply(waiting.caller.token, refused))
 
-    def take_refused(self) -> tuple[Answer, ...]:
+    def take_refused(self) -> tuple[ShardReply, ...]:
         """The answers of `refuse_waiting` since the last call."""
         refused, self._refused = tuple(self._refused), []
         return refused

@@ -28,7 +28,7 @@ from barnabas.coordinators.groups.consumer.states import MemberState
 from barnabas.coordinators.groups.consumer.step import HeartbeatStep
 from barnabas.coordinators.groups.deadlines import TARGET
 from barnabas.coordinators.groups.replies import consumer_refused
-from barnabas.coordinators.runtime import Answer, Now
+from barnabas.coordinators.runtime import Now, ShardReply
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -111,7 +111,7 @@ def heartbeat(
 
 def target_due(
     group: ConsumerGroup, member_id: str, now: Now
-) -> tuple[list[ConsumerRecord], tuple[Answer, ...]]:
+) -> tuple[list[ConsumerRecord], tuple[ShardReply, ...]]:
     """Answer a first heartbeat, unless more members have joined and the wait goes on."""
     waiting = group.first_heartbeats.get(member_id)
     if waiting is None:
@@ -126,7 +126,7 @@ def target_due(
     except KafkaError as error:
         records, response = [], consumer_refused(error.code, error.detail)
     assert response is not None, "there is a target"
-    return records, (Answer(waiting.caller.token, response), *group.take_refused())
+    return records, (ShardReply(waiting.caller.token, response), *group.take_refused())
 
 
 def _admit(

@@ -23,7 +23,7 @@ from barnabas.coordinators.groups.records import GroupRecord, Record
 from barnabas.coordinators.groups.replies import consumer_refused, not_consumer_group
 from barnabas.coordinators.groups.state import ShardState, reply
 from barnabas.coordinators.groups.subscription import CONSUMER
-from barnabas.coordinators.runtime import Answer, Now, Outcome
+from barnabas.coordinators.runtime import Now, Outcome, ShardReply
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -45,7 +45,7 @@ def heartbeat(
     if isinstance(group, ConsumerGroup):
         unchanged = heartbeats.unchanged(group, request, now)
         if unchanged is not None:
-            return Outcome(answers=(Answer(caller.token, unchanged),))
+            return Outcome(answers=(ShardReply(caller.token, unchanged),))
     try:
         _check_request(state.limits, request, caller)
         if request.member_epoch < JOINING:
@@ -173,9 +173,9 @@ def _check_upgrade(limits: GroupLimits, group: ClassicGroup) -> None:
 
 def _answers(
     group: ConsumerGroup, caller: Caller, response: ConsumerGroupHeartbeatResponse | None
-) -> tuple[Answer, ...]:
+) -> tuple[ShardReply, ...]:
     """To the caller, unless it waits for a target, and to members that no longer wait."""
-    own = () if response is None else (Answer(caller.token, response),)
+    own = () if response is None else (ShardReply(caller.token, response),)
     return (*own, *group.take_refused())
 
 
@@ -198,7 +198,7 @@ def _leave(
         member_epoch=request.member_epoch,
         heartbeat_interval_ms=0,
     )
-    answer = Answer(caller.token, response)
+    answer = ShardReply(caller.token, response)
     if request.member_epoch == AWAY:
         return Outcome(tuple(membership.away(group, member)), (answer,), group.id)
     report_left(group, member, None, now)
@@ -209,7 +209,7 @@ def remove_members(
     state: ShardState,
     group: ConsumerGroup,
     members: list[ConsumerMember],
-    answers: tuple[Answer, ...],
+    answers: tuple[ShardReply, ...],
     now: Now,
 ) -> Outcome[Record]:
     """If only classic members stay, the group becomes a classic group."""

@@ -9,7 +9,7 @@ Not here: what the records change (stored.py), classic groups and offsets (group
 from typing import NamedTuple
 from uuid import UUID
 
-from barnabas.wire.codec import Int8, Int32, Int64, Message, Struct, message, tagged
+from barnabas.wire.codec import Int8, Int32, Int64, ProtocolMessage, Struct, message, tagged
 
 EPOCH_KEY = 3
 PARTITIONS_KEY = 4
@@ -22,14 +22,14 @@ KEYS = (EPOCH_KEY, PARTITIONS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CUR
 
 
 @message(versions="0")
-class GroupKey(Message):
+class GroupKey(ProtocolMessage):
     """The group (keys 3, 4 and 6)."""
 
     group: str
 
 
 @message(versions="0")
-class NameKey(Message):
+class NameKey(ProtocolMessage):
     """The group, and the member (keys 5, 7 and 8) or the pattern (key 16)."""
 
     group: str
@@ -37,7 +37,7 @@ class NameKey(Message):
 
 
 @message(versions="0", flexible="0+")
-class EpochValue(Message):
+class EpochValue(ProtocolMessage):
     """The group's epoch, and a hash of its topics at that epoch."""
 
     epoch: Int32
@@ -57,7 +57,7 @@ class RecordedTopic(Struct):
 
 
 @message(versions="0", flexible="0+")
-class PartitionsValue(Message):
+class PartitionsValue(ProtocolMessage):
     """Topics, as older brokers recorded them."""
 
     topics: list[RecordedTopic]
@@ -76,7 +76,7 @@ class ClassicMetadata(Struct):
 
 
 @message(versions="0", flexible="0+")
-class MemberValue(Message):
+class MemberValue(ProtocolMessage):
     """A member and its subscription."""
 
     instance_id: str | None = None
@@ -96,7 +96,7 @@ class MemberValue(Message):
 
 
 @message(versions="0", flexible="0+")
-class TargetEpochValue(Message):
+class TargetEpochValue(ProtocolMessage):
     """The group's epoch that the targets are for, and their time."""
 
     assignment_epoch: Int32
@@ -109,7 +109,7 @@ class TargetPartitions(Struct):
 
 
 @message(versions="0", flexible="0+")
-class TargetValue(Message):
+class TargetValue(ProtocolMessage):
     """The partitions that a member is to own."""
 
     topic_partitions: list[TargetPartitions]
@@ -124,7 +124,7 @@ class CurrentPartitions(Struct):
 
 
 @message(versions="0", flexible="0+")
-class CurrentValue(Message):
+class CurrentValue(ProtocolMessage):
     """A member's epoch, its partitions, and those that it must release."""
 
     member_epoch: Int32
@@ -135,7 +135,7 @@ class CurrentValue(Message):
 
 
 @message(versions="0", flexible="0+")
-class RegexValue(Message):
+class RegexValue(ProtocolMessage):
     """The topics that a pattern matched, and when."""
 
     topics: list[str]
@@ -149,10 +149,10 @@ class ConsumerRecord(NamedTuple):
     key: int
     group: str
     name: str
-    value: Message | None
+    value: ProtocolMessage | None
 
 
-_VALUES: dict[int, type[Message]] = {
+_VALUES: dict[int, type[ProtocolMessage]] = {
     EPOCH_KEY: EpochValue,
     PARTITIONS_KEY: PartitionsValue,
     MEMBER_KEY: MemberValue,

@@ -9,7 +9,7 @@ Not here: when (heartbeats.py, gathering.py), how members get there (reconcile.p
 from collections.abc import Iterable, Mapping
 
 from barnabas.assignment import SERVER_ASSIGNORS
-from barnabas.assignment.group import Member, Topic
+from barnabas.assignment.group import AssignableTopic, GroupSubscriber
 from barnabas.coordinators.groups.consumer.member import ConsumerMember, Target
 from barnabas.coordinators.groups.topics import TopicsPort
 from barnabas.model.ids import TopicPartition
@@ -21,14 +21,14 @@ Subscriptions = Iterable[tuple[ConsumerMember, tuple[str, ...], Target]]
 
 
 def make_targets(assignor: str, members: Subscriptions, topics: TopicsPort) -> dict[str, Target]:
-    found: dict[str, Topic] = {}
+    found: dict[str, AssignableTopic] = {}
     asked = []
     for member, names, target in members:
         for name in names:
             if name not in found and (topic := topics.find(name)) is not None:
                 found[name] = topic
         asked.append(
-            Member(
+            GroupSubscriber(
                 member.id,
                 names,
                 member.instance_id,
@@ -62,7 +62,7 @@ def as_consumer_protocol(target: Target, topics: TopicsPort, version: int = 1) -
     return version.to_bytes(2) + message.encode(version)
 
 
-def _target(assigned: Iterable[TopicPartition], topics: Mapping[str, Topic]) -> Target:
+def _target(assigned: Iterable[TopicPartition], topics: Mapping[str, AssignableTopic]) -> Target:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in assigned:
         by_topic.setdefault(topic, []).append(partition)

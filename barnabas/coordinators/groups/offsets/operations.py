@@ -15,7 +15,7 @@ from barnabas.coordinators.groups.records import OffsetRecord, Record
 from barnabas.coordinators.groups.replies import commit_refused
 from barnabas.coordinators.groups.state import Group, ShardState, reply
 from barnabas.coordinators.groups.subscription import CONSUMER
-from barnabas.coordinators.runtime import Answer, Now, Outcome
+from barnabas.coordinators.runtime import Now, Outcome, ShardReply
 from barnabas.model.errors import Code
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.offset_delete import (
@@ -43,7 +43,7 @@ def commit(
         classic_membership.committed(group, request.member_id, now)
     limit = state.limits.offset_metadata_chars_max
     records, response = store.commit(request, limit, now)
-    return Outcome(tuple(records), (Answer(caller.token, response),), request.group_id)
+    return Outcome(tuple(records), (ShardReply(caller.token, response),), request.group_id)
 
 
 def check_commit(group: Group | None, request: OffsetCommitRequest, caller: Caller) -> Code:
@@ -118,4 +118,4 @@ def delete(state: ShardState, request: OffsetDeleteRequest, caller: Caller) -> O
             )
         )
     response = OffsetDeleteResponse(error_code=Code.NONE, topics=topics)
-    return Outcome(tuple(records), (Answer(caller.token, response),), request.group_id)
+    return Outcome(tuple(records), (ShardReply(caller.token, response),), request.group_id)

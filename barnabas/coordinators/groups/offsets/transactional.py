@@ -15,9 +15,9 @@ from barnabas.coordinators.groups.records import NO_EXPIRY, OffsetRecord, Record
 from barnabas.coordinators.groups.replies import txn_commit_refused
 from barnabas.coordinators.groups.state import Group, ShardState, reply
 from barnabas.coordinators.runtime import (
-    Answer,
     Now,
     Outcome,
+    ShardReply,
     TransactionMarker,
     TransactionProducer,
 )
@@ -48,7 +48,7 @@ def commit(
     records, response = _records(request, state.limits.offset_metadata_chars_max, now)
     return Outcome(
         records,
-        (Answer(caller.token, response),),
+        (ShardReply(caller.token, response),),
         request.group_id,
         producer=TransactionProducer(request.producer_id, request.producer_epoch, guard),
     )
@@ -116,4 +116,4 @@ def end(
     marker: TransactionMarker, response: WriteTxnMarkersResponse, caller: Caller
 ) -> Outcome[Record]:
     """Write the marker. Its effect is that of its replay."""
-    return Outcome(answers=(Answer(caller.token, response),), marker=marker)
+    return Outcome(answers=(ShardReply(caller.token, response),), marker=marker)

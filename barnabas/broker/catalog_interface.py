@@ -1,0 +1,151 @@
+"""What a catalog is asked for, and what is the same in all of them.
+
+`Catalog` decides on a broker that stands alone, `ClusterCatalog` asks the controller.
+In: topics and their settings. Out: settings in force, or why a topic cannot be made.
+Not here: where topics are kept (catalog.py, broker/cluster/catalog.py).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from barnabas.broker.context import BrokerContext
+from barnabas.broker.topic import Topic, Topics, metric_name
+from barnabas.config.resolve import Layers
+from barnabas.config.topic import TopicConfig
+from barnabas.log.config import LogConfig
+from barnabas.model.errors import Code, InvalidRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.cluster.membership import ClusterMembership
+    from barnabas.broker.requests.recompression import Recompression
+
+Change = Callable[[Mapping[str, str]], dict[str, str]]
+"""Works new settings out from those in force, or raises a KafkaError."""
+
+
+class AnyCatalog(Protocol):
+    """What the rest of a broker asks of its catalog, alone or in a cluster
+    (broker/cluster/catalog.py)."""
+
+    @property
+    def dynamic(self) -> Mapping[int | None, Mapping[str, str]]:
+        """Settings made by request, of one broker by its id, or of all brokers (None)."""
+        ...
+
+    @property
+    def entities(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        """Settings of groups and of subscriptions to clients' metrics, by kind and name."""
+        ...
+
+    @property
+    def doomed(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
+        """Deleted topics: by shard of groups, up to where its log may have offsets in them."""
+        ...
+
+    def log_config_of(self, topic: str) -> LogConfig: ...
+
+    def layers(self, static: Mapping[str, str]) -> Layers: ...
+
+    def apply(self, topic: Topic) -> None: ...
+
+    def check_new(self, name: str) -> None: ...
+
+    async def create_topic(
+        self, name: str, partitions: int, overrides: Mapping[str, str]
+    ) -> Topic: ...
+
+    async def delete_topic(self, topic: Topic) -> None: ...
+
+    async def add_partitions(self, topic: Topic, total: int) -> None: ...
+
+    async def configure_topic(self, topic: Topic, change: Change) -> None: ...
+
+    async def configure_broker(self, broker: int | None, change: Change) -> None: ...
+
+    async def configure_entity(self, kind: str, name: str, change: Change) -> None: ...
+
+    async def new_producer_id(self) -> int: ...
+
+    async def offsets_forgotten(self, shard: int, ends: Mapping[str, int]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TopicsContext(BrokerContext, Protocol):
+    """What putting a topic's settings in force needs of the broker."""
+
+    layers: Layers
+    topics: Topics
+    cluster: "ClusterMembership | None"
+    recompression: "Recompression | None"
+
+
+def check_new_topic(topics: Topics, name: str) -> None:
+    """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC when metrics could not tell two names apart."""
+    if topics.get(name) is not None:
+        raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+    alike = topics.by_metric(metric_name(name))
+    if alike is not None:
+        raise InvalidRequest(
+            Code.INVALID_TOPIC_EXCEPTION,
+            f"topic {name!r} differs from {alike.name!r} only in '.' and '_',"
+            " which metrics cannot tell apart",
+        )
+
+
+def apply_config(broker: TopicsContext, topic: Topic) -> None:
+    """Put a topic's configuration in force."""
+    topic.config = TopicConfig(topic.overrides, broker.layers)
+    set_codec(broker, topic)
+    config = log_config(topic.config, broker)
+    for partition in topic.partitions:
+        partition.log.config = config
+        partition.configure(topic.config)
+
+
+def set_codec(broker: TopicsContext, topic: Topic) -> None:
+    kind = topic.config.compression_type
+    if kind == "producer" or topic.internal:  # the broker packs its own as it likes
+        topic.codec = None
+        return
+    from barnabas.broker.requests.recompression import Recompression, codec_of
+
+    topic.codec = codec_of(kind)
+    if broker.recompression is None:
+        broker.recompression = Recompression(broker.topics, broker.loop)
+
+
+def _segment_ms(config: TopicConfig) -> int:
+    """What is to be compacted in time must leave the active segment in time."""
+    if "compact" in config.cleanup_policy:
+        return min(config.segment_ms, config.max_compaction_lag_ms)
+    return config.segment_ms
+
+
+def log_config(config: TopicConfig, broker: TopicsContext) -> LogConfig:
+    """What a log needs to know of its topic's configuration."""
+    return LogConfig(
+        segment_bytes=config.segment_bytes,
+        segment_ms=_segment_ms(config),
+        segment_jitter_ms=config.segment_jitter_ms,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        max_message_bytes=config.max_message_bytes,
+        timestamp_type="append" if config.message_timestamp_type == "LogAppendTime" else "create",
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        flush_messages=config.flush_messages,
+        flush_ms=config.flush_ms,
+        producer_id_expiration_ms=broker.config.producer_id_expiration_ms,
+        deletes="delete" in config.cleanup_policy,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
+        file_delete_delay_ms=config.file_delete_delay_ms,
+        compacted="compact" in config.cleanup_policy,
+        copied=broker.cluster is not None,
+        delete_retention_ms=config.delete_retention_ms,
+        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+        max_compaction_lag_ms=config.max_compaction_lag_ms,
+    )

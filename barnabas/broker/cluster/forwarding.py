@@ -1,0 +1,107 @@
+"""Requests that only the controller answers, from whichever broker they came to.
+
+In: a request of a client, or of this broker. Out: the controller's answer to it.
+Always: NOT_CONTROLLER is said only when there has been no controller for as long as the request
+may take; nothing is forwarded twice, so that two brokers that take each other for the controller
+do not play ball.
+Not here: the answers (handlers/, on the controller).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.cluster.settings_propagation import SettingsPropagation
+from barnabas.broker.cluster_member import PEER
+from barnabas.broker.net.dispatch import Call
+from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.wire.codec import ProtocolMessage, Struct
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.cluster.membership import ClusterMembership
+
+TIMEOUT_MS = 30_000  # of requests that do not say
+TIMEOUT_MS_MAX = 120_000
+ANSWER_MS = 1_000  # for the way back of an answer that the controller gives in time
+AGAIN_MS = 50
+SETTINGS = (33, 44)  # AlterConfigs, IncrementalAlterConfigs
+
+Handle = Callable[["Broker", Any, Call], Any]
+
+
+class Forwarding:
+    """Of one broker."""
+
+    def __init__(self, broker: "Broker", cluster: "ClusterMembership") -> None:
+        self._broker = broker
+        self._cluster = cluster
+        self.settings = SettingsPropagation(cluster, broker.log)
+
+    def close(self) -> None:
+        self.settings.close()
+
+    def forwarded(self, handle: Handle) -> Handle:
+        """The same handler, but where this broker is not the controller, the other one's answer."""
+
+        def answer(broker: "Broker", request: Any, call: Call) -> Any:
+            if call.client_id.startswith(PEER):
+                return handle(broker, request, call)
+            return self._forward(handle, request, call)
+
+        return answer
+
+    async def _forward(
+        self, handle: Handle, request: ProtocolMessage, call: Call
+    ) -> ProtocolMessage:
+        timeout_ms = min(max(0, getattr(request, "timeout_ms", TIMEOUT_MS)), TIMEOUT_MS_MAX)
+        try:
+            answer = await self.ask(request, timeout_ms, call.version)
+            if request.api_key in SETTINGS:  # the client must read the new value next
+                await self.settings.wait(request, answer)
+            return answer
+        except KafkaError:
+            # Here nobody is controller either: the handler knows how to say so of each part.
+            response = await handle(self._broker, request, call)
+            assert isinstance(response, ProtocolMessage)
+            return response
+
+    async def ask(
+        self, request: ProtocolMessage, timeout_ms: int, version: int | None = None
+    ) -> ProtocolMessage:
+        """Asked again of the next controller while the one asked is none any more."""
+        cluster, loop = self._cluster, self._broker.loop
+        deadline = loop.time() + timeout_ms / 1000
+        while True:
+            left_ms = max(1, round((deadline - loop.time()) * 1000))
+            problem: KafkaError | None = None
+            controller = cluster.controller_id
+            if controller is not None:
+                try:
+                    answer = await cluster.peers.call(
+                        controller,
+                        request,
+                        lane="forward",
+                        timeout_ms=left_ms + ANSWER_MS,
+                        version=version,
+                    )
+                    if not says_not_controller(answer):
+                        return answer
+                except Retriable as error:
+                    problem = error
+            if loop.time() >= deadline:
+                raise problem or Retriable(Code.NOT_CONTROLLER, "there is no controller now")
+            await asyncio.sleep(AGAIN_MS / 1000)
+
+
+def says_not_controller(answer: Struct) -> bool:
+    """Of the whole request, or of any part of it."""
+    if getattr(answer, "error_code", 0) == Code.NOT_CONTROLLER:
+        return True
+    for name in type(answer).wire_fields:
+        value = getattr(answer, name)
+        if isinstance(value, list):
+            for each in value:
+                if isinstance(each, Struct) and says_not_controller(each):
+                    return True
+    return False

@@ -1,0 +1,82 @@
+"""The keeper, through whichever session this broker has at the moment.
+
+In: calls that may block. Out: what they return, on the loop; the news of the session.
+Always: one call at a time, in the order given, in a thread of its own; news of a session that
+another has taken the place of is not passed on.
+Not here: what is done about the news (membership.py).
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from barnabas.keeper.keeper import (
+    Disconnected,
+    Event,
+    Keeper,
+    KeeperError,
+    Listener,
+    SessionState,
+)
+from barnabas.model.errors import KafkaError
+
+T = TypeVar("T")
+
+Sessions = Callable[[Listener], Keeper]
+"""Opens a session; may block until it is connected. Raises Unavailable."""
+
+
+class KeeperSession:
+    """Open it before anything else, and again when it has expired."""
+
+    def __init__(self, open_: Sessions, heard: Callable[[Event | SessionState], None]) -> None:
+        self._open = open_
+        self._heard = heard
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
+        self._number = 0
+        self._keeper: Keeper | None = None
+
+    async def open(self) -> Keeper:
+        """A new one, after the old one is given up."""
+        await self.end()
+        self._number += 1
+        number = self._number
+
+        def listen(news: Event | SessionState) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+                self._loop.call_soon_threadsafe(self._pass_on, number, news)
+
+        self._keeper = await self.in_thread(lambda: self._open(listen))
+        return self._keeper
+
+    def _pass_on(self, number: int, news: Event | SessionState) -> None:
+        if number == self._number:
+            self._heard(news)
+
+    @property
+    def keeper(self) -> Keeper:
+        if self._keeper is None:
+            raise Disconnected("the last session is over, and no other is open yet")
+        return self._keeper
+
+    async def run(self, call: Callable[[Keeper], T]) -> T:
+        keeper = self.keeper
+        return await self.in_thread(lambda: call(keeper))
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._thread, call)
+
+    async def end(self) -> None:
+        """Its ephemeral nodes go; no news of it comes any more."""
+        self._number += 1
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            with suppress(KeeperError, KafkaError, OSError):  # then it ends by itself
+                await self.in_thread(keeper.close)
+
+    async def close(self) -> None:
+        await self.end()
+        self._thread.shutdown(wait=False)

@@ -1,0 +1,391 @@
+"""This broker's place in its cluster: its session, its id, its epoch, and who else is there.
+
+In: sessions of the keeper, UpdateMetadata. Out: a registered broker that knows the cluster.
+Always: no two live brokers have one id; whoever's session has expired registers anew, with a new
+epoch, before it takes the controller's word again.
+Not here: what the controller decides (broker/controller/election.py), what becomes of replicas
+(broker/replicas/roles.py), what is known of topics (metadata.py).
+Why a broker that stands alone has none of this: docs/adr/0022.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from barnabas.broker.broker import new_id
+from barnabas.broker.cluster.forwarding import Forwarding, Handle
+from barnabas.broker.cluster.keeper_session import KeeperSession, Sessions
+from barnabas.broker.cluster.metadata import MetadataUpdates
+from barnabas.broker.cluster.peers import Lane, Peers
+from barnabas.broker.cluster.registration import (
+    check_remembered,
+    claim,
+    first_id,
+    patiently,
+    prepare,
+)
+from barnabas.broker.cluster.settings import ClusterSettings, read_all, read_changes, read_topics
+from barnabas.broker.cluster_member import ClusterMember
+from barnabas.broker.controller.election import ControllerElection
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.replicas.roles import Replicas
+from barnabas.config.kinds import Address
+from barnabas.keeper import paths
+from barnabas.keeper.keeper import Event, Keeper, KeeperError, SessionState, Unavailable
+from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
+from barnabas.model.ids import BrokerId
+from barnabas.model.ports import Network
+from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.topic import Topic
+
+T = TypeVar("T")
+
+AGAIN_MS = 50  # until a controller is looked for again
+REJOIN_MS_MAX = 1_000
+SHUTDOWN_MS_MAX = 15_000
+SHUTDOWN_AGAIN_MS = 200
+
+
+class ClusterMembership:
+    """Made with the broker; `start` joins, `leave` and then `close` end it."""
+
+    def __init__(self, broker: "Broker", sessions: Sessions, network: Network) -> None:
+        self._broker = broker
+        self._session = KeeperSession(sessions, self._heard)
+        self.settings = ClusterSettings()
+        self.view = MetadataUpdates(broker, self.settings)
+        self.forwarding = Forwarding(broker, self)
+        self.peers = Peers(BrokerId(broker.id), network, broker.log, broker.dispatcher.answer)
+        # The next controller may have told of its cluster before this one heard that it is none.
+        self.controlling = ControllerElection(
+            broker, self.peers, self._session.in_thread, self._meet
+        )
+        self.members: dict[BrokerId, ClusterMember] = {}
+        self.broker_epoch = -1
+        self.registered = asyncio.Event()  # with `broker_epoch`
+        self.ready = asyncio.Event()  # the controller has told of the cluster
+        self.left = False
+        self._given_up = False  # before it was registered
+        self._controller_epoch = 0
+        self._rejoining: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._unread = False
+
+    # Joining and leaving
+
+    async def start(self) -> None:
+        """When this returns the broker knows its cluster, and answers."""
+        broker = self._broker
+        keeper = await self._session.open()
+        cluster_id = new_id()  # should there be none yet
+        disk, directories = broker.disk, broker.config.directories
+        wanted = first_id(broker.static, disk, directories)
+        await self._ask(lambda keeper: check_remembered(keeper, disk, directories))
+        broker.cluster_id, broker.id, self._controller_epoch = await self._ask(
+            lambda keeper: prepare(keeper, wanted, cluster_id)
+        )
+        self.peers.own = BrokerId(broker.id)
+        broker.replicas = Replicas(broker, self)
+        self.settings.take_all(await self._ask(read_all))
+        broker.open_logs()
+        broker.listen()
+        await self._register(keeper)
+        await self.controlling.stand(keeper)
+        await self.ready.wait()
+
+    async def _ask(self, call: Callable[[Keeper], T]) -> T:
+        wait_ms = self._broker.config.zookeeper_session_timeout_ms
+        return await patiently(self._session.run, call, wait_ms)
+
+    async def _register(self, keeper: Keeper) -> None:
+        broker = self._broker
+        endpoint = paths.Endpoint(broker.config.listeners[0].name, broker.host, broker.port)
+        directories = tuple(
+            log_directory.logs.meta.directory_id for log_directory in broker.logs.log_directories
+        )
+        registration = paths.Registration(
+            (endpoint,),
+            broker.config.broker_rack,
+            directories,
+            broker.config.min_insync_replicas,
+        )
+        data = paths.broker_data(registration, broker.clock.wall_ms())
+        # Not before: until now the session held nothing, and recovery may have taken long.
+        keeper.tie_to(broker.heartbeat.idle_ms)
+        self.broker_epoch = await claim(
+            broker.id,
+            data,
+            keeper.session,
+            self._session.run,
+            # ZooKeeper ends a session at a tick of its own, of which a timeout has two at least.
+            broker.config.zookeeper_session_timeout_ms * 3 // 2,
+            broker.log,
+        )
+        self.registered.set()
+        broker.log.info("registered", broker=broker.id, epoch=self.broker_epoch)
+
+    async def leave(self) -> None:
+        """Before the broker stops: others take over what it leads, while it still answers."""
+        self.left = True
+        if not self.registered.is_set():
+            self._given_up = True
+            self.registered.set()  # who waits for it is told
+        self.ready.set()
+        others = [each for each in self.members if each != self._broker.id]
+        if self._given_up or not others or self._broker.failure:
+            return
+        request = ControlledShutdownRequest(
+            broker_id=self._broker.id, broker_epoch=self.broker_epoch
+        )
+        loop = self._broker.loop
+        deadline = loop.time() + SHUTDOWN_MS_MAX / 1000
+        remaining: object = "unknown"
+        while (left_ms := round((deadline - loop.time()) * 1000)) > 0:
+            try:
+                answer = await self.ask_controller(request, left_ms)
+            except KafkaError as error:
+                remaining = error.detail
+            else:
+                assert isinstance(answer, ControlledShutdownResponse)
+                if not answer.error_code and not answer.remaining_partitions:
+                    return
+                remaining = len(answer.remaining_partitions)
+                if not answer.error_code:  # nobody else can lead these
+                    break
+            await asyncio.sleep(SHUTDOWN_AGAIN_MS / 1000)
+        self._broker.log.warning("leaving a cluster that needs this broker", partitions=remaining)
+
+    async def stop_replicas(self) -> None:
+        """The logs are about to close."""
+        if self._broker.replicas is not None:
+            await self._broker.replicas.close()
+
+    async def close(self) -> None:
+        """Also after a start that failed, however far it came."""
+        for task in (self._rejoining, self._reading):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        with suppress(KafkaError, KeeperError):  # then it goes with the session
+            await self.controlling.stop()
+        self.forwarding.close()
+        self.peers.close()
+        await self._session.close()
+
+    def when_ready(self, handle: Handle) -> Handle:
+        """Who asks a broker that has just joined waits until it knows its cluster."""
+
+        async def wait(broker: "Broker", request: ProtocolMessage, call: Call) -> ProtocolMessage:
+            await self.ready.wait()
+            if self.left:
+                raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
+            response = handle(broker, request, call)
+            response = response if isinstance(response, ProtocolMessage) else await response
+            assert isinstance(response, ProtocolMessage)
+            return response
+
+        def answer(broker: "Broker", request: ProtocolMessage, call: Call) -> object:
+            if self.ready.is_set():
+                return handle(broker, request, call)
+            return wait(broker, request, call)
+
+        return answer
+
+    async def run(self, call: Callable[[Keeper], T]) -> T:
+        """In the keeper's thread."""
+        return await self._session.run(call)
+
+    # News of the session
+
+    def _heard(self, news: Event | SessionState) -> None:
+        if news is SessionState.SUSPENDED:
+            self._broker.log.warning("keeper out of reach")
+        elif news is SessionState.EXPIRED:
+            self._expired()
+        elif news is SessionState.CONNECTED:
+            self._broker.log.info("keeper reached again")
+            self._read_settings()  # watches are gone
+        elif news.path == paths.CONFIG_CHANGES:
+            self._read_settings()
+        self.controlling.heard(news)
+
+    def _expired(self) -> None:
+        """Others take this broker for dead. What it leads is led elsewhere soon; until it hears of
+        that, its in-sync sets keep what it acknowledges safe."""
+        if not self.registered.is_set() or self.left:
+            return
+        self.registered.clear()
+        self._broker.log.warning("session expired: registering anew", epoch=self.broker_epoch)
+        if self._rejoining is None or self._rejoining.done():
+            self._rejoining = self._broker.loop.create_task(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        wait_ms = AGAIN_MS
+        while not self.registered.is_set():
+            try:
+                keeper = await self._session.open()
+                await self._register(keeper)
+                await self._take_everything()
+                await self.controlling.stand(keeper)
+            except (Unavailable, KeeperError, OSError) as error:
+                self.registered.clear()
+                self._broker.log.warning("not registered yet", reason=str(error))
+                await asyncio.sleep(wait_ms / 1000)
+                wait_ms = min(2 * wait_ms, REJOIN_MS_MAX)
+            except KafkaError as error:
+                self._broker.give_up(error.detail)
+                return
+
+    # Settings
+
+    def _read_settings(self) -> None:
+        self._unread = True
+        if self._reading is None or self._reading.done():
+            self._reading = self._broker.loop.create_task(self._read_changes())
+
+    async def refresh(self) -> None:
+        """Until what is in the keeper now is in force here."""
+        self._read_settings()
+        assert self._reading is not None
+        await asyncio.shield(self._reading)
+
+    async def _read_changes(self) -> None:
+        while self._unread:
+            self._unread = False
+            read = partial(read_changes, seen=self.settings.seen)
+            try:
+                found = await self._session.run(read)
+                if found.missed:
+                    await self._take_everything()
+                    continue
+            except (Unavailable, KeeperError) as error:  # the session comes back, or another one
+                self._broker.log.warning("settings not read", reason=str(error))
+                return
+            try:
+                self._put_in_force(*self.settings.take(found))
+            except KafkaError as error:
+                self._broker.log.error("settings not in force", reason=error.detail)
+
+    async def _take_everything(self) -> None:
+        self.settings.take_all(await self._session.run(read_all))
+        self._put_in_force(
+            [topic.name for topic in self._broker.topics], True, list(self.settings.entities)
+        )
+
+    def _put_in_force(
+        self, topics: Iterable[str], brokers: bool, others: Iterable[tuple[str, str]]
+    ) -> None:
+        for name in topics:
+            topic = self._broker.topics.get(name)
+            settings = self.settings.of_topic(name)
+            if topic is not None and topic.overrides != settings:
+                topic.overrides = dict(settings)
+                self._broker.catalog.apply(topic)
+                self._broker.log.info("topic configured", topic=name, settings=settings)
+        if brokers:
+            self._broker.reconfigure()
+        for kind, name in others:
+            self._broker.entity_configured(kind, name)
+
+    # The controller's word
+
+    def admit(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
+        """Fenced unless it comes from the last controller, and is meant for this registration."""
+        if controller_epoch < self._controller_epoch:
+            raise Fenced(
+                Code.STALE_CONTROLLER_EPOCH,
+                f"controller {controller_id} is of epoch {controller_epoch}, the last one known"
+                f" is of {self._controller_epoch}",
+            )
+        if broker_epoch < self.broker_epoch:
+            raise Fenced(
+                Code.STALE_BROKER_EPOCH,
+                f"meant for broker epoch {broker_epoch}; this is {self.broker_epoch}",
+            )
+        self._controller_epoch = controller_epoch
+
+    async def known(self) -> None:
+        """Until this broker is registered: before that it cannot tell what is meant for it."""
+        await self.registered.wait()
+        if self._given_up:
+            raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
+
+    async def update(self, request: UpdateMetadataRequest) -> None:
+        await self.known()
+        self.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
+        await self.learn((each.topic_name, each.topic_id) for each in request.topic_states)
+        # Others may have had their turn meanwhile.
+        self.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
+        self.members = {
+            BrokerId(each.id): ClusterMember(
+                BrokerId(each.id), each.endpoints[0].host, each.endpoints[0].port, each.rack
+            )
+            for each in request.live_brokers
+            if each.endpoints
+        }
+        if not self.controlling.active:  # who knows sooner
+            self._meet()
+        self.view.update(request)
+        self.ready.set()
+
+    def _meet(self) -> None:
+        self.peers.known({each.id: Address(each.host, each.port) for each in self.members.values()})
+
+    async def learn(self, topics: Iterable[tuple[str, UUID]]) -> None:
+        """Read the settings of those that are new here: `view.topic` can make them then."""
+        new = [name for name, id_ in topics if self._broker.topics.by_id(id_) is None]
+        if new:
+            found = await self._session.run(lambda keeper: read_topics(keeper, new))
+            for name in new:
+                self.settings.topics.pop(name, None)
+            self.settings.topics.update(found)
+
+    def topic(self, name: str, id_: UUID) -> "Topic":
+        """The one with this id, made if it is new; what had its name before is gone."""
+        return self.view.topic(name, id_)
+
+    # Who is there
+
+    @property
+    def controller_id(self) -> BrokerId | None:
+        return self.controlling.controller
+
+    def rack_of(self, broker: int) -> str | None:
+        member = self.members.get(BrokerId(broker))
+        return None if member is None else member.rack
+
+    async def ask_controller(
+        self,
+        request: ProtocolMessage,
+        timeout_ms: int,
+        *,
+        lane: Lane = "control",
+        version: int | None = None,
+    ) -> ProtocolMessage:
+        """Its answer; Retriable when there is none in time, from whoever is controller then."""
+        loop = self._broker.loop
+        deadline = loop.time() + timeout_ms / 1000
+        problem = Retriable(Code.NOT_CONTROLLER, "there is no controller at the moment")
+        while (left_ms := round((deadline - loop.time()) * 1000)) > 0:
+            controller = self.controller_id
+            if controller is not None:
+                try:
+                    return await self.peers.call(
+                        controller, request, lane=lane, timeout_ms=left_ms, version=version
+                    )
+                except Retriable as error:
+                    problem = error
+            await asyncio.sleep(min(AGAIN_MS, left_ms) / 1000)
+        raise Retriable(Code.NOT_CONTROLLER, problem.detail)

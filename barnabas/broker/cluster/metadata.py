@@ -1,0 +1,118 @@
+"""What the controller has told of topics and partitions, wherever their replicas are.
+
+In: UpdateMetadata. Out: the broker's topics; who has gone and who has come.
+Always: every partition of a topic is there from 0 on; what LeaderAndIsr says of a replica that is
+here is never overruled, but by the later word that it is elsewhere.
+Not here: whether the word is the last controller's (membership.py), replicas here
+(broker/replicas/roles.py).
+"""
+
+from typing import Protocol
+from uuid import UUID
+
+from barnabas.broker.cluster.settings import ClusterSettings
+from barnabas.broker.context import GroupsContext
+from barnabas.broker.topic import OFFSETS_TOPIC, Topic
+from barnabas.config.resolve import Layers
+from barnabas.config.topic import TopicConfig
+from barnabas.model.ids import BrokerId, check_topic_name
+from barnabas.replication.state import PartitionState
+from barnabas.wire.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+
+EVERYTHING = 2  # the type of a request that names all topics
+DELETED = -2  # as leader
+
+
+class ViewContext(GroupsContext, Protocol):
+    """What is needed of the broker."""
+
+    layers: Layers
+
+
+class MetadataUpdates:
+    """Kept in `broker.topics`."""
+
+    def __init__(self, broker: ViewContext, settings: ClusterSettings) -> None:
+        self._broker = broker
+        self._settings = settings
+        # Topics of which all partitions have been named, and how many those were: a replica that
+        # is here may be known before.
+        self._whole: dict[UUID, int] = {}
+
+    def is_whole(self, topic: Topic) -> bool:
+        """LeaderAndIsr names only the partitions that are here."""
+        return topic.id in self._whole
+
+    def update(self, request: UpdateMetadataRequest) -> None:
+        if request.type == EVERYTHING:
+            named = {each.topic_id for each in request.topic_states}
+            for topic in self._broker.topics:
+                if topic.id not in named:
+                    self.forget(topic)
+        for told in request.topic_states:
+            self._update_topic(told)
+
+    def _update_topic(self, told: UpdateMetadataTopicState) -> None:
+        topic = self._broker.topics.by_id(told.topic_id)
+        if any(each.leader == DELETED for each in told.partition_states):
+            if topic is not None:
+                self.forget(topic)
+            return
+        if topic is None:
+            topic = self.topic(told.topic_name, told.topic_id)
+        new = topic.id not in self._whole
+        before = self._whole.get(topic.id, 0)
+        for each in told.partition_states:
+            partition, state = topic.place(each.partition_index), _state_of(each)
+            if self._broker.replicas is not None:
+                self._broker.replicas.told(topic, partition, state)
+            partition.told(state)
+        self._whole[topic.id] = len(topic.partitions)
+        if new or len(topic.partitions) > before:
+            self._broker.catalog.apply(topic)
+            if topic.name == OFFSETS_TOPIC and new:
+                from barnabas.broker.groups.coordination import coordination
+
+                coordination(self._broker).take_up()
+            elif self._broker.coordination is not None:
+                self._broker.coordination.topics_changed(topic.name, of_names=new)
+
+    def topic(self, name: str, id_: UUID) -> Topic:
+        """The one with this id, made if it is new; what had its name before is gone."""
+        topics = self._broker.topics
+        topic = topics.by_id(id_)
+        if topic is not None:
+            return topic
+        check_topic_name(name)  # it becomes the name of directories
+        before = topics.get(name)
+        if before is not None:
+            self.forget(before)
+        overrides = self._settings.of_topic(name)
+        topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
+        topics.add(topic)
+        return topic
+
+    def forget(self, topic: Topic) -> None:
+        """Its logs, where there are any, go when the controller says so of each (StopReplica)."""
+        self._broker.topics.remove(topic)
+        self._whole.pop(topic.id, None)
+        for partition in topic.partitions:
+            partition.close()
+        self._settings.topics.pop(topic.name, None)
+        coordination = self._broker.coordination
+        if coordination is not None:
+            coordination.topic_gone(topic.name)
+
+
+def _state_of(told: UpdateMetadataPartitionState) -> PartitionState:
+    return PartitionState(
+        leader=BrokerId(told.leader),
+        leader_epoch=told.leader_epoch,
+        isr=tuple(map(BrokerId, told.isr)),
+        partition_epoch=told.zk_version,
+        replicas=tuple(map(BrokerId, told.replicas)),
+    )

@@ -1,0 +1,78 @@
+"""Waits until changed settings are in force on every live broker, so that no read is stale.
+
+In: the answer to a change of settings. Out: the same answer, a little later.
+Always: the wait is bounded, also where a broker is paused or unreachable; such a broker is waited
+for once, and not again before it has answered.
+Not here: reading settings from the keeper (settings.py).
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from barnabas.model.errors import KafkaError
+from barnabas.model.ids import BrokerId
+from barnabas.system.logs import Logger
+from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.wire.messages.refresh_settings import RefreshSettingsRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.cluster.membership import ClusterMembership
+    from barnabas.wire.codec import ProtocolMessage
+
+WAIT_MS_MAX = 3_000
+CALL_MS_MAX = 30_000  # after this a broker that does not answer may be waited for again
+
+
+class SettingsPropagation:
+    """Of one broker, for the changes that clients ask of it."""
+
+    def __init__(self, cluster: "ClusterMembership", log: Logger) -> None:
+        self._cluster = cluster
+        self._log = log
+        self.overdue: set[BrokerId] = set()
+        self._calls: set[asyncio.Task[None]] = set()
+
+    async def wait(self, request: "ProtocolMessage", answer: "ProtocolMessage") -> None:
+        """Until what the answer says has been changed is in force."""
+        if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
+            return
+        assert isinstance(answer, AlterConfigsResponse | IncrementalAlterConfigsResponse)
+        if request.validate_only or all(each.error_code for each in answer.responses):
+            return
+        own = self._cluster.peers.own
+        others = [each for each in self._cluster.members if each != own]
+        calls = {
+            asyncio.create_task(self._call(each)): each
+            for each in others
+            if each not in self.overdue
+        }
+        for call in calls:
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+        await self._cluster.refresh()
+        if not calls:
+            return
+        _, late = await asyncio.wait(calls, timeout=WAIT_MS_MAX / 1000)
+        for call in late:
+            self.overdue.add(calls[call])
+        if late:
+            brokers = sorted(calls[call] for call in late)
+            self._log.warning("settings not in force everywhere yet", brokers=brokers)
+
+    def close(self) -> None:
+        for call in self._calls:
+            call.cancel()
+
+    async def _call(self, broker: BrokerId) -> None:
+        try:
+            await self._cluster.peers.call(
+                broker, RefreshSettingsRequest(), lane="forward", timeout_ms=CALL_MS_MAX
+            )
+        except KafkaError:
+            pass  # it has gone, and reads everything when it comes back
+        finally:
+            self.overdue.discard(broker)

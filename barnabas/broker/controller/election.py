@@ -1,0 +1,364 @@
+"""Stands for election as controller, and is asked what only the controller answers.
+
+In: sessions of the keeper and their news. Out: who is controller; if it is this broker, the work
+of one (active_controller.py).
+Always: whoever loses its epoch or its session forgets all it knows at once, and answers
+NOT_CONTROLLER.
+Not here: sessions and registration (broker/cluster/membership.py), where nodes are (store.py).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from secrets import randbelow
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID, uuid4
+
+from barnabas.broker.controller.active_controller import (
+    ActiveController,
+    ControllerOperation,
+    ElectionCounts,
+    InThread,
+)
+from barnabas.broker.controller.store import Elected, give_up, stand
+from barnabas.controller.controller import Controller
+from barnabas.controller.history import HistoryEntry
+from barnabas.controller.steps import Settle
+from barnabas.controller.tenure import UNCLEAN, ControllerOptions
+from barnabas.keeper.controller_paths import CONTROLLER
+from barnabas.keeper.keeper import (
+    Disconnected,
+    Event,
+    Keeper,
+    KeeperError,
+    OutcomeUnknown,
+    SessionExpired,
+    SessionState,
+)
+from barnabas.keeper.paths import BROKERS
+from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.model.ids import BrokerId
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.cluster.peers import Peers
+
+T = TypeVar("T")
+
+AGAIN_MS = 50  # until it stands again after something went wrong
+AGAIN_MS_MAX = 2_000
+LOOK_S = 5  # now and then, unasked: a watch that was lost must not matter for long
+
+
+class ControllerElection:
+    """Every broker of a cluster has one; in one of them, at a time, it is active."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        peers: "Peers",
+        in_thread: InThread,
+        resigned: Callable[[], None] = lambda: None,
+        chance: Callable[[int], int] = randbelow,
+        new_id: Callable[[], UUID] = uuid4,
+    ) -> None:
+        """`chance` gives a number below the one it is given."""
+        self._broker = broker
+        self._chance = chance
+        self._new_id = new_id
+        self._peers = peers
+        self._in_thread = in_thread
+        self._resigned = resigned
+        self._keeper: Keeper | None = None
+        self._active_controller: ActiveController | None = None
+        self._counts = ElectionCounts()
+        self._looking: asyncio.Task[None] | None = None
+        self._look_again = False
+        self._again_ms = AGAIN_MS
+        self._resting: asyncio.TimerHandle | None = None  # until it stands again
+        self._standing: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self.controller: BrokerId | None = None
+        """Who is controller, as /controller says; None: nobody, or not known now."""
+        self.epoch = 0
+        """Of the last controller that is known."""
+
+    # What is seen from outside; of the cluster, only while active
+
+    @property
+    def active(self) -> bool:
+        return self._active_controller is not None
+
+    @property
+    def machine(self) -> Controller:
+        """To look at."""
+        return self._active().machine
+
+    @property
+    def queue_length(self) -> int:
+        return 0 if self._active_controller is None else len(self._active_controller)
+
+    @property
+    def offline_partitions(self) -> int:
+        return len(self.machine.cluster.leaderless) if self.active else 0
+
+    @property
+    def under_replicated(self) -> int:
+        return self.machine.cluster.under_replicated if self.active else 0
+
+    @property
+    def preferred_imbalance(self) -> int:
+        return self.machine.cluster.imbalanced if self.active else 0
+
+    @property
+    def elections(self) -> int:
+        return self._counts.held
+
+    @property
+    def unclean_elections(self) -> int:
+        return self._counts.unclean
+
+    @property
+    def election_ms_last(self) -> int:
+        return self._counts.ms_last
+
+    @property
+    def election_ms_total(self) -> int:
+        return self._counts.ms_total
+
+    def story(self, since: int = 0) -> list[HistoryEntry]:
+        """What happened after the entry of this number, in this term."""
+        return self.machine.story.since(since)
+
+    # From broker/cluster/membership.py, on the loop
+
+    async def stand(self, keeper: Keeper) -> None:
+        """A session is open and this broker is registered: stand for election in it.
+
+        Called again with each new session. Returns when it is known who is controller; Unavailable
+        if the session has expired before.
+        """
+        self._resign("a new session has begun")
+        self._end_rest()
+        self._stopped = False
+        self._keeper = keeper
+        self.controller = None
+        standing = self._standing = self._broker.loop.create_future()
+        self._look()
+        if self._timer is None:
+            self._timer = self._broker.loop.call_later(LOOK_S, self._look_unasked)
+        await standing
+
+    def heard(self, news: Event | SessionState) -> None:
+        """What the session's listener was told. Events of other paths are not looked at."""
+        if news is SessionState.CONNECTED:  # watches are gone
+            self._look()
+        elif isinstance(news, SessionState):
+            self.controller = None
+            self._resign(f"its session is {news.value}")
+            if news is SessionState.EXPIRED:
+                self._expired()
+        elif news.path == CONTROLLER:
+            self._look()
+        elif news.path == BROKERS and self._active_controller is not None:
+            self._active_controller.brokers_changed()
+
+    async def stop(self) -> None:
+        """Resign, and give /controller back if it is ours."""
+        self._stopped = True
+        active, keeper = self.active, self._keeper
+        self._resign("this broker is stopping")
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._end_rest()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._standing is not None:
+            self._standing.cancel()
+        if active and keeper is not None:
+            await self._in_thread(lambda: give_up(keeper))
+
+    # Election
+
+    def _expired(self) -> None:
+        """Nothing more can be done in this session."""
+        self._keeper = None
+        if self._standing is not None and not self._standing.done():
+            self._standing.set_exception(SessionExpired("the session expired before an election"))
+
+    def _look(self) -> None:
+        """Who is controller? If nobody, this broker wants to be."""
+        self._look_again = True
+        if self._resting is not None:
+            return
+        if self._keeper is not None and (self._looking is None or self._looking.done()):
+            self._looking = self._broker.loop.create_task(self._campaign())
+
+    def _look_unasked(self) -> None:
+        self._timer = self._broker.loop.call_later(LOOK_S, self._look_unasked)
+        self._look()
+        if self._active_controller is not None:
+            self._active_controller.brokers_changed()
+
+    async def _campaign(self) -> None:
+        wait_ms = AGAIN_MS
+        while (
+            self._look_again
+            and self._keeper is not None
+            and self._resting is None
+            and not self._stopped
+        ):
+            self._look_again = False
+            keeper, holding = self._keeper, self.active
+            try:
+                found = await self._in_thread(partial(self._stand, keeper, holding))
+            except SessionExpired:
+                if keeper is self._keeper:
+                    self._expired()
+                continue
+            except (Disconnected, OutcomeUnknown):
+                return  # when it is connected again, that is heard
+            except (KafkaError, KeeperError) as error:
+                self._broker.log.warning("no election yet", reason=str(error))
+                await asyncio.sleep(wait_ms / 1000)
+                wait_ms = min(2 * wait_ms, AGAIN_MS_MAX)
+                self._look_again = True
+                continue
+            if found is None or keeper is not self._keeper or holding != self.active:
+                self._look_again = True
+                continue
+            self._found(found, holding)
+
+    def _stand(self, keeper: Keeper, holding: bool) -> Elected | None:
+        own, now = BrokerId(self._broker.id), self._broker.clock.wall_ms()
+        return stand(keeper, own, now, holding=holding)
+
+    def _found(self, found: Elected, holding: bool) -> None:
+        self.controller, self.epoch = found.controller, found.epoch
+        if found.store is not None:
+            self._active_controller = ActiveController(
+                self._broker,
+                self._peers,
+                self._in_thread,
+                self._new_machine(found.epoch),
+                found.store,
+                self._counts,
+                self._over,
+            )
+        elif holding and found.controller != self._broker.id:
+            self._resign(f"broker {found.controller} is controller")
+        if self._standing is not None and not self._standing.done():
+            self._standing.set_result(None)
+
+    def _new_machine(self, epoch: int) -> Controller:
+        config = self._broker.config
+        options = ControllerOptions(
+            unclean=config.unclean_leader_election_enable,
+            unclean_static=self._broker.static.get(UNCLEAN) == "true",
+            rebalance=config.auto_leader_rebalance_enable,
+            rebalance_interval_ms=1000 * config.leader_imbalance_check_interval_seconds,
+            imbalance_percent=config.leader_imbalance_per_broker_percentage,
+        )
+        return Controller(BrokerId(self._broker.id), epoch, options, self._chance, self._new_id)
+
+    def _over(self, active_controller: ActiveController, problem: str) -> None:
+        """Everything is read anew, by whoever is controller next."""
+        if self._active_controller is not active_controller:
+            return
+        self._again_ms = (
+            AGAIN_MS if active_controller.worked else min(2 * self._again_ms, AGAIN_MS_MAX)
+        )
+        self._resign(problem)
+        # Whatever is heard meanwhile: its own election is news of /controller too, and one that
+        # cannot read what it should would else be elected again and again, without a pause.
+        self._end_rest()
+        self._resting = self._broker.loop.call_later(self._again_ms / 1000, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = None
+        self._look()
+
+    def _end_rest(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
+
+    def _resign(self, reason: str) -> None:
+        """Forget all: another may have changed it already."""
+        active_controller, self._active_controller = self._active_controller, None
+        if active_controller is not None:
+            self._broker.log.warning("no longer controller", epoch=self.epoch, reason=reason)
+            active_controller.close(self._not_controller())
+            self._resigned()
+
+    # From handlers and the catalog, on the broker that is controller; NOT_CONTROLLER elsewhere.
+
+    async def ask(self, operation: ControllerOperation[T], *, told_within_ms: int = 0) -> T:
+        """What the controller says. If wanted, only after all brokers concerned know of it."""
+        return await self._active().ask(operation, told_within_ms)
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        factor: int,
+        settings: Mapping[str, str],
+        *,
+        placed: Sequence[Sequence[BrokerId]] | None = None,
+        timeout_ms: int,
+    ) -> UUID:
+        """Placed as Kafka would, or as told."""
+        topic = await self.ask(
+            lambda machine, now: machine.create_topic(
+                name, partitions, factor, settings, placed, now
+            ),
+            told_within_ms=timeout_ms,
+        )
+        return topic.id
+
+    async def add_partitions(
+        self,
+        name: str,
+        total: int,
+        *,
+        placed: Sequence[Sequence[BrokerId]] | None = None,
+        timeout_ms: int,
+    ) -> None:
+        await self.ask(
+            lambda machine, now: machine.add_partitions(name, total, placed, now),
+            told_within_ms=timeout_ms,
+        )
+
+    async def delete_topic(self, name: str, id_: UUID, *, timeout_ms: int) -> None:
+        await self.ask(
+            lambda machine, now: machine.delete_topic(name, id_, now), told_within_ms=timeout_ms
+        )
+
+    async def configure_topic(self, name: str, change: Settle) -> dict[str, str]:
+        """The settings now; every broker is told by a note in the keeper."""
+        return await self.ask(lambda machine, now: machine.configure("topics", name, change, now))
+
+    async def configure_broker(self, broker: int | None, change: Settle) -> dict[str, str]:
+        """Of one broker, or of all (None)."""
+        name = "" if broker is None else str(broker)
+        return await self.ask(lambda machine, now: machine.configure("brokers", name, change, now))
+
+    async def configure_entity(self, kind: str, name: str, change: Settle) -> dict[str, str]:
+        """Of a group, or of a subscription to clients' metrics."""
+        return await self.ask(lambda machine, now: machine.configure(kind, name, change, now))
+
+    # Inside
+
+    def _active(self) -> ActiveController:
+        if self._active_controller is None:
+            raise self._not_controller()
+        return self._active_controller
+
+    def _not_controller(self) -> Retriable:
+        who = "nobody" if self.controller is None else f"broker {self.controller}"
+        return Retriable(
+            Code.NOT_CONTROLLER, f"broker {self._broker.id} is not the controller, {who} is"
+        )

@@ -1,0 +1,13 @@
+"""The group coordinator at work on this broker's logs; loaded with the first group.
+
+The decisions are in coordinators/groups/.
+
+coordination: hands group requests to their shard, writes its records, sends its replies
+loading: reads shards back from __consumer_offsets
+ports: what a shard sees of its broker: log, topics, configuration
+deleted_topics: forgets the committed offsets of deleted topics
+pending_deletions: offset deletions that could not be written yet
+lag: how far groups are behind, and since when
+rates: records per second that groups consume and producers append
+metrics: groups for Prometheus
+"""

@@ -1,0 +1,54 @@
+"""How far groups are behind, and since when.
+
+Always: found on the loop, read off it: an unread record may be cold.
+"""
+
+import asyncio
+from struct import error as StructError
+from typing import NamedTuple
+
+from barnabas.broker.topic import Topics
+from barnabas.model.errors import KafkaError
+from barnabas.model.ports import FileSlice
+from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader, time_about
+
+
+class GroupPosition(NamedTuple):
+    """Where a group stands in one partition that is here."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    end: int
+
+
+async def unread_since_ms(topics: Topics, places: list[GroupPosition]) -> list[int | None]:
+    """When the first unread record of each was written, about; None if all is read."""
+    unread = [(_unread(topics, place), place.committed) for place in places]
+    if not any(part for part, _ in unread):
+        return [None] * len(places)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(None, lambda: [_timestamp(*each) for each in unread])
+
+
+def _unread(topics: Topics, place: GroupPosition) -> FileSlice | None:
+    """Where the first unread batch lies."""
+    found = topics.get(place.topic)
+    if found is None or place.committed >= place.end:
+        return None
+    log = found.partitions[place.partition].log
+    try:
+        return log.read(max(place.committed, log.start_offset), HEADER_SIZE, place.end).file_slice
+    except KafkaError:
+        return None
+
+
+def _timestamp(part: FileSlice | None, offset: int) -> int | None:
+    if part is None:
+        return None
+    try:
+        header = BatchHeader._make(HEADER.unpack(part.file.read(part.position, HEADER_SIZE)))
+    except (KafkaError, OSError, ValueError, StructError):  # deleted or closed in the meantime
+        return None
+    return time_about(header, offset)

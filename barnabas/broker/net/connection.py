@@ -1,0 +1,462 @@
+# cython: annotation_typing=False, infer_types=False
+"""One client's connection: frames in, replies out, in the order of their requests.
+
+In: readiness of the stream. Out: frames to the dispatcher, replies to the stream.
+Always: replies leave in request order; what one connection holds in memory is
+bounded (one frame in progress, REQUESTS_MAX unanswered requests, no reading while
+replies are unsent, no further request while they are many); a frame's bytes are valid only
+during its handling.
+Not here: what a request means (dispatch.py), whose turn it is (lanes.py).
+
+This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+connection.pxd; `COMPILED` says which of the two is running.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+
+from barnabas.broker.net.buffers import Buffers, mapped
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.lanes import Lane, Lanes
+from barnabas.model.errors import KafkaError
+from barnabas.model.ports import Buffer, FileSlice, Stream
+
+COMPILED = not __file__.endswith(".py")
+
+REQUESTS_MAX = 256
+RECEIVE_SIZE = 64 * 1024
+SEND_PARTS_MAX = 256
+SMALL_SLICE = 16 * 1024  # below this, one read is cheaper than two more calls
+GATHER_MAX = 64 * 1024  # bytes read from files ahead of what the socket has taken
+TURN_REPLIES_MAX = 64 * 1024  # bytes of immediate replies, after which others have their turn
+REPLY_COST = 256  # what a reply counts at the least: short ones take time too
+FRAME_SIZE_MIN = 8  # api key, version, correlation id
+SLOW_FRAME_MS = 30_000
+SLOW_FRAME_CROWDED_MS = 2_000  # while others wait for the memory that slow frames hold
+SLOW_FRAME_BYTES_PER_MS = 64
+UNTAKEN_CROWDED_MS = 2_000  # while others wait for the files that unsent replies hold
+
+Parts = list[Buffer | FileSlice]
+_SIZE = Struct(">i")
+
+
+class ReplySlot:
+    """The place of one unanswered request in the order of replies."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: Parts | None = None
+
+
+class ListenerContext:
+    """What all connections of a listener share."""
+
+    __slots__ = (
+        "buffers", "closed", "dispatch", "failed", "frame_size_max", "lanes", "now_ms", "receive",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        dispatch: "Callable[[Connection, memoryview], Parts | DeferredReply[Parts] | None]",
+        closed: "Callable[[Connection, str], None]",
+        failed: "Callable[[Connection, Exception], None]",
+        lanes: Lanes,
+        buffers: Buffers,
+        frame_size_max: int,
+    ) -> None:
+        self.dispatch = dispatch
+        self.closed = closed
+        self.failed = failed
+        self.lanes = lanes
+        self.buffers = buffers
+        self.frame_size_max = frame_size_max
+        self.receive = mapped(RECEIVE_SIZE)
+        self.now_ms = 0  # coarse: housekeeping moves it
+
+
+class Connection:
+    """Reads, hands over, writes; one turn at a time."""
+
+    __slots__ = (
+        "_busy", "_context", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept",
+        "_out", "_pending", "_reading", "_slots", "_stream", "_turning", "_unsent", "_wants_room",
+        "_writing", "active_ms", "client", "client_id", "host", "lane", "light", "open", "peer",
+        "queued",
+    )  # fmt: skip
+
+    def __init__(self, stream: Stream, context: ListenerContext) -> None:
+        self._stream = stream
+        self._context = context
+        self._frame: memoryview | None = None  # a frame larger than one read, as far as it came
+        self._frame_size = 0
+        self._frame_started_ms = 0
+        self._filled = 0
+        self._kept = b""  # received but not handled: a cut size, or frames behind a busy one
+        self._out: Parts = []
+        self._unsent = 0  # bytes of immediate replies since everything was last sent
+        self._slots: deque[ReplySlot] = deque()
+        self._pending: dict[DeferredReply[Parts], None] = {}
+        self._busy = False  # a request that must finish before the next one starts
+        self._reading = False
+        self._writing = False
+        self._wants_room = False  # for a frame; nothing is read until there is some
+        self.peer = stream.peer
+        self.host = stream.peer.rpartition(":")[0]
+        self.client_id = ""
+        self.client = ""  # software name and version, from ApiVersions
+        self.lane = Lane.CONTROL
+        self.queued = False
+        self.light = True
+        self.open = True
+        self.active_ms = context.now_ms  # when bytes last came or left, or a reply was ready to
+        self._turning = False
+        self._read_on()
+
+    # Reading
+
+    def turn(self) -> None:
+        """Send what waits; then read once and handle what came."""
+        if not self.open or (self._out and not self._flush()):
+            return
+        self.active_ms = self._context.now_ms
+        self._turning = True
+        self.light = self._frame is None
+        try:
+            if self._frame is not None:
+                self._continue_frame()
+            elif not self._busy:
+                self._receive()
+        except KafkaError as error:
+            self._break_off(str(error))
+            return
+        except Exception as error:
+            self._context.failed(self, error)
+            return
+        finally:
+            self._turning = False
+        if (not self._out or self._flush()) and self.open:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Everything was sent: read on, or first handle the requests that are here already."""
+        if self._busy or self._wants_room or self._is_full():
+            self._read_off()
+        elif len(self._kept) >= _SIZE.size:
+            self._read_off()
+            self._context.lanes.again(self)
+        elif not self._reading:
+            self._read_on()
+
+    def _is_full(self) -> bool:
+        """Are there as many unanswered requests, or answers behind them, as one may have?"""
+        return len(self._slots) >= REQUESTS_MAX or self._unsent >= TURN_REPLIES_MAX
+
+    def _receive(self) -> None:
+        receive = self._context.receive
+        kept = self._kept
+        if kept:
+            have = len(kept)
+            receive[:have] = kept
+            self._kept = b""
+            if have >= _SIZE.size:  # frames that waited: handle them before reading on
+                self._handle_frames(receive, have)
+                return
+            count = self._stream.receive_into(receive[have:])
+            if count < 0:
+                self._kept = kept
+        else:
+            have = 0
+            count = self._stream.receive_into(receive)
+        if count > 0:
+            self._handle_frames(receive, have + count)
+        elif count == 0:
+            self.close("" if not have else "the peer closed in the middle of a request")
+
+    def _handle_frames(self, received: memoryview, end: int) -> None:
+        position = 0
+        lane = self.lane
+        while end - position >= 4:
+            # A read full of short requests for long replies must not take seconds and gigabytes.
+            if self._busy or self._is_full():
+                break
+            (size,) = _SIZE.unpack_from(received, position)
+            start = position + 4
+            if size < FRAME_SIZE_MIN or size > self._context.frame_size_max:
+                self._refuse_size(size)
+                return
+            position = start + size
+            if position > end:
+                self._start_frame(size, received[start:end])
+                if self._frame is not None:
+                    self._continue_frame()  # the rest of it is often here already
+                return
+            self._handle(received[start:position])
+            if not self.open:
+                return
+            if self.lane is not lane:
+                # A new connection has its first turn as a control connection. Where it turns out
+                # to carry data, the rest of its requests wait in the data lane.
+                break
+        if position < end and self.open:
+            self._kept = bytes(received[position:end])
+
+    def _refuse_size(self, size: int) -> None:
+        limit = self._context.frame_size_max
+        if size < FRAME_SIZE_MIN:
+            self._break_off(
+                f"request of {size} bytes: less than a request header; not Kafka's protocol"
+            )
+        else:
+            self._break_off(
+                f"request of {size} bytes: socket.request.max.bytes allows {limit};"
+                " send smaller batches or raise it"
+            )
+
+    def _start_frame(self, size: int, beginning: memoryview) -> None:
+        buffer = self._context.buffers.take(size)
+        if buffer is None:
+            self._kept = _SIZE.pack(size) + beginning
+            self._wait_for_room()
+            return
+        self._filled = len(beginning)
+        buffer[: self._filled] = beginning
+        self._frame = buffer
+        self.light = False
+        self._frame_size = size
+        self._frame_started_ms = self._context.now_ms
+
+    def _continue_frame(self) -> None:
+        buffer = self._frame
+        assert buffer is not None
+        if self._filled == len(buffer):
+            larger = self._context.buffers.grow(buffer, self._frame_size)
+            if larger is None:
+                self._wait_for_room()
+                return
+            self._frame = buffer = larger
+        count = self._stream.receive_into(buffer[self._filled : self._frame_size])
+        if count < 0:
+            return
+        if count == 0:
+            self.close("the peer closed in the middle of a request")
+            return
+        self._filled += count
+        if self._filled == self._frame_size:
+            self._frame = None
+            try:
+                self._handle(buffer[: self._frame_size])
+            finally:
+                self._context.buffers.give_back(buffer)
+
+    def _wait_for_room(self) -> None:
+        if not self._wants_room:
+            self._wants_room = True
+            self._read_off()
+            self._context.buffers.when_room(self._room)
+
+    def _room(self) -> None:
+        self._wants_room = False
+        self._frame_started_ms = self._context.now_ms  # the wait was not the peer's doing
+        if self.open:
+            self._read_on()
+            self._context.lanes.again(self)
+
+    def _handle(self, frame: memoryview) -> None:
+        answer = self._context.dispatch(self, frame)
+        if answer is None:
+            return
+        if isinstance(answer, list):
+            first = answer[0]
+            if not isinstance(first, FileSlice):
+                self._unsent += len(first) + REPLY_COST
+            if len(answer) > 1:  # slices of files take no memory, but time to find and to send
+                for part in answer:
+                    if type(part) is FileSlice:
+                        self._unsent += part.length
+            if not self._slots:
+                self._out += answer
+                return
+            slot = ReplySlot()
+            slot.parts = answer
+            self._slots.append(slot)
+            return
+        self._wait_for(answer)
+
+    def _wait_for(self, answer: DeferredReply[Parts]) -> None:
+        slot = ReplySlot()
+        self._slots.append(slot)
+        self._pending[answer] = None
+        answer.then(lambda parts, deferred=answer: self._answered(deferred, slot, parts))  # type: ignore[misc]
+
+    def hold(self) -> None:
+        """Handle no further request until `release`."""
+        self._busy = True
+
+    def release(self) -> None:
+        self._busy = False
+
+    # Replying
+
+    def _answered(self, deferred: DeferredReply[Parts], slot: ReplySlot, parts: Parts) -> None:
+        self._pending.pop(deferred, None)
+        if not self.open:
+            return
+        slot.parts = parts
+        slots = self._slots
+        if not self._out:
+            self.active_ms = self._context.now_ms
+        while slots and slots[0].parts is not None:
+            self._out += slots.popleft().parts or ()
+        # Sent now, for it may have been waited for; read again only in a turn of its own, for
+        # this may be the middle of another's, and they share the receive buffer.
+        if not self._turning and (not self._out or self._flush()) and self.open:
+            self._go_on()
+
+    def _flush(self) -> bool:
+        """True when everything was sent; else the stream is watched until it can take more."""
+        out = self._out
+        stream = self._stream
+        done = 0
+        count = 0
+        try:
+            while done < len(out):
+                part = out[done]
+                if type(part) is FileSlice and part.length > SMALL_SLICE:
+                    self.light = False
+                    count = stream.send_file(part, more=done + 1 < len(out))
+                    if count == part.length:
+                        done += 1
+                        continue
+                    if count:
+                        out[done] = FileSlice(part.file, part.position + count, part.length - count)
+                        self.active_ms = self._context.now_ms
+                        continue
+                    break
+                end = self._gather(done)
+                run: list[Buffer] = out[done:end]  # type: ignore[assignment]
+                count = stream.send(run, more=end < len(out))
+                for part in run:
+                    if count < len(part):
+                        break
+                    count -= len(part)
+                    done += 1
+                if done < end:
+                    if count:
+                        out[done] = memoryview(out[done])[count:]  # type: ignore[arg-type]
+                    break
+        except OSError as error:
+            self.close(f"sending failed: {error.strerror or error}")
+            return False
+        del out[:done]
+        if out:
+            if done or count:
+                self.active_ms = self._context.now_ms
+            if not self._writing:
+                self._writing = True
+                self._read_off()
+                stream.watch_writable(self._ready)
+            return False
+        if not self._slots:
+            self._unsent = 0
+        if self._writing:
+            self._writing = False
+            stream.watch_writable(None)
+            self._read_on()
+        return True
+
+    def _gather(self, start: int) -> int:
+        """The end of the parts that can leave in one call; small slices are read for it."""
+        out = self._out
+        end = min(len(out), start + SEND_PARTS_MAX)
+        gathered = 0
+        for index in range(start, end):
+            part = out[index]
+            if type(part) is FileSlice:
+                if part.length > SMALL_SLICE or gathered >= GATHER_MAX:
+                    return index
+                data = part.file.read(part.position, part.length)
+                if len(data) < part.length:
+                    raise OSError(0, "the file is shorter than the reply promised")
+                out[index] = part = data
+            gathered += len(part)  # type: ignore[arg-type]
+        return end
+
+    # Readiness
+
+    def _ready(self) -> None:
+        self._context.lanes.ready(self)
+
+    def _read_on(self) -> None:
+        if not (self._reading or self._writing or self._busy or self._wants_room):
+            self._reading = True
+            self._stream.watch_readable(self._ready)
+
+    def _read_off(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._stream.watch_readable(None)
+
+    # Ending
+
+    @property
+    def waiting(self) -> bool:
+        """Does a request of this connection wait for us?
+
+        Not when the peer does not take the replies it has: then it is the peer that is idle.
+        """
+        return bool(self._slots) and not self._out
+
+    def holds_files(self, now_ms: int) -> bool:
+        """Do replies that the peer has not taken for a while keep files open?"""
+        if now_ms - self.active_ms <= UNTAKEN_CROWDED_MS:
+            return False
+        waiting = [slot.parts for slot in self._slots if slot.parts is not None]
+        return any(type(part) is FileSlice for parts in (self._out, *waiting) for part in parts)
+
+    def too_slow(self, now_ms: int, crowded: bool = False) -> bool:
+        """Has the frame in progress been dripping in for longer than any honest link takes?
+
+        Less is borne when it is crowded: when others wait for the memory that frames hold.
+        """
+        if self._frame is None:
+            # Whole requests that we have not come to yet are no fault of the peer's.
+            cut = bool(self._kept) and self._reading
+            return cut and now_ms - self.active_ms > SLOW_FRAME_MS
+        if self._wants_room:
+            return False
+        if not crowded:
+            # A peer that takes its replies slowly is not read from: see `waiting`.
+            grace_ms = SLOW_FRAME_MS
+            if self._writing:
+                return False
+        else:
+            grace_ms = SLOW_FRAME_CROWDED_MS
+            if now_ms - self.active_ms > grace_ms:
+                return True
+        taken_ms = now_ms - self._frame_started_ms
+        return taken_ms > grace_ms + self._filled // SLOW_FRAME_BYTES_PER_MS
+
+    def _break_off(self, reason: str) -> None:
+        """The requests before the bad one were honest: what answers they have, they get."""
+        if self._out and not self._writing:
+            self._flush()
+        self.close(reason)
+
+    def close(self, reason: str) -> None:
+        """`reason` is empty when the peer left in good order."""
+        if not self.open:
+            return
+        self.open = False
+        self._stream.close()
+        if self._frame is not None:
+            buffer, self._frame = self._frame, None
+            self._context.buffers.give_back(buffer)
+        pending, self._pending = self._pending, {}
+        for deferred in pending:
+            deferred.abandon()
+        self._slots.clear()
+        self._out.clear()
+        self._kept = b""
+        self._context.closed(self, reason)

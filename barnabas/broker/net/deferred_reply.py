@@ -1,0 +1,48 @@
+"""A reply that is not ready yet."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class DeferredReply(Generic[T]):
+    """Set once, by whoever finishes the work; then told to the one who waits."""
+
+    __slots__ = ("_then", "_value", "cancelled", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.cancelled: Callable[[], None] | None = None  # called when nobody waits any more
+        self._value: T | None = None
+        self._then: Callable[[T], None] | None = None
+
+    def set(self, value: T) -> None:
+        if self.done:
+            return
+        self.done = True
+        # Both lead back to here: let go of, or every reply that waited stays in memory until
+        # the garbage collector finds the circle.
+        then, self._then, self.cancelled = self._then, None, None
+        if then is None:
+            self._value = value
+        else:
+            then(value)
+
+    def take(self) -> T:
+        """The value, once it is there: for the one who asked and need not wait."""
+        assert self.done
+        value, self._value = self._value, None
+        return value  # type: ignore[return-value]
+
+    def abandon(self) -> None:
+        """Nobody waits any more."""
+        cancelled, self._then, self.cancelled = self.cancelled, None, None
+        if cancelled is not None:
+            cancelled()
+
+    def then(self, callback: Callable[[T], None]) -> None:
+        if self.done:
+            callback(self.take())
+        else:
+            self._then = callback

@@ -1,0 +1,256 @@
+"""Takes a frame apart, finds who answers it, and frames the answer.
+
+In: one request frame of one connection. Out: the parts of its reply, now or later, or none.
+Always: a frame that cannot be understood closes its connection, and no other.
+Not here: what the answers say (handlers/).
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from msgspec import Struct
+
+from barnabas.broker.cluster_member import PEER
+from barnabas.broker.net.connection import Connection, Parts
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.lanes import Lane
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.wire.apis import API_VERSIONS, APIS
+from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.frames import RequestHeader, read_request_header, response_parts
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+# Which module of handlers/ answers which API. What is not here is not advertised.
+HANDLERS = {
+    0: "produce",
+    1: "fetch",
+    2: "list_offsets",
+    3: "metadata",
+    4: "leader_and_isr",
+    5: "stop_replica",
+    6: "update_metadata",
+    7: "controlled_shutdown",
+    8: "offset_commit",
+    9: "offset_fetch",
+    10: "find_coordinator",
+    11: "join_group",
+    12: "heartbeat",
+    13: "leave_group",
+    14: "sync_group",
+    15: "describe_groups",
+    16: "list_groups",
+    18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    29: "describe_acls",
+    30: "create_acls",
+    31: "delete_acls",
+    32: "describe_configs",
+    33: "alter_configs",
+    34: "alter_replica_log_dirs",
+    35: "describe_log_dirs",
+    37: "create_partitions",
+    42: "delete_groups",
+    43: "elect_leaders",
+    44: "incremental_alter_configs",
+    45: "alter_partition_reassignments",
+    46: "list_partition_reassignments",
+    47: "offset_delete",
+    56: "alter_partition",
+    60: "describe_cluster",
+    61: "describe_producers",
+    64: "unregister_broker",
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
+    74: "list_config_resources",
+    75: "describe_topic_partitions",
+    20_000: "group_story",
+    20_001: "log_story",
+    20_002: "cluster_story",
+    20_003: "replicas_failed",
+    20_004: "refresh_settings",
+    20_005: "describe_replicas",
+}
+# What brokers say to each other: never advertised, and unknown to a broker that stands alone.
+BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)
+# What any broker of a cluster takes and the controller answers (broker/cluster/forwarding.py).
+FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 64)
+# What a broker that has just joined cannot answer before it knows its cluster.
+_NEEDS_VIEW = (3, 10, 60, 75)
+_DATA = (0, 1)  # Produce and Fetch
+FINISH_S_MAX = 5.0
+
+
+class _NoConnection:
+    """Stands where a connection would, of a broker that calls itself."""
+
+    peer = "itself:0"
+    host = "itself"
+    client_id = ""
+
+
+NO_CONNECTION = cast(Connection, _NoConnection())
+
+
+class Call(Struct, frozen=True):
+    """Who asks, and in which version."""
+
+    version: int
+    connection: Connection
+    client_id: str
+
+
+class Route(NamedTuple):
+    """How requests of one API and version are read and answered."""
+
+    decode: Callable[[memoryview, int, int], Any]
+    handle: Callable[["Broker", Any, Call], Any]
+    lane: Lane
+    counter: list[int]
+
+
+class Dispatcher:
+    """Called by connections, once per frame."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._routes: dict[tuple[int, int], Route] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.requests: dict[int, list[int]] = {key: [0] for key in HANDLERS}
+
+    def __call__(
+        self, connection: Connection, frame: memoryview
+    ) -> Parts | DeferredReply[Parts] | None:
+        header = read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        route = self._routes.get((key, version))
+        if route is None:
+            if key == API_VERSIONS and version > APIS[key].max_version:
+                return self._unknown_api_versions(header)
+            route = self._find_route(key, version)
+        decode, handle, lane, counter = route
+        counter[0] += 1
+        connection.lane = lane
+        connection.client_id = client_id = header.client_id or ""
+        request = decode(frame, version, header.body_position)
+        answer = handle(self._broker, request, Call(version, connection, client_id))
+        if isinstance(answer, ProtocolMessage):
+            return response_parts(key, version, header.correlation_id, answer)
+        if answer is None:
+            return None
+        if isinstance(answer, DeferredReply):
+            return self._framed(answer, connection, header)
+        return self._run(answer, connection, header)
+
+    async def answer(self, request: ProtocolMessage, version: int) -> ProtocolMessage:
+        """To this broker itself, which calls without a connection."""
+        key = request.api_key
+        route = self._routes.get((key, version)) or self._find_route(key, version)
+        route.counter[0] += 1
+        call = Call(version, NO_CONNECTION, f"{PEER}{self._broker.id}")
+        answer = route.handle(self._broker, request, call)
+        if isinstance(answer, DeferredReply):
+            future = asyncio.get_running_loop().create_future()
+            answer.then(lambda response: None if future.done() else future.set_result(response))
+            answer = future
+        response = answer if isinstance(answer, ProtocolMessage) else await answer
+        assert isinstance(response, ProtocolMessage)
+        return response
+
+    async def finish(self) -> None:
+        """Wait for the requests that are being worked on, and for those that follow them."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FINISH_S_MAX
+        while self._tasks and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(self._tasks, timeout=left)
+
+    def _find_route(self, key: int, version: int) -> Route:
+        name = HANDLERS.get(key)
+        cluster = self._broker.cluster
+        if name is None or (cluster is None and key in BETWEEN_BROKERS):
+            raise InvalidRequest(
+                Code.UNSUPPORTED_VERSION, f"API key {key} is not one this broker answers"
+            )
+        known = APIS[key]
+        if not known.min_version <= version <= known.max_version:
+            raise InvalidRequest(
+                Code.UNSUPPORTED_VERSION,
+                f"{known.name} version {version}; this broker speaks"
+                f" {known.min_version} to {known.max_version}",
+            )
+        lane = Lane.DATA if key in _DATA else Lane.CONTROL
+        handle = handler(name).handle
+        if cluster is not None and key in FORWARDED:
+            handle = cluster.forwarding.forwarded(handle)
+        elif cluster is not None and key in _NEEDS_VIEW:
+            handle = cluster.when_ready(handle)
+        route = Route(known.request.decode, handle, lane, self.requests[key])
+        self._routes[key, version] = route
+        return route
+
+    def _unknown_api_versions(self, header: RequestHeader) -> Parts:
+        """A client from the future asks what we speak: answer in version 0, which all can read."""
+        response = handler("api_versions").unsupported()
+        return response_parts(API_VERSIONS, 0, header.correlation_id, response)
+
+    def _run(
+        self, answer: Coroutine[Any, Any, Any], connection: Connection, header: RequestHeader
+    ) -> DeferredReply[Parts]:
+        """A request that takes a while holds back the ones behind it on its connection."""
+        deferred: DeferredReply[Parts] = DeferredReply()
+        connection.hold()
+
+        async def finish() -> None:
+            try:
+                response = await answer
+                parts: Parts = []  # nothing is said to a producer that wants no reply
+                if response is not None:
+                    parts = response_parts(
+                        header.api_key, header.api_version, header.correlation_id, response
+                    )
+            except KafkaError as error:
+                connection.close(str(error))
+            except Exception as error:
+                self._broker.failed(connection, error)
+            else:
+                connection.release()
+                deferred.set(parts)
+
+        self.keep(asyncio.get_running_loop().create_task(finish()))
+        return deferred
+
+    def _framed(
+        self, answer: DeferredReply[Any], connection: Connection, header: RequestHeader
+    ) -> DeferredReply[Parts]:
+        framed: DeferredReply[Parts] = DeferredReply()
+        framed.cancelled = answer.cancelled
+
+        def frame(response: ProtocolMessage) -> None:
+            try:
+                parts = response_parts(
+                    header.api_key, header.api_version, header.correlation_id, response
+                )
+            except Exception as error:  # whoever sets the answer may have others to set
+                self._broker.failed(connection, error)
+            else:
+                framed.set(parts)
+
+        answer.then(frame)
+        return framed
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Until it is done: the loop alone would forget it."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def handler(name: str) -> ModuleType:
+    return import_module(f"barnabas.broker.handlers.{name}")

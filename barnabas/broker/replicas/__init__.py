@@ -1,0 +1,16 @@
+"""Replicas on this broker in a cluster: leading, following, and what followers fetch.
+
+The decisions are in replication/.
+
+roles: LeaderAndIsr and StopReplica: which partitions this broker leads or follows
+leading: one partition that this broker leads: in-sync set, high watermark
+following: one partition that this broker follows
+fetcher: fetches all partitions that are followed at one leader
+fetchers: one fetcher per leader
+sessions: fetch requests of followers, and replies to them
+positions: a follower's position in one partition
+isr_proposals: AlterPartition: in-sync sets proposed to the controller
+failed_log_dirs: tells the controller which replicas were on a failed disk
+logs: which log a replica gets, and what becomes of logs without a replica
+throttles: which replicas are throttled, and by how much
+"""

@@ -1,0 +1,200 @@
+"""Carries proposals of in-sync sets to the controller, and its answers back.
+
+In: proposals of the partitions led here. Out: AlterPartition, and what became of each.
+Always: one request at a time; a proposal whose fate is not known is asked again as it was, until
+there is an answer or the partition has moved on.
+Not here: when to propose (replication/leader.py), deciding (controller/).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from barnabas.broker.context import BrokerContext
+from barnabas.broker.replicas.leading import LeaderReplica
+from barnabas.model.errors import Code, KafkaError
+from barnabas.model.ids import BrokerId
+from barnabas.replication.leader import IsrProposal
+from barnabas.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+    PartitionDataResponse,
+    TopicData,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.roles import ReplicaCluster
+
+TIMEOUT_MS = 15_000  # the controller may be at thousands of partitions
+BACKOFF_S_MIN, BACKOFF_S_MAX = 0.05, 1.0
+PARTITIONS_MAX = 1_000  # in one request
+SAID_MAX = 20  # lines per answer and event
+# Not done, and not to be tried again as it is: followers go on fetching, and are proposed anew.
+_REJECTED = (Code.INELIGIBLE_REPLICA, Code.OPERATION_NOT_ATTEMPTED)
+# The controller knows more than this leader, and tells it by LeaderAndIsr: until then the larger
+# set counts, as nobody here knows which of the two holds.
+_OVERTAKEN = (
+    Code.FENCED_LEADER_EPOCH,
+    Code.INVALID_REQUEST,
+    Code.INVALID_UPDATE_VERSION,
+    Code.NEW_LEADER_ELECTED,
+    Code.UNKNOWN_TOPIC_ID,
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+Key = tuple[UUID, int]
+
+
+class Proposals:
+    """All of a broker."""
+
+    def __init__(self, broker: BrokerContext, cluster: "ReplicaCluster") -> None:
+        self._broker = broker
+        self._cluster = cluster
+        self._open: dict[Key, tuple[LeaderReplica, IsrProposal]] = {}
+        self._sender: asyncio.Task[None] | None = None
+        self._said: dict[str, int] = {}  # lines of the answer at hand
+        self.shrinks = 0  # confirmed
+        self.expands = 0
+
+    def add(self, topic_id: UUID, leading: LeaderReplica, proposal: IsrProposal) -> None:
+        """Sent behind whatever else happens in this turn of the loop."""
+        self._open[topic_id, leading.partition.name.partition] = (leading, proposal)
+        if self._sender is None or self._sender.done():
+            self._sender = self._broker.loop.create_task(self._send_all())
+
+    async def close(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+
+    async def _send_all(self) -> None:
+        backoff_s = BACKOFF_S_MIN
+        while self._open:
+            self._forget_old()
+            batch = dict(list(self._open.items())[:PARTITIONS_MAX])
+            if not batch:
+                return
+            try:
+                response = await self._cluster.ask_controller(self._request(batch), TIMEOUT_MS)
+                assert isinstance(response, AlterPartitionResponse)
+                if response.error_code:
+                    raise KafkaError(Code.of(response.error_code))
+            except KafkaError as error:
+                self._broker.log.debug("proposal not answered", reason=str(error))
+            else:
+                if self._take(batch, response):
+                    backoff_s = BACKOFF_S_MIN
+                    continue
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(BACKOFF_S_MAX, 2 * backoff_s)
+
+    def _forget_old(self) -> None:
+        """Those whose leader has heard something newer meanwhile."""
+        for key, (leading, proposal) in list(self._open.items()):
+            if leading.machine.pending is not proposal or leading.partition.leading is not leading:
+                del self._open[key]
+
+    def _request(
+        self, batch: dict[Key, tuple[LeaderReplica, IsrProposal]]
+    ) -> AlterPartitionRequest:
+        own, own_epoch = self._broker.id, self._cluster.broker_epoch
+        topics: dict[UUID, list[PartitionData]] = {}
+        for (topic_id, index), (_, proposal) in batch.items():
+            pairs = zip(proposal.isr, proposal.broker_epochs, strict=True)
+            topics.setdefault(topic_id, []).append(
+                PartitionData(
+                    partition_index=index,
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr_with_epochs=[
+                        BrokerState(broker_id=b, broker_epoch=own_epoch if b == own else epoch)
+                        for b, epoch in pairs
+                    ],
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=own,
+            broker_epoch=own_epoch,
+            topics=[TopicData(topic_id=id_, partitions=each) for id_, each in topics.items()],
+        )
+
+    def _take(
+        self, batch: dict[Key, tuple[LeaderReplica, IsrProposal]], response: AlterPartitionResponse
+    ) -> bool:
+        """False if there is one to ask again."""
+        done = True
+        answers = {
+            (topic.topic_id, answer.partition_index): answer
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        for key, (leading, proposal) in batch.items():
+            answer = answers.get(key)
+            if self._open.get(key) != (leading, proposal):
+                continue  # overtaken by a newer one
+            if answer is None or not self._settle(leading, proposal, answer):
+                done = False
+                continue
+            del self._open[key]
+        self._sum_up()
+        return done
+
+    def _settle(
+        self, leading: LeaderReplica, proposal: IsrProposal, answer: PartitionDataResponse
+    ) -> bool:
+        code = Code.of(answer.error_code)
+        if code is Code.NONE:
+            before = leading.machine.isr
+            isr = tuple(BrokerId(each) for each in answer.isr)
+            if leading.answered(proposal, answer.leader_epoch, answer.partition_epoch, isr):
+                self._tell(leading, before, isr, proposal)
+            return True
+        if code in _REJECTED:
+            leading.rejected(proposal)
+        elif code not in _OVERTAKEN:
+            return False
+        self._say(
+            self._broker.log.info,
+            "in-sync set not changed",
+            partition=leading.partition.name,
+            proposed=list(proposal.isr),
+            why=proposal.cause,
+            code=code.name,
+        )
+        return True
+
+    def _tell(
+        self,
+        leading: LeaderReplica,
+        before: tuple[BrokerId, ...],
+        isr: tuple[BrokerId, ...],
+        proposal: IsrProposal,
+    ) -> None:
+        if len(isr) < len(before):
+            self.shrinks += 1
+            say, event = self._broker.log.warning, "in-sync set shrunk"
+        else:
+            self.expands += 1
+            say, event = self._broker.log.info, "in-sync set expanded"
+        self._say(
+            say,
+            event,
+            partition=leading.partition.name,
+            had=list(before),
+            has=list(isr),
+            why=proposal.cause,
+        )
+
+    def _say(self, say: Callable[..., None], event: str, **values: object) -> None:
+        """A line each for a few; the controller's story has them all."""
+        self._said[event] = self._said.get(event, 0) + 1
+        (say if self._said[event] <= SAID_MAX else self._broker.log.debug)(event, **values)
+
+    def _sum_up(self) -> None:
+        if any(count > SAID_MAX for count in self._said.values()):
+            self._broker.log.info("in-sync sets", **self._said)
+        self._said.clear()

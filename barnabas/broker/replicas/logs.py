@@ -1,0 +1,117 @@
+"""The logs under replicas: which one a replica gets, and what becomes of those that are nobody's.
+
+In: partitions that have a replica here. Out: partitions with their logs; logs set aside.
+Always: a log belongs to one topic, by its id; one that may be on a lost disk is not made anew, and
+one that no replica has is set aside, not deleted.
+Not here: on which disk a log is (broker/storage/storage.py), roles (roles.py).
+"""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from barnabas.broker.partition import Partition
+from barnabas.broker.storage.log_directory import storage_error
+from barnabas.broker.topic import Topic
+from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
+from barnabas.log.config import LogConfig
+from barnabas.log.directory import LOST, SHORT
+from barnabas.log.log import Log
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def find_log(
+    broker: "Broker",
+    topic: Topic,
+    config: LogConfig,
+    partition: Partition,
+    *,
+    is_new: bool,
+    complete: bool,
+) -> None:
+    """Its own, as it was left here, or a new one. `is_new`: there was no log here before.
+    `complete`: there are no records anywhere; else it has been marked as incomplete before."""
+    logs = broker.logs
+    name = partition.name
+    log = _own_log(broker, name, topic.id)
+    if log is None:
+        lost = logs.where_lost(name)
+        if lost and not is_new:
+            partition.fail(lost)
+            raise storage_error(name, lost)
+        log = logs.create(name, topic.id, config, complete=complete)
+    partition.take_log(log, logs.home(name))
+    partition.configure(topic.config)
+    log.config = config
+
+
+def describe(broker: "Broker", name: TopicPartition, topic_id: UUID) -> ReplicaReport:
+    """What this broker has of a partition, for whoever elects its leader."""
+    logs = broker.logs
+    log = logs.logs.get(name)
+    if log is None or log.topic_id not in (topic_id, NO_TOPIC_ID):
+        lost = logs.where_lost(name)
+        if lost:
+            return ReplicaReport(
+                ReplicaCompleteness.LOST,
+                False,
+                -1,
+                0,
+                f"has its log on an offline directory, {lost}",
+            )
+        if log is None and logs.incomplete(name) is not None:
+            return ReplicaReport(
+                ReplicaCompleteness.LOST,
+                False,
+                -1,
+                0,
+                "has lost its log, which its checkpoints name",
+            )
+        return ReplicaReport(
+            ReplicaCompleteness.ABSENT, False, -1, 0, "has no log of it: its disk was replaced"
+        )
+    incomplete = logs.incomplete(name)
+    last_epoch, end = log.epochs.latest, log.end_offset
+    if incomplete == LOST:
+        reason = f"began its log again, empty, and has copied it up to offset {end} only"
+        return ReplicaReport(ReplicaCompleteness.LOST, False, last_epoch, end, reason)
+    if incomplete == SHORT:
+        reason = f"has a log that ends at offset {end}, below the high watermark it had written"
+        return ReplicaReport(ReplicaCompleteness.SHORT, False, last_epoch, end, reason)
+    # A log that this process has written to is as it was when its role began.
+    topic = broker.topics.by_id(topic_id)
+    known = topic.partitions[name.partition : name.partition + 1] if topic else []
+    written = any(each.log is log and each.leader_epoch >= 0 for each in known)
+    return ReplicaReport(
+        ReplicaCompleteness.COMPLETE, written or logs.was_clean(name), last_epoch, end
+    )
+
+
+def _own_log(broker: "Broker", name: TopicPartition, topic_id: UUID) -> Log | None:
+    log = broker.logs.logs.get(name)
+    if log is None or log.topic_id == topic_id:
+        return log
+    if log.topic_id == NO_TOPIC_ID:  # creating it was cut off, or the file was lost
+        log.write_topic_id(topic_id)
+        return log
+    path = broker.logs.set_aside(name)
+    broker.log.warning("log of another topic set aside", partition=name, path=path)
+    return None
+
+
+async def set_strays_aside(broker: "Broker") -> None:
+    """Their topics were deleted, or their replicas moved, while this broker was away."""
+    logs = broker.logs
+    for name, log in list(logs.logs.items()):
+        topic = broker.topics.get(name.topic)
+        known = topic.partitions[name.partition : name.partition + 1] if topic else []
+        holders = [partition for partition in known if partition.log is log]
+        if any(broker.id in partition.replicas for partition in holders):
+            continue
+        for partition in holders:
+            partition.give_up_log()
+        async with logs.home(name).renaming:
+            path = logs.set_aside(name)
+        broker.log.warning("log of no replica set aside", partition=name, path=path)

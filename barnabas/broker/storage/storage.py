@@ -1,0 +1,278 @@
+"""All logs of the broker: in which log directory each one is, and what becomes of them when a disk
+fails.
+
+In: the paths of log directories. Out: logs, wherever they are; log directories that failed.
+Always: a log is in one log directory; a new one goes to the log directory that has the fewest.
+Always: a log directory that failed is offline until the next start; a partition that may be on it
+is not made anew elsewhere.
+Not here: the files of a directory (log/directory.py), waiting for disks (log_directory.py).
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from uuid import UUID
+
+from barnabas.broker.storage.log_directory import OpenLogDirectory
+from barnabas.log.checkpoints import MetaProperties
+from barnabas.log.config import LogConfig
+from barnabas.log.directory import GONE, LOST
+from barnabas.log.directory_open import open_log_directory
+from barnabas.log.log import Log
+from barnabas.model.errors import Code, Failed, KafkaError
+from barnabas.model.ids import TopicPartition
+from barnabas.model.ports import Disk
+from barnabas.model.system_errors import OUT_OF_RESOURCES
+from barnabas.system.logs import Logger
+
+
+class Storage:
+    """Opened at once, closed at once; `failed` is told of every log directory that goes offline."""
+
+    def __init__(self, disk: Disk, log: Logger, failed: Callable[[OpenLogDirectory], None]) -> None:
+        self._disk = disk
+        self._log = log
+        self._failed = failed
+        self.log_directories: list[
+            OpenLogDirectory
+        ] = []  # those that could be opened, offline ones included
+        self.unopened: dict[str, str] = {}  # paths, and why not
+        self.logs: dict[TopicPartition, Log] = {}  # of log directories that are online
+        self._homes: dict[TopicPartition, OpenLogDirectory] = {}
+        self.damaged: dict[TopicPartition, str] = {}  # logs that cannot be opened, and why
+
+    # At start and at the end
+
+    def open(
+        self,
+        paths: Iterable[str],
+        meta: Callable[[], MetaProperties],
+        config_for: Callable[[str], LogConfig],
+        warm_segments_max: int,
+    ) -> None:
+        """What cannot be read is left out, as long as there is a directory that can."""
+        problem: OSError | KafkaError | None = None
+        for path in paths:
+            try:
+                logs = open_log_directory(
+                    self._disk,
+                    path,
+                    meta=meta(),
+                    config_for=config_for,
+                    warm_segments_max=max(4, warm_segments_max),
+                )
+            except OSError as error:
+                if error.errno in OUT_OF_RESOURCES:
+                    raise  # the directory may be sound: a start with more of them finds out
+                problem = error
+                self.unopened[path] = str(error)
+                continue
+            self._take_up(OpenLogDirectory(logs, self._disk, self._log, self._volume_failed))
+        if problem is not None and not self.log_directories:
+            raise problem
+        for path, reason in self.unopened.items():
+            self._log.error(
+                "log directory offline: its partitions are not served", path=path, reason=reason
+            )
+
+    def _take_up(self, log_directory: OpenLogDirectory) -> None:
+        self.log_directories.append(log_directory)
+        for finding in log_directory.logs.findings:
+            self._log.warning("recovery", path=finding.path, what=finding.what, did=finding.action)
+        for partition, reason in log_directory.logs.damaged.items():
+            self.damaged[partition] = reason
+            self._log.error(
+                "log cannot be opened: its partition is not served",
+                partition=partition,
+                reason=reason,
+                remedy="look at it with `barnabas log verify`, then repair or remove it",
+            )
+        for partition, log in tuple(log_directory.logs.logs.items()):
+            other = self.logs.get(partition)
+            if other is not None:
+                # A move that a crash cut off before the source was deleted.
+                home = self._homes[partition]
+                older = home if _has_more(log, other) else log_directory
+                path = older.logs.set_aside(partition)
+                self._log.warning("log found twice, the shorter set aside", path=path)
+                if older is log_directory:
+                    continue
+            self.logs[partition] = log
+            self._homes[partition] = log_directory
+
+    async def stop(self) -> None:
+        """Nothing is under way on any disk when this returns."""
+        for log_directory in self.log_directories:
+            await log_directory.close()
+
+    def close(self) -> None:
+        """Leave what opens again without a look at the data, wherever the disk lets us."""
+        problem: OSError | None = None
+        for log_directory in self.log_directories:
+            if log_directory.online:
+                try:
+                    log_directory.logs.close()
+                except OSError as error:
+                    problem = error
+        if problem is not None:
+            raise problem
+
+    def forget_gone(self) -> None:
+        for log_directory in self.log_directories:
+            log_directory.logs.forget_gone()
+
+    # Which log is where
+
+    def home(self, partition: TopicPartition) -> OpenLogDirectory:
+        return self._homes[partition]
+
+    def online(self) -> list[OpenLogDirectory]:
+        return [log_directory for log_directory in self.log_directories if log_directory.online]
+
+    def was_clean(self, partition: TopicPartition) -> bool:
+        """Was the directory of this log left in order?"""
+        return self._homes[partition].logs.clean
+
+    def lost_on(self) -> str:
+        """Why a partition that is nowhere may be on a directory that is offline; else empty."""
+        return next((f"{path}: {why}" for path, why in self.unopened.items()), "")
+
+    def where_lost(self, partition: TopicPartition) -> str:
+        """Why this partition's log may be on a directory that is offline; else empty."""
+        home = self._homes.get(partition)
+        if home is not None and not home.online:
+            return f"{home.path}: {home.failure}"
+        return self.damaged.get(partition) or self.lost_on()
+
+    # Replicas that may lack what was committed
+
+    def incomplete(self, partition: TopicPartition) -> int | None:
+        """LOST, SHORT or GONE (log/directory.py); None: nothing is known to be missing. A log that
+        has moved to another directory is not gone."""
+        found = [
+            log_directory.logs.incomplete.get(partition) for log_directory in self.log_directories
+        ]
+        moved = partition in self.logs
+        known = [each for each in found if each is not None and not (moved and each == GONE)]
+        return min(known, default=None)
+
+    def mark_incomplete(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their logs are about to begin, and others may have records already. Every log directory
+        is told:
+        one that is replaced must not take the mark with it."""
+        marks = dict.fromkeys(partitions, LOST)
+        for log_directory in self.online() if marks else ():
+            log_directory.logs.incomplete.update(marks)
+            try:
+                log_directory.logs.write_incomplete()
+            except OSError as error:
+                log_directory.fail(error)
+
+    def complete(self, partition: TopicPartition) -> None:
+        """It has all that was committed; the next checkpoint says so."""
+        for log_directory in self.log_directories:
+            log_directory.logs.incomplete.pop(partition, None)
+
+    def create(
+        self,
+        partition: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        *,
+        complete: bool = True,
+    ) -> Log:
+        """`complete`: nobody has records of it; what was marked is of a topic of the same name."""
+        log_directories = self.online()
+        if not log_directories:
+            raise Failed(Code.KAFKA_STORAGE_ERROR, "no log directory is online")
+        log_directory = min(
+            log_directories, key=lambda each: len(each.logs.logs)
+        )  # of equals, the first
+        try:
+            log = log_directory.logs.create(partition, topic_id, config)
+        except OSError as error:
+            log_directory.fail(error)
+            raise
+        self.logs[partition] = log
+        self._homes[partition] = log_directory
+        if complete:
+            self.complete(partition)
+        return log
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Out of the way; its log directory removes it later. An offline one keeps it for ever."""
+        self._end_moves(partition)
+        log_directory = self._homes.get(partition)
+        if log_directory is None:
+            return
+        self.complete(partition)
+        if log_directory.online:
+            try:
+                log_directory.logs.delete(partition)
+            except OSError as error:
+                log_directory.fail(error)
+                raise
+        del self._homes[partition]
+        self.logs.pop(partition, None)
+
+    async def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their offsets go from the checkpoints before a log of the same name can be made."""
+        names = list(partitions)
+        for log_directory in self.online():
+            logs = log_directory.logs
+            moving = [name for name in names if name in logs.moving]
+            here = [name for name in names if name in logs.logs]
+            if here or moving:
+                async with log_directory.renaming:
+                    for name in moving:
+                        self._end_move(name, log_directory)
+                    for name in here:
+                        self.delete(name)
+                await log_directory.checkpoint()
+        for name in names:
+            self.delete(name)  # what is in no log directory that answers
+
+    def _end_moves(self, partition: TopicPartition) -> None:
+        for log_directory in self.online():
+            if partition in log_directory.logs.moving:
+                self._end_move(partition, log_directory)
+
+    def _end_move(self, partition: TopicPartition, log_directory: OpenLogDirectory) -> None:
+        try:
+            log_directory.logs.end_move(partition)
+        except OSError as error:
+            log_directory.fail(error)
+            raise
+
+    def set_aside(self, partition: TopicPartition) -> str:
+        self._end_moves(partition)
+        log_directory = self._homes.pop(partition)
+        self.logs.pop(partition, None)
+        return log_directory.logs.set_aside(partition)
+
+    def moved(self, partition: TopicPartition, log: Log, to: OpenLogDirectory) -> None:
+        """The log of a partition is another one now; the old one is its log directory's no
+        longer."""
+        self.logs[partition] = log
+        self._homes[partition] = to
+
+    def _volume_failed(self, log_directory: OpenLogDirectory, reason: str) -> None:
+        for partition, log in log_directory.logs.logs.items():
+            self.logs.pop(partition, None)
+            with suppress(OSError):
+                log.release()
+        self._log.error(
+            "log directory offline: its partitions are not served until a restart finds it well",
+            path=log_directory.path,
+            partitions=len(log_directory.logs.logs),
+            reason=reason,
+        )
+        self._failed(log_directory)
+
+
+def _has_more(log: Log, other: Log) -> bool:
+    """Is `log` the one of the two that a move has made, and whole?
+
+    Only the copy is written to after the switch. It has a newer epoch only once all before that is
+    in it, and it may be the shorter one then, if it was truncated.
+    """
+    return (log.epochs.latest, log.end_offset) > (other.epochs.latest, other.end_offset)

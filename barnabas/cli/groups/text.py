@@ -1,0 +1,318 @@
+"""A group as text for people, and as rows and documents for scripts."""
+
+from typing import Any
+
+from barnabas.cli.offsets import iso_time
+from barnabas.cli.render import Row, printable, table
+from barnabas.client.groups.finding import GroupFinding
+from barnabas.client.groups.report import GroupReport, PartitionReport
+from barnabas.client.groups.words import count, listed
+from barnabas.model.words import duration
+from barnabas.wire.messages.group_story import ToldChapter
+
+REBALANCES_SHOWN = 5
+MOVES_SHOWN = 4
+PACE_MS_MIN = 10_000  # clients commit in bursts: a shorter look may just have missed one
+PARTITION_COLUMNS = ("topic", "partition", "committed", "end", "lag", "lag_ms", "catch_up_ms")
+NO_STORY = (
+    "This broker keeps no story of its groups: who was late, who came and went, and what held a"
+    " rebalance up is not known here."
+)
+
+
+UNKNOWN_LAG = "unknown: no members, and nothing committed in a topic that is there"
+
+
+def headline(report: GroupReport) -> str:
+    """The group in one line."""
+    generation = "" if report.generation is None else f", generation {report.generation}"
+    behind = f"lag {UNKNOWN_LAG}" if report.is_unknown else "nothing unread"
+    if report.lag:
+        behind = f"{count(report.lag, 'record')} unread{_no_commit_yet(report)}"
+        if report.unread_ms:
+            behind += f", the oldest for {duration(report.unread_ms)}"
+    return (
+        f"{printable(report.group)}: {report.state}{generation},"
+        f" {count(len(report.members), 'member')},"
+        f" {count(len(report.partitions), 'partition')}, {behind}"
+    )
+
+
+def description(report: GroupReport) -> str:
+    """All of it, for a person."""
+    facts = [
+        ("group", report.group),
+        ("state", _state(report)),
+        ("protocol", f"{report.type}{', ' + report.assignor if report.assignor else ''}"),
+        ("coordinator", report.coordinator),
+        ("lag", _lag(report)),
+    ]
+    width = max(len(name) for name, _ in facts)
+    parts = ["".join(f"{name.ljust(width)}  {printable(value)}\n" for name, value in facts)]
+    if report.members:
+        parts.append(table(member_rows(report), ["member", "client", "host", "owns"]))
+    if report.partitions:
+        columns = ["topic", "partition", "committed", "end", "lag", "behind", "catch_up", "owner"]
+        parts.append(table([_shown(p, report) for p in report.partitions], columns))
+    if report.chapters:
+        parts.append("last rebalances\n" + _before_the_story(report) + rebalances(report))
+    elif not report.has_story:
+        parts.append(NO_STORY + "\n")
+    elif before := _before_the_story(report):
+        parts.append(before)
+    return "\n".join(parts)
+
+
+def _before_the_story(report: GroupReport) -> str:
+    """Where rebalances are missing that the broker has forgotten with its last life."""
+    if report.told_since_ms is None or len(report.chapters) >= REBALANCES_SHOWN:
+        return ""
+    first = report.chapters[0].generation if report.chapters else (report.generation or 0) + 1
+    if first <= 1:
+        return ""
+    return f"{iso_time(report.told_since_ms)}  the broker started; it knows nothing from before\n"
+
+
+def rebalances(report: GroupReport) -> str:
+    return "".join(
+        f"{iso_time(chapter.began_ms)}  {rebalance(chapter, report)}\n"
+        for chapter in report.chapters[-REBALANCES_SHOWN:]
+    )
+
+
+def rebalance(chapter: ToldChapter, report: GroupReport) -> str:
+    """Generation, causes, times and moves, in one line."""
+    return printable(_rebalance(chapter, report))
+
+
+def _rebalance(chapter: ToldChapter, report: GroupReport) -> str:
+    causes = [cause.text for cause in chapter.causes]
+    why = listed(causes, 3) if causes else "for no cause that is known"
+    if chapter.under_way:
+        return f"under way: {why}"
+    phases = f"join {duration(max(0, chapter.join_ms))}"
+    if chapter.sync_ms >= 0:
+        phases += f", sync {duration(chapter.sync_ms)}"
+    else:
+        phases += ", overtaken by the next"
+    head = f"generation {chapter.generation}, {count(chapter.members, 'member')} ({phases}): {why}"
+    return head + _moved(chapter, report)
+
+
+def _moved(chapter: ToldChapter, report: GroupReport) -> str:
+    if not chapter.moves:
+        return ""
+
+    def name(id_: str | None) -> str:
+        return "nobody" if id_ is None else report.name_of(id_)
+
+    moves = [
+        f"{move.topic}-{move.partition} from {name(move.before)} to {name(move.after)}"
+        for move in chapter.moves[:MOVES_SHOWN]
+    ]
+    more = len(chapter.moves) - len(moves) + chapter.more_moves
+    return f"; moved {', '.join(moves)}" + (f" and {more} more" if more else "")
+
+
+def findings_text(report: GroupReport, findings: list[GroupFinding]) -> str:
+    """What `explain` says."""
+    if not findings:
+        text = f"nothing is wrong with {headline(report)}\n"
+    else:
+        text = headline(report) + "\n"
+        for finding in findings:
+            text += f"\n{finding.severity.value}: {finding.name}\n"
+            text += _wrapped(finding.text) + _wrapped(finding.remedy, "remedy: ")
+    return text if report.has_story else f"{text}\n{NO_STORY}\n"
+
+
+def _wrapped(text: str, label: str = "") -> str:
+    from textwrap import fill
+
+    indent = " " * (2 + len(label))
+    return (
+        fill(printable(text) + ".", 96, initial_indent=f"  {label}", subsequent_indent=indent)
+        + "\n"
+    )
+
+
+# Rows and documents
+
+
+def partition_row(partition: PartitionReport) -> Row:
+    return {
+        "topic": partition.at.topic,
+        "partition": partition.at.partition,
+        "committed": partition.committed,
+        "start": partition.start,
+        "end": partition.end,
+        "lag": partition.lag,
+        "lag_ms": partition.unread_ms,
+        "catch_up_ms": partition.catch_up_ms,
+        "member": partition.owner,
+        "metadata": partition.metadata,
+        "committed_ago_ms": partition.committed_ago_ms,
+        "pace": None if partition.pace is None else partition.pace._asdict(),
+    }
+
+
+def member_rows(report: GroupReport) -> list[Row]:
+    return [
+        {
+            "member": member.id,
+            "client": member.client,
+            "host": member.host.removeprefix("/"),
+            "instance": member.instance,
+            "topics": list(member.topics),
+            "owns": listed(member.owned, 8) if member.owned else "nothing",
+            "partitions": [list(at) for at in member.owned],
+            "session_timeout_ms": member.session_timeout_ms,
+            "rebalance_timeout_ms": member.rebalance_timeout_ms,
+            "silent_ms": member.silent_ms,
+        }
+        for member in report.members
+    ]
+
+
+def document(report: GroupReport) -> dict[str, Any]:
+    return {
+        "group": report.group,
+        "state": report.state,
+        "type": report.type,
+        "assignor": report.assignor,
+        "generation": report.generation,
+        "coordinator": report.coordinator,
+        "lag": report.lag,
+        "lag_max": report.lag_max,
+        "lag_known": not report.is_unknown and not report.no_commit_yet,
+        "no_commit_yet": [list(partition.at) for partition in report.no_commit_yet],
+        "lag_ms": report.unread_ms,
+        "catch_up_ms": report.catch_up_ms,
+        "members": [
+            {name: value for name, value in row.items() if name != "owns"}
+            for row in member_rows(report)
+        ],
+        "partitions": [partition_row(each) for each in report.partitions],
+        "has_story": report.has_story,
+        "story_since_ms": report.told_since_ms,
+        "story": [chapter_document(chapter) for chapter in report.chapters],
+        "notes": [
+            {"at_ms": note.at_ms, "times": note.times, "kind": note.cause.kind.lower(),
+             "text": note.cause.text}
+            for note in report.notes
+        ],
+    }  # fmt: skip
+
+
+def chapter_document(chapter: ToldChapter) -> dict[str, Any]:
+    return {
+        "began_ms": chapter.began_ms,
+        "generation": chapter.generation,
+        "members": chapter.members,
+        "assignor": chapter.protocol,
+        "leader": chapter.leader,
+        "under_way": chapter.under_way,
+        "join_ms": chapter.join_ms,
+        "sync_ms": chapter.sync_ms,
+        "last": {
+            "member": chapter.last_member,
+            "client": chapter.last_client,
+            "after_ms": chapter.last_after_ms,
+        },
+        "causes": [
+            {
+                "kind": cause.kind.lower(),
+                "text": cause.text,
+                "member": cause.member_id,
+                "client": cause.client_id,
+                "host": cause.client_host.removeprefix("/"),
+                "instance": cause.instance_id or None,
+                "waited_ms": cause.waited_ms,
+                "allowed_ms": cause.allowed_ms,
+                "connected": cause.alive,
+            }
+            for cause in chapter.causes
+        ],
+        "more_causes": chapter.more_causes,
+        "moves": None
+        if chapter.moves is None
+        else [
+            {
+                "topic": move.topic,
+                "partition": move.partition,
+                "before": move.before,
+                "after": move.after,
+            }
+            for move in chapter.moves
+        ],
+    }
+
+
+def findings_document(report: GroupReport, findings: list[GroupFinding]) -> dict[str, Any]:
+    return {
+        "group": report.group,
+        "state": report.state,
+        "lag": report.lag,
+        "has_story": report.has_story,
+        "findings": [
+            {
+                "name": finding.name,
+                "severity": finding.severity.value,
+                "text": finding.text,
+                "remedy": finding.remedy,
+            }
+            for finding in findings
+        ],
+    }
+
+
+def _state(report: GroupReport) -> str:
+    if report.generation is None:
+        return report.state
+    what = "epoch" if report.type == "consumer" else "generation"
+    return f"{report.state}, {what} {report.generation}"
+
+
+def _lag(report: GroupReport) -> str:
+    if report.is_unknown:
+        return UNKNOWN_LAG
+    if not report.lag:
+        return "none"
+    text = count(report.lag, "record") + _no_commit_yet(report)
+    if report.unread_ms:
+        text += f", the oldest unread for {duration(report.unread_ms)}"
+    if report.catch_up_ms:
+        text += f"; caught up in about {duration(report.catch_up_ms)} at this pace"
+    return text
+
+
+def _no_commit_yet(report: GroupReport) -> str:
+    """Of the lag, what counts from the start of the log."""
+    lag = sum(partition.lag for partition in report.no_commit_yet)
+    if not lag:
+        return ""
+    return " (no commit yet)" if lag == report.lag else f" ({lag} of them with no commit yet)"
+
+
+def _committed(partition: PartitionReport) -> str | int:
+    if partition.committed is not None:
+        return partition.committed
+    return "no commit yet" if partition.no_commit_yet else "-"
+
+
+def _shown(partition: PartitionReport, report: GroupReport) -> Row:
+    catch_up = ""
+    if partition.lag and partition.catch_up_ms is not None:
+        catch_up = duration(partition.catch_up_ms)
+    elif partition.lag and partition.pace is not None and partition.pace.ms >= PACE_MS_MIN:
+        catch_up = "never"
+    return {
+        "topic": partition.at.topic,
+        "partition": partition.at.partition,
+        "committed": _committed(partition),
+        "end": partition.end,
+        "lag": partition.lag,
+        "behind": duration(partition.unread_ms) if partition.lag and partition.unread_ms else "",
+        "catch_up": catch_up,
+        "owner": "" if partition.owner is None else report.name_of(partition.owner),
+    }

@@ -1,0 +1,9 @@
+"""Parts of `barnabas pipeline` and `barnabas demo`.
+
+roster: `pipeline ls`, `status` and `stop`
+spark_cluster: `pipeline cluster up`
+terminal: the progress of a run on a terminal
+errors: how commands of pipelines fail: lines on stderr, and an exit code
+demo: the pipelines of `barnabas demo`
+demo_counts: counts what a demo has stored
+"""

@@ -1,0 +1,7 @@
+"""What an administrator asks of a cluster. Groups are in client/groups/.
+
+admin: topics, partitions, records, offsets
+cluster: brokers, replicas, reassignments, elections
+configs: configuration of topics and brokers
+security: ACLs and quotas
+"""

@@ -1,0 +1,302 @@
+"""What an administrator asks of a cluster: topics, partitions, records, offsets.
+
+Written once over `Net`: `barnabas.Admin` awaits, `barnabas.sync.Admin` blocks.
+Always: errors raise; the first topic that failed is the one named.
+Not here: brokers (cluster.py), options (configs.py), rules and quotas
+(security.py), groups (groups/).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
+
+from barnabas.client.admin.cluster import ClusterAdmin
+from barnabas.client.admin.configs import OptionsAdmin
+from barnabas.client.admin.security import SecurityAdmin
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.errors import check, check_partition
+from barnabas.client.groups.calls import GroupCalls, offers
+from barnabas.client.groups.report import GroupReport
+from barnabas.client.groups.reporting import GroupReports, GroupSummary
+from barnabas.client.metadata import MetadataSnapshot, TopicMetadata
+from barnabas.config.client import Settings, Value
+from barnabas.model.errors import Retriable
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
+from barnabas.wire.messages import (
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    list_offsets,
+    log_story,
+)
+
+EARLIEST = list_offsets.EARLIEST
+LATEST = list_offsets.LATEST
+BROKER_DEFAULT = -1
+_SEEN_MS_MAX = 15_000
+
+
+class OffsetAt(NamedTuple):
+    """An offset, and the timestamp of its record where one was asked for, else -1."""
+
+    offset: int
+    timestamp: int
+
+
+class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, GroupCalls):
+    """Administration of one cluster. `cluster`: one that is open already, and stays so."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        /,
+        *,
+        cluster: ClusterClient | None = None,
+        **options: Value,
+    ) -> None:
+        self._owns = cluster is None
+        if cluster is None:
+            # asyncio takes a while to load, and whoever blocks has a cluster already.
+            from barnabas.client.aio import open_cluster
+
+            cluster = open_cluster(settings, options)
+        self._cluster = cluster
+
+    async def __aenter__(self) -> Self:
+        self._cluster.net.check_owner()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._owns:
+            self._cluster.net.may_say_farewell()  # or it is refused: not on another event loop
+            self._cluster.close()
+
+    async def group_report(self, group: str) -> GroupReport:
+        """All that can be learnt of a group; GROUP_ID_NOT_FOUND when there is none."""
+        return await GroupReports(self, self._cluster).report(group)
+
+    async def group_summaries(self) -> list[GroupSummary]:
+        """Every group, by name, with how many read and how much waits."""
+        return await GroupReports(self, self._cluster).summaries()
+
+    async def topics(self) -> MetadataSnapshot:
+        """Every topic there is."""
+        return await self._cluster.retrying(lambda: self._cluster.view_of(None))
+
+    async def topic(self, name: str) -> TopicMetadata:
+        """One topic, as it is now."""
+        view = await self._cluster.retrying(lambda: self._cluster.view_of([name]))
+        return view.topic(name)
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = BROKER_DEFAULT,
+        replication_factor: int = BROKER_DEFAULT,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        request = create_topics.CreateTopicsRequest(
+            topics=[
+                create_topics.CreatableTopic(
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=replication_factor,
+                    assignments=[],
+                    configs=[
+                        create_topics.CreatableTopicConfig(name=option, value=value)
+                        for option, value in (configs or {}).items()
+                    ],
+                )
+            ],
+            timeout_ms=self._cluster.timeout_ms,
+            validate_only=validate_only,
+        )
+
+        async def attempt() -> None:
+            controller = await self._cluster.controller()
+            response = await controller.call(
+                request, create_topics.CreateTopicsResponse, timeout_ms=self._cluster.timeout_ms
+            )
+            for result in response.topics:
+                check(result.error_code, result.error_message, about=f"topic {result.name!r}")
+
+        await self._cluster.retrying(attempt)
+        if not validate_only:
+            await self._seen(name, lambda topic: topic is not None)
+
+    async def delete_topic(self, name: str) -> None:
+        request = delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=name, topic_id=NO_TOPIC_ID)],
+            topic_names=[name],
+            timeout_ms=self._cluster.timeout_ms,
+        )
+        older = delete_topics.DeleteTopicsRequest(
+            topic_names=[name], timeout_ms=self._cluster.timeout_ms
+        )
+
+        async def attempt() -> None:
+            controller = await self._cluster.controller()
+            by_state = controller.version_of(request.api_key) >= 6
+            response = await controller.call(
+                request if by_state else older,
+                delete_topics.DeleteTopicsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            for result in response.responses:
+                check(result.error_code, result.error_message, about=f"topic {name!r}")
+
+        await self._cluster.retrying(attempt)
+        await self._seen(name, lambda topic: topic is None)
+
+    async def create_partitions(self, name: str, count: int) -> None:
+        """Grow a topic to `count` partitions."""
+        request = create_partitions.CreatePartitionsRequest(
+            topics=[
+                create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=None)
+            ],
+            timeout_ms=self._cluster.timeout_ms,
+            validate_only=False,
+        )
+
+        async def attempt() -> None:
+            controller = await self._cluster.controller()
+            response = await controller.call(
+                request,
+                create_partitions.CreatePartitionsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            for result in response.results:
+                check(result.error_code, result.error_message, about=f"topic {result.name!r}")
+
+        await self._cluster.retrying(attempt)
+        await self._seen(name, lambda topic: topic is not None and len(topic.partitions) >= count)
+
+    async def _seen(self, name: str, as_wanted: Callable[[TopicMetadata | None], bool]) -> None:
+        """Wait for the brokers to know what the controller has done; not for ever."""
+        deadline = self._cluster.net.now_ms() + _SEEN_MS_MAX
+        for wait_ms in self._cluster.waits_ms():
+            try:
+                view = await self._cluster.view_of([name])
+            except Retriable:
+                return
+            found = view.topics.get(name)
+            led = found is None or all(p.leader in view.brokers for p in found.partitions)
+            if (as_wanted(found) and led) or self._cluster.net.now_ms() + wait_ms > deadline:
+                return
+            await self._cluster.net.sleep(wait_ms)
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Cut partitions below offsets (-1: everything); the new start of each."""
+
+        async def attempt() -> dict[TopicPartition, int]:
+            starts: dict[TopicPartition, int] = {}
+            for broker, partitions in (await self._cluster.by_leader(before)).items():
+                request = delete_records.DeleteRecordsRequest(
+                    topics=[
+                        delete_records.DeleteRecordsTopic(
+                            name=topic,
+                            partitions=[
+                                delete_records.DeleteRecordsPartition(
+                                    partition_index=at.partition, offset=before[at]
+                                )
+                                for at in group
+                            ],
+                        )
+                        for topic, group in _by_topic(partitions).items()
+                    ],
+                    timeout_ms=self._cluster.timeout_ms,
+                )
+                leader = await self._cluster.broker(broker)
+                response = await leader.call(
+                    request,
+                    delete_records.DeleteRecordsResponse,
+                    timeout_ms=self._cluster.timeout_ms,
+                )
+                for topic_result in response.topics:
+                    for result in topic_result.partitions:
+                        at = TopicPartition(topic_result.name, result.partition_index)
+                        check_partition(result.error_code, about=f"{at}, offset {before.get(at)}")
+                        starts[at] = result.low_watermark
+            return starts
+
+        return await self._cluster.retrying(attempt)
+
+    async def log_stories(
+        self, topic: str, partitions: Iterable[int]
+    ) -> dict[int, log_story.ToldLog]:
+        """How the logs of these partitions are doing; none where the broker is not ours."""
+        wanted = [TopicPartition(topic, number) for number in partitions]
+
+        async def attempt() -> dict[int, log_story.ToldLog]:
+            found: dict[int, log_story.ToldLog] = {}
+            for broker, led in (await self._cluster.by_leader(wanted)).items():
+                leader = await self._cluster.broker(broker)
+                if not offers(leader, log_story.LogStoryRequest.api_key):
+                    continue
+                request = log_story.LogStoryRequest(
+                    topic=topic, partitions=[at.partition for at in led]
+                )
+                response = await leader.call(
+                    request, log_story.LogStoryResponse, timeout_ms=self._cluster.timeout_ms
+                )
+                for told in response.logs:
+                    check(told.error_code, None, about=f"{topic}-{told.partition}")
+                    found[told.partition] = told
+            return found
+
+        return await self._cluster.retrying(attempt)
+
+    async def offsets(
+        self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
+    ) -> dict[TopicPartition, OffsetAt]:
+        """Of EARLIEST, LATEST or a time in ms: the offset of the first record at or after it.
+
+        -1 as offset: there is no such record. `committed_only`: open transactions are the end.
+        """
+
+        async def attempt() -> dict[TopicPartition, OffsetAt]:
+            found: dict[TopicPartition, OffsetAt] = {}
+            for broker, partitions in (await self._cluster.by_leader(times)).items():
+                request = list_offsets.ListOffsetsRequest(
+                    replica_id=-1,
+                    isolation_level=1 if committed_only else 0,
+                    topics=[
+                        list_offsets.ListOffsetsTopic(
+                            name=topic,
+                            partitions=[
+                                list_offsets.ListOffsetsPartition(
+                                    partition_index=at.partition, timestamp=times[at]
+                                )
+                                for at in group
+                            ],
+                        )
+                        for topic, group in _by_topic(partitions).items()
+                    ],
+                    timeout_ms=self._cluster.timeout_ms,
+                )
+                leader = await self._cluster.broker(broker)
+                response = await leader.call(
+                    request, list_offsets.ListOffsetsResponse, timeout_ms=self._cluster.timeout_ms
+                )
+                for topic_result in response.topics:
+                    for result in topic_result.partitions:
+                        at = TopicPartition(topic_result.name, result.partition_index)
+                        check_partition(result.error_code, about=str(at))
+                        found[at] = OffsetAt(result.offset, result.timestamp)
+            return found
+
+        return await self._cluster.retrying(attempt)
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    groups: dict[str, list[TopicPartition]] = {}
+    for at in partitions:
+        groups.setdefault(at.topic, []).append(at)
+    return groups

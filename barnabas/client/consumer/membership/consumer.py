@@ -1,0 +1,371 @@
+"""One member of a group of the new protocol (KIP-848): everything is said by heartbeat.
+
+In: answers to heartbeats, names of topics, time. Out: the steps of membership.py.
+Always: a partition is let go of before the coordinator is told so, and the coordinator is told
+before it is asked for more; a member that was fenced has lost all before it joins again.
+Not here: who gets what (the coordinator decides).
+
+JOINING -> STABLE; a target that differs from what is owned is settled by the poll hand while
+heartbeats go on; fenced -> JOINING, once what was owned is lost; any -> LEFT, FAILED.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from uuid import UUID
+
+from barnabas.assignment import Topics
+from barnabas.client.consumer.membership.membership import (
+    AGAIN,
+    AssignPartitions,
+    Cause,
+    CommitterIdentity,
+    CoordinatorRequest,
+    EndMembership,
+    LosePartitions,
+    MemberTerms,
+    Partitions,
+    Resolve,
+    RevokePartitions,
+    Step,
+    fatal,
+    slow,
+)
+from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+_JOIN_EPOCH = 0
+_LEAVE_EPOCH = -1
+_LEAVE_FOR_A_WHILE_EPOCH = -2  # of a static member, which keeps its place
+_INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10, 3_600_000
+_FENCED = frozenset({Code.FENCED_MEMBER_EPOCH, Code.UNKNOWN_MEMBER_ID})
+_REMEDIES: dict[int, str] = {
+    Code.UNSUPPORTED_VERSION: "the broker does not offer this group protocol: set"
+    " group.protocol=classic",
+    Code.UNSUPPORTED_ASSIGNOR: "set group.remote.assignor to one that the broker has",
+    Code.UNRELEASED_INSTANCE_ID: "give every member its own group.instance.id; if the other one"
+    " has died, wait until its session times out",
+    Code.FENCED_INSTANCE_ID: "give every member its own group.instance.id",
+    Code.GROUP_MAX_SIZE_REACHED: "end a member, or raise group.consumer.max.size",
+}
+
+Target = tuple[tuple[UUID, int], ...]
+
+
+class ConsumerMemberState(Enum):
+    JOINING = "joining"
+    STABLE = "stable"
+    LEFT = "left"
+    FAILED = "failed"
+
+
+class ConsumerMembership:
+    """See membership.py. `member_id` is ours to choose: a random UUID."""
+
+    def __init__(
+        self,
+        terms: MemberTerms,
+        member_id: str,
+        now: int,
+        *,
+        assignor: str | None = None,
+        pattern: str | None = None,
+    ) -> None:
+        self.terms = terms
+        self.state = ConsumerMemberState.JOINING
+        self.member_id = member_id
+        self.epoch = _JOIN_EPOCH
+        self.owned: Partitions = ()
+        self.generation = -1
+        self._assignor = assignor
+        self._pattern = pattern
+        self._topics: tuple[str, ...] = ()
+        self._target: Target | None = None  # as last told, until it is settled
+        self._names: dict[UUID, str] = {}
+        self._ids: dict[str, UUID] = {}
+        self._unresolved: tuple[UUID, ...] = ()
+        self._gone: Cause | None = None
+        self._giving: Partitions = ()  # of which the reader is being told
+        self._new = True  # nothing has been given to it since it joined
+        self._arrived = Cause("joined", "this consumer joined the group")
+        self._tell_owned = False
+        self._tell_topics = True
+        self._tell_all = False
+        self._beat_at = now
+        self._interval_ms = terms.heartbeat_interval_ms
+        self._beating = False
+        self._polled_at = now
+        self._slow = False  # it left because it was not polled
+        self._error: KafkaError | None = None
+        self.left_because: Cause | None = None
+
+    @property
+    def standing(self) -> CommitterIdentity | None:
+        if self.epoch <= 0 or self.state is not ConsumerMemberState.STABLE:
+            return None
+        return CommitterIdentity(self.member_id, self.epoch, self.terms.instance_id)
+
+    @property
+    def group_topics(self) -> tuple[str, ...]:
+        """The coordinator watches topics itself."""
+        return ()
+
+    def watched(self, topics: Topics) -> None:
+        """The coordinator watches topics itself."""
+
+    def subscribe(self, topics: Sequence[str], now: int) -> None:
+        wanted = tuple(dict.fromkeys(topics))
+        if set(wanted) != set(self._topics):
+            self._topics = wanted
+            self._tell_topics = True
+            self._beat_at = now
+
+    def polled(self, now: int) -> None:
+        self._polled_at = now
+        if self.state is ConsumerMemberState.LEFT and self._slow:
+            self._slow = False
+            self._join_again(now)
+
+    # --- the poll hand ---
+
+    def next_step(self, now: int) -> Step | None:
+        self._giving = ()
+        if self.state is ConsumerMemberState.FAILED:
+            assert self._error is not None
+            return EndMembership(self._error)
+        if self._gone is not None:
+            if self.owned:
+                return LosePartitions(self.owned, self._gone)
+            self._gone = None
+            self._beat_at = now
+        if self._target is None or self.state is not ConsumerMemberState.STABLE:
+            return None
+        unknown = tuple(
+            dict.fromkeys(
+                topic_id
+                for topic_id, _ in self._target
+                if topic_id not in self._names and topic_id not in self._unresolved
+            )
+        )
+        if unknown:
+            return Resolve(unknown)
+        return self._settling(now)
+
+    def _settling(self, now: int) -> Step | None:
+        assert self._target is not None
+        target = {
+            TopicPartition(self._names[topic_id], number): None
+            for topic_id, number in self._target
+            if topic_id in self._names
+        }
+        if revoked := tuple(at for at in self.owned if at not in target):
+            return RevokePartitions(revoked, self._arrived)
+        before = set(self.owned)
+        if added := tuple(at for at in target if at not in before):
+            self._giving = added
+            return AssignPartitions(added, self._arrived)
+        if not self._unresolved:
+            self._target = None
+        self._tell_owned = True
+        self._beat_at = now
+        return None
+
+    def done(self, step: RevokePartitions | LosePartitions | AssignPartitions, now: int) -> None:
+        self._giving = ()
+        if isinstance(step, AssignPartitions):
+            self.owned = (*self.owned, *step.partitions)
+            self._new = False
+            return
+        gone = set(step.partitions)
+        self.owned = tuple(at for at in self.owned if at not in gone)
+        if isinstance(step, RevokePartitions):
+            # Others wait for these: say it at once, not with the next regular beat.
+            self._tell_owned = True
+            self._beat_at = now
+
+    def described(self, topics: Topics, now: int) -> None:
+        """The coordinator knows topics itself."""
+
+    def resolved(self, names: dict[UUID, str], now: int) -> None:
+        """Topics that have no name yet are new to the broker that was asked: asked again later."""
+        self._names.update(names)
+        self._ids.update({name: topic_id for topic_id, name in names.items()})
+        wanted = dict.fromkeys(topic_id for topic_id, _ in self._target or ())
+        self._unresolved = tuple(one for one in wanted if one not in self._names)
+
+    # --- the background hand ---
+
+    def beat(self, now: int) -> CoordinatorRequest | None:
+        if self._beating or self.state in (ConsumerMemberState.LEFT, ConsumerMemberState.FAILED):
+            return None
+        if self._gone is not None:
+            return None
+        if now >= self._polled_at + self.terms.poll_interval_ms_max and self.epoch > 0:
+            return self._too_slow(now)
+        if now < self._beat_at:
+            return None
+        self._beating = True
+        self._unresolved = ()
+        everything = self._tell_all or self.epoch == _JOIN_EPOCH
+        tell_topics = self._tell_topics or everything
+        tell_owned = self._tell_owned or everything
+        self._tell_owned = self._tell_topics = self._tell_all = False
+        return CoordinatorRequest(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self.terms.group_id,
+                member_id=self.member_id,
+                member_epoch=self.epoch,
+                instance_id=self.terms.instance_id,
+                rack_id=self.terms.rack if everything else None,
+                rebalance_timeout_ms=self.terms.poll_interval_ms_max if everything else -1,
+                subscribed_topic_names=(
+                    sorted(self._topics) if tell_topics and self._pattern is None else None
+                ),
+                subscribed_topic_regex=self._pattern if tell_topics else None,
+                server_assignor=self._assignor if everything else None,
+                topic_partitions=self._owned_by_id() if tell_owned else None,
+            )
+        )
+
+    def next_beat(self) -> int | None:
+        if self._beating or self.state in (ConsumerMemberState.LEFT, ConsumerMemberState.FAILED):
+            return None
+        if self._gone is not None:
+            return None
+        if self.epoch > 0:
+            return min(self._beat_at, self._polled_at + self.terms.poll_interval_ms_max)
+        return self._beat_at
+
+    def answered(self, request: ProtocolMessage, response: ProtocolMessage, now: int) -> None:
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        if request.member_epoch < 0:
+            return
+        self._beating = False
+        if (
+            self.state in (ConsumerMemberState.LEFT, ConsumerMemberState.FAILED)
+            or request.member_epoch != self.epoch
+        ):
+            return
+        code = response.error_code
+        self._beat_at = now + self._interval_ms
+        self._tell_all = bool(code)
+        if code in _FENCED:
+            self._fenced(code, now)
+        elif code in AGAIN:
+            self._beat_at = now + self.terms.backoff_ms
+        elif code:
+            said = response.error_message
+            self._fail(fatal(code, said, self.terms.group_id, _REMEDIES))
+        else:
+            self._accepted(response, now)
+
+    def _accepted(self, response: ConsumerGroupHeartbeatResponse, now: int) -> None:
+        self._interval_ms = min(
+            max(response.heartbeat_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX
+        )
+        self._beat_at = now + self._interval_ms
+        if self.state is ConsumerMemberState.JOINING:
+            self.state = ConsumerMemberState.STABLE
+            if response.member_id:
+                self.member_id = response.member_id
+        elif response.assignment is not None and not self._new:
+            self._arrived = Cause(
+                "rebalance",
+                f"the coordinator changed this member's share in epoch {response.member_epoch}:"
+                " a member came or went, or topics or subscriptions changed",
+                response.member_epoch,
+            )
+        if response.member_epoch > 0:
+            self.epoch = self.generation = response.member_epoch
+        if response.assignment is not None:
+            self._target = tuple(
+                (one.topic_id, number)
+                for one in response.assignment.topic_partitions
+                for number in one.partitions
+                if number >= 0
+            )
+        if self._tell_owned or self._tell_topics:
+            self._beat_at = now  # something changed while this one was under way
+
+    def failed(self, request: ProtocolMessage, error: KafkaError, now: int) -> None:
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        if request.member_epoch < 0:
+            return
+        self._beating = False
+        self._beat_at = now + self.terms.backoff_ms
+        # What was said may not have been heard, nor what was answered. All that a member can say
+        # is answered with all that it should own.
+        self._tell_all = True
+        if not isinstance(error, Retriable):
+            said = error.detail
+            self._fail(fatal(error.code, said, self.terms.group_id, _REMEDIES))
+
+    def leave(self, reason: str, now: int) -> CoordinatorRequest | None:
+        """Joined or not: a first heartbeat may be under way."""
+        if self.state in (ConsumerMemberState.LEFT, ConsumerMemberState.FAILED):
+            return None
+        self.state = ConsumerMemberState.LEFT
+        return self._farewell()
+
+    # --- turns ---
+
+    def _owned_by_id(self) -> list[TopicPartitions]:
+        topics: dict[UUID, list[int]] = {}
+        for at in sorted({*self.owned, *self._giving}):
+            topics.setdefault(self._ids[at.topic], []).append(at.partition)
+        return [
+            TopicPartitions(topic_id=topic_id, partitions=numbers)
+            for topic_id, numbers in topics.items()
+        ]
+
+    def _fenced(self, code: int, now: int) -> None:
+        if code == Code.UNKNOWN_MEMBER_ID:
+            text = "the coordinator no longer counts this member to its group: no heartbeat came in"
+            text += " time, or it was removed"
+        else:
+            text = "the group went on without this member: it took too long to let go of partitions"
+            text += " (max.poll.interval.ms), or its epoch is that of another"
+        self._lose(Cause("expired", text, self.epoch), now)
+
+    def _lose(self, cause: Cause, now: int) -> None:
+        self.left_because = cause
+        # Lost while the reader is told of them: that comes next.
+        self._gone = cause if self.owned or self._giving else None
+        self._arrived = Cause("joined", f"this consumer joined the group again: {cause.text}")
+        self._join_again(now)
+
+    def _join_again(self, now: int) -> None:
+        self.state = ConsumerMemberState.JOINING
+        self.epoch = _JOIN_EPOCH
+        self._new = True
+        self._target = None
+        self._beat_at = now
+
+    def _too_slow(self, now: int) -> CoordinatorRequest:
+        """It joins again when it is polled again."""
+        farewell = self._farewell()
+        self._lose(slow(self.terms.poll_interval_ms_max), now)
+        self.state = ConsumerMemberState.LEFT
+        self._slow = True
+        return farewell
+
+    def _farewell(self) -> CoordinatorRequest:
+        static = self.terms.instance_id is not None
+        return CoordinatorRequest(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self.terms.group_id,
+                member_id=self.member_id,
+                member_epoch=_LEAVE_FOR_A_WHILE_EPOCH if static else _LEAVE_EPOCH,
+                instance_id=self.terms.instance_id,
+            )
+        )
+
+    def _fail(self, error: KafkaError) -> None:
+        self._error = error
+        self.state = ConsumerMemberState.FAILED

@@ -1,0 +1,368 @@
+"""Carries out what a membership decides: asks the coordinator, tells the reader, keeps alive.
+
+In: a machine (membership_*.py) and whoever is to hear of partitions. Out: requests, callbacks.
+Always: the machine is touched under one lock, because a blocking reader keeps its heartbeats on a
+thread of their own; nothing of a rebalance happens but in `advance`, between two polls.
+Not here: deciding (the machines), reading (client/consumer/reader.py).
+"""
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+from barnabas.assignment import AssignableTopic, Topics
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer.membership.membership import (
+    AssignPartitions,
+    Cause,
+    CommitterIdentity,
+    CoordinatorRequest,
+    Describe,
+    EndMembership,
+    LosePartitions,
+    Membership,
+    Resolve,
+    RevokePartitions,
+    Step,
+    WaitStep,
+)
+from barnabas.client.consumer.subscription import Subscription
+from barnabas.client.errors import error_of
+from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.net import PendingResponse
+from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.wire.apis import APIS
+from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.messages.join_group import JoinGroupRequest
+from barnabas.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from barnabas.wire.messages.sync_group import SyncGroupRequest
+
+_log = logging.getLogger("barnabas.client")
+_LEAVE_MS_MAX = 5_000  # how long a farewell is tried: a broker may be starting again
+_ANSWER_LATE_MS = 5_000  # beyond what the coordinator itself may take
+_MISSING_LOOK_MS = 1_000  # how often to look for a topic that is not there yet
+_MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
+
+Told = Callable[[RevokePartitions | LosePartitions | AssignPartitions], Awaitable[None]]
+
+
+class MembershipDriver:
+    """One consumer's part in its group."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        group_id: str,
+        machine: Membership,
+        wanted: Subscription,
+        told: Told,
+        changed: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._machine = machine
+        self._wanted = wanted
+        self._told = told
+        self._changed = changed  # a poll has something to do
+        self._guard = threading.Lock()
+        self._pending: tuple[CoordinatorRequest, PendingResponse[ProtocolMessage]] | None = None
+        self._held: Step | None = None  # a step that its brokers are late with
+        self._looking = cluster.net.bounded_task()
+        self._finding = cluster.net.bounded_task()
+        self._describing = cluster.net.bounded_task()
+        self._look_at = 0
+        self._last_taken: Cause | None = None
+        self._missing: list[str] = []  # topics that are wanted and were not there
+        self._beat_due: int | None = None
+        self._background_flow = cluster.net.background_flow(self._beat)
+        self.wait_until = 0
+
+    @property
+    def standing(self) -> CommitterIdentity | None:
+        return self._machine.standing
+
+    @property
+    def error_text(self) -> str:
+        """Why partitions were last taken from this consumer, or it is out of its group."""
+        cause = self._machine.left_because if self.standing is None else None
+        cause = cause or self._last_taken
+        return f": {cause}" if cause is not None else ""
+
+    @property
+    def answers(self) -> list[PendingResponse[ProtocolMessage]]:
+        """What `advance` waits for."""
+        return [self._pending[1]] if self._pending else []
+
+    def subscribe(self, wanted: Subscription) -> None:
+        self._wanted = wanted
+        self._look_at = 0
+
+    async def advance(self, deadline: int | None = None) -> None:
+        """Do all that can be done without waiting for the rest of the group.
+
+        Brokers that have not answered by the deadline are waited for in the next call.
+        """
+        net = self._cluster.net
+        with self._guard:
+            self._machine.polled(net.now_ms())
+        self.wait_until = 0
+        while True:
+            now = net.now_ms()
+            if now >= self._look_at and not await self._looked(now, deadline):
+                return
+            if self._pending is not None:
+                if not self._pending[1].done():
+                    return
+                await self._take_answer()
+                continue
+            step, self._held = self._held, None
+            if step is None:
+                with self._guard:
+                    step = self._machine.next_step(net.now_ms())
+            if step is None:
+                self._watch_beat()
+                return
+            if isinstance(step, WaitStep):
+                self.wait_until = step.until
+                return
+            if isinstance(step, EndMembership):
+                raise step.error
+            if isinstance(step, CoordinatorRequest):
+                if not await self._ask(step, deadline):
+                    self._held = step
+                    return
+            elif isinstance(step, Describe):
+                if not await self._describe(step, deadline):
+                    self._held = step
+                    return
+            elif isinstance(step, Resolve):
+                names = await self._names(step.ids)
+                with self._guard:
+                    self._machine.resolved(names, net.now_ms())
+            else:
+                await self._tell(step)
+
+    async def _tell(self, step: RevokePartitions | LosePartitions | AssignPartitions) -> None:
+        _log.info("group %s: %s", self._group_id, _said(step))
+        if not isinstance(step, AssignPartitions):
+            self._last_taken = step.cause
+        try:
+            await self._told(step)
+        except Exception:
+            self._done(step)  # the reader failed, the rebalance did not
+            raise
+        self._done(step)
+
+    def _done(self, step: RevokePartitions | LosePartitions | AssignPartitions) -> None:
+        with self._guard:
+            self._machine.done(step, self._cluster.net.now_ms())
+
+    async def leave(self, reason: str) -> None:
+        """Say farewell; not being heard is no error: the session will time out."""
+        self._background_flow.stop()
+        with self._guard:
+            ask = self._machine.leave(reason, self._cluster.net.now_ms())
+        self._pending = None
+        if ask is not None and self._cluster.known is not None:
+            request = ask.request
+            limit_ms = min(_LEAVE_MS_MAX, self._cluster.timeout_ms)
+
+            async def farewell() -> None:
+                response = await self._call(request, limit_ms)
+                problem = error_of(getattr(response, "error_code", 0))
+                if isinstance(problem, Retriable):
+                    raise problem  # any other says that we are not a member: so it is
+
+            try:
+                await self._cluster.retrying(farewell, timeout_ms=limit_ms)
+            except KafkaError as problem:
+                _log.warning("group %s: left without being heard: %s", self._group_id, problem)
+
+    # --- the poll hand ---
+
+    async def _describe(self, step: Describe, deadline: int | None) -> bool:
+        if not await self._describing.done(lambda: self._view(step.topics), deadline):
+            return False
+        view = self._cluster.known
+        assert view is not None
+        with self._guard:
+            self._machine.described(_topics(view), self._cluster.net.now_ms())
+        return True
+
+    async def _ask(self, ask: CoordinatorRequest, deadline: int | None) -> bool:
+        """False: the coordinator has not been found yet."""
+        request = ask.request
+        timeout_ms = self._cluster.timeout_ms
+        if isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            timeout_ms = max(timeout_ms, self._cluster.config.max_poll_interval_ms)
+            timeout_ms += _ANSWER_LATE_MS
+        cluster, group_id = self._cluster, self._group_id
+        try:
+            if cluster.coordinator_connected(group_id) is None and not await self._finding.done(
+                lambda: cluster.coordinator(group_id), deadline
+            ):
+                return False
+            connection = await cluster.coordinator(group_id)
+            answer = connection.send(request, APIS[request.api_key].response, timeout_ms=timeout_ms)
+        except KafkaError as problem:
+            self._failed(request, problem)
+            return True
+        except BaseException:
+            # Cancelled while connecting: the machine must not wait for an answer for ever.
+            self._failed(request, Retriable(Code.NETWORK_EXCEPTION, "cancelled"))
+            raise
+        self._pending = (ask, answer)
+        return True
+
+    async def _take_answer(self) -> None:
+        assert self._pending is not None
+        ask, answer = self._pending
+        self._pending = None
+        try:
+            response = await answer
+        except KafkaError as problem:
+            self._failed(ask.request, problem)
+        else:
+            self._answered(ask.request, response)
+
+    def _answered(self, request: ProtocolMessage, response: ProtocolMessage) -> None:
+        if getattr(response, "error_code", 0) in _MOVED:
+            self._cluster.forget_coordinator(self._group_id)
+        with self._guard:
+            self._machine.answered(request, response, self._cluster.net.now_ms())
+
+    def _failed(self, request: ProtocolMessage, problem: KafkaError) -> None:
+        self._cluster.forget_coordinator(self._group_id)
+        self._cluster.drop_closed()
+        with self._guard:
+            self._machine.failed(request, problem, self._cluster.net.now_ms())
+
+    # --- the background hand ---
+
+    def _watch_beat(self) -> None:
+        with self._guard:
+            due = self._machine.next_beat()
+        if due != self._beat_due:
+            self._beat_due = due
+            self._background_flow.nudge()
+
+    async def _beat(self) -> int | None:
+        net = self._cluster.net
+        with self._guard:
+            ask = self._machine.beat(net.now_ms())
+        if ask is not None:
+            before = self._machine.standing
+            try:
+                response = await self._call(ask.request, self._cluster.timeout_ms)
+            except KafkaError as problem:
+                self._failed(ask.request, problem)
+            else:
+                self._answered(ask.request, response)
+            if before is not None and self._machine.standing is None:
+                _log.warning("group %s: this member is out of its group", self._group_id)
+            self._changed()
+        with self._guard:
+            self._beat_due = self._machine.next_beat()
+        return self._beat_due
+
+    async def _call(self, request: ProtocolMessage, timeout_ms: int) -> ProtocolMessage:
+        connection = await self._cluster.coordinator(self._group_id)
+        return await connection.call(request, APIS[request.api_key].response, timeout_ms=timeout_ms)
+
+    # --- topics ---
+
+    async def _looked(self, now: int, deadline: int | None) -> bool:
+        """Only the first look is waited for: nothing can be asked before."""
+        first = self._look_at == 0
+
+        async def look() -> None:
+            try:
+                await self._look(now)
+            finally:
+                self._changed()
+
+        try:
+            return await self._looking.done(look, deadline if first else now) or not first
+        except Retriable as problem:
+            if first:
+                raise
+            self._look_at = now + self._cluster.config.retry_backoff_ms
+            _log.warning("group %s: topics are not looked at: %s", self._group_id, problem)
+            return True
+
+    async def _look(self, now: int) -> None:
+        """At the topics: which are wanted, and have any grown?"""
+        config = self._cluster.config
+        names = self._wanted.names
+        watched = tuple(dict.fromkeys([*names, *self._machine.group_topics]))
+        if self._wanted.pattern is not None:
+            view = await self._cluster.view_of(None)
+            names = self._wanted.among(view.topics, internal=not config.exclude_internal_topics)
+        else:
+            view = await self._view(watched, create=config.allow_auto_create_topics)
+        missing = [name for name in watched if name not in view.topics]
+        if missing and missing != self._missing:
+            _log.warning(
+                "group %s: no topic %s (yet), so nothing is read there: create it, or check its"
+                " name",
+                self._group_id,
+                ", ".join(missing),
+            )
+        self._missing = missing
+        self._look_at = now + min(
+            config.metadata_max_age_ms or 1, _MISSING_LOOK_MS if missing else 1 << 40
+        )
+        with self._guard:
+            self._machine.subscribe(names, now)
+            self._machine.watched(_topics(view))
+
+    async def _view(self, names: tuple[str, ...], *, create: bool = False) -> MetadataSnapshot:
+        await self._cluster.view(names)
+        return await self._cluster.refresh(create=create)
+
+    async def _names(self, ids: tuple[UUID, ...]) -> dict[UUID, str]:
+        known = self._cluster.known
+        found = {id_: known.name_of(id_) for id_ in ids} if known is not None else {}
+        if all(found.get(id_) for id_ in ids):
+            return found
+        connection = await self._cluster.anyone()
+        response = await connection.call(
+            MetadataRequest(
+                topics=[MetadataRequestTopic(topic_id=id_, name=None) for id_ in ids],
+                allow_auto_topic_creation=False,
+            ),
+            MetadataResponse,
+            timeout_ms=self._cluster.timeout_ms,
+        )
+        return {one.topic_id: one.name for one in response.topics if one.name}
+
+
+def _topics(view: MetadataSnapshot) -> Topics:
+    """As assignors see them."""
+    racks = {broker.id: broker.rack for broker in view.brokers.values() if broker.rack}
+    return {
+        name: AssignableTopic(
+            len(topic.partitions),
+            topic.id,
+            tuple(
+                frozenset(racks[replica] for replica in partition.replicas if replica in racks)
+                for partition in topic.partitions
+            )
+            if racks
+            else (),
+        )
+        for name, topic in view.topics.items()
+    }
+
+
+def _said(step: RevokePartitions | LosePartitions | AssignPartitions) -> str:
+    verb = {RevokePartitions: "revoked", LosePartitions: "lost", AssignPartitions: "assigned"}[
+        type(step)
+    ]
+    cause: Cause = step.cause
+    return f"{verb} {', '.join(map(str, step.partitions))}: {cause}"

@@ -1,0 +1,401 @@
+"""What both consumers do: hand messages out, and commit them.
+
+Written once over `Net`. Consumer and PartitionConsumer say which partitions are read.
+Always: a message counts as used when the next one is asked for, or at a close without an
+exception; only what was used is committed by itself. Callbacks are called between messages.
+For a group member each message of an iteration is a poll: commits and rebalances happen within a
+batch, and what is left of a batch goes with the partitions that are revoked.
+Not here: deserializers and interceptors (deserializing.py), reading (reader.py), where to read on
+(seeking.py), groups (client/consumer/membership/member.py).
+"""
+
+import logging
+import os
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from time import monotonic
+from typing import Any, Generic, Self, TypeVar, cast
+from weakref import WeakSet
+
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer.commits import GivenOffsets, OffsetCommits, as_offsets, offsets_of
+from barnabas.client.consumer.deserializing import ConsumerInterceptor, Deserializing
+from barnabas.client.consumer.membership.membership import CommitterIdentity
+from barnabas.client.consumer.message import K, Message, RawMessage, V
+from barnabas.client.consumer.offset_lookup import Committed, reset_of
+from barnabas.client.consumer.positions import FetchPosition
+from barnabas.client.consumer.reader import PartitionReader, closed
+from barnabas.client.consumer.seeking import At, Seeking
+from barnabas.client.net import PendingResponse
+from barnabas.model.errors import Code, Fenced, InvalidRequest
+from barnabas.model.ids import TopicPartition
+from barnabas.wire.codec import ProtocolMessage as WireMessage
+
+R = TypeVar("R")
+_log = logging.getLogger("barnabas.client")
+
+# How often a member that is handed a batch piece by piece looks at its group. Reading the clock is
+# all that a message costs in between.
+_GROUP_LOOK_S = 0.01
+NEVER_S = float("inf")
+
+
+class MessageStream(Seeking, Generic[K, V]):
+    """An asynchronous iterator of messages, and more."""
+
+    _shares = False  # partitions with a group, which may give them to another member
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        *,
+        key_deserializer: Callable[[bytes], Any] | None,
+        value_deserializer: Callable[[bytes], Any] | None,
+        interceptors: Sequence[ConsumerInterceptor],
+        owns_cluster: bool = True,
+    ) -> None:
+        config = cluster.config
+        self._cluster = cluster
+        self._owns_cluster = owns_cluster
+        self._owner: object = self  # who is named to callbacks
+        self._group_id = config.group_id
+        self._plain = key_deserializer is None and value_deserializer is None and not interceptors
+        search = self._left_off if self._group_id else None
+        self._reader = PartitionReader(cluster, reset_of(config.auto_offset_reset), search)
+        self._deserializing = Deserializing(
+            key_deserializer,
+            value_deserializer,
+            interceptors,
+            give_back=self._reader.give_back,
+            read_again=self._read_again,
+        )
+        self._count_max = config.max_poll_records
+        self._batch: list[RawMessage] = []  # of the iteration
+        self._next = 0
+        self._taken = 1  # how many of it are in the reader's hands
+        self._group_look_at = NEVER_S  # when the group has its turn within a batch
+        self._in_hand: dict[TopicPartition, FetchPosition] = {}  # positions before the last batch
+        self._auto_commit = config.enable_auto_commit and bool(self._group_id)
+        self._commits = OffsetCommits(cluster, self._commits_as, self._deserializing.told_commit)
+        self._polling = False
+        self._closed = False
+        _made.add(self)
+
+    def stands_for(self, owner: object, *, owns_cluster: bool = True) -> None:
+        """Callbacks hear of `owner`, which blocks; its cluster is closed with it."""
+        self._owner = owner
+        self._owns_cluster = owns_cluster
+
+    async def __aenter__(self) -> Self:
+        self._cluster.net.check_owner()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self._close(failed=kind is not None)
+
+    async def close(self) -> None:
+        """Commit what was used, leave the group, disconnect."""
+        await self._close(failed=False)
+
+    def __aiter__(self) -> Self:
+        self._cluster.net.check_owner()
+        return self
+
+    async def __anext__(self) -> Message[K, V]:
+        number = self._next
+        if number < len(self._batch) and monotonic() < self._group_look_at:
+            self._next = number + 1
+            return cast("Message[K, V]", self._batch[number])
+        return await self._next_polled()
+
+    async def _next_polled(self) -> Message[K, V]:
+        if not await self._fill(None):
+            raise StopAsyncIteration  # nothing is left to read, ever
+        self._next += 1
+        self._taken = 1
+        return cast("Message[K, V]", self._batch[self._next - 1])
+
+    # --- messages ---
+
+    async def getmany(
+        self,
+        max_records: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  # no error, an empty list
+    ) -> list[Message[K, V]]:
+        """Up to `max_records` messages (max.poll.records), in order per partition.
+
+        Waits for the first of them: for ever, or `timeout` seconds, then the list is empty.
+        """
+        self._cluster.net.check_owner()
+        count = self._count_max if max_records is None else max(1, max_records)
+        if await self._has_rest():  # of an iteration that was left
+            batch = self._batch[self._next : self._next + count]
+            self._next += len(batch)
+            self._taken = len(batch)
+            return cast("list[Message[K, V]]", batch)
+        self._batch, self._next = [], 0
+        deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
+        batch = await self._poll(count, deadline)
+        return cast("list[Message[K, V]]", batch)
+
+    def give_back(self, messages: list[Message[K, V]]) -> None:
+        """The last of these that were handed out were not used: they come again."""
+        if self._plain:
+            self._reader.give_back(cast("list[RawMessage]", messages))
+        else:
+            self._read_again(cast("list[RawMessage]", messages))
+
+    async def getone(self, timeout: float | None = None) -> Message[K, V]:  # noqa: ASYNC109
+        """The next message; TimeoutError if none comes in `timeout` seconds."""
+        self._cluster.net.check_owner()
+        if self._next >= len(self._batch) or monotonic() >= self._group_look_at:
+            deadline = None if timeout is None else self._cluster.net.now_ms() + int(timeout * 1000)
+            if not await self._fill(deadline):
+                raise TimeoutError(
+                    "no message is left: every partition has come to its stop"
+                    if self._reader.progress.finished
+                    else f"no message came in {timeout} seconds"
+                )
+        self._next += 1
+        self._taken = 1
+        return cast("Message[K, V]", self._batch[self._next - 1])
+
+    async def _fill(self, deadline: int | None) -> bool:
+        """Whether the iteration has a message to hand out, of this batch or the next one."""
+        if not await self._has_rest():
+            self._batch, self._next = [], 0
+            self._batch = await self._poll(self._count_max, deadline)
+        return bool(self._batch)
+
+    async def _has_rest(self) -> bool:
+        """Whether messages of a batch are left, after the group had its turn if it is due."""
+        if self._next < len(self._batch) and monotonic() >= self._group_look_at:
+            await self._alone(self._look_at_group())
+        return self._next < len(self._batch)
+
+    async def _look_at_group(self) -> None:
+        """Within a batch: what comes before every poll, without waiting for anybody.
+
+        The loop turns once, or the sockets are read: heartbeats go on beside a reader that never
+        waits itself.
+        """
+        self._taken = 0  # the next message is asked for: those before it have been used
+        self._in_hand = {}
+        others = self._others()
+        await self._reader.glance(others() if others is not None else ())
+        await self._before_poll(self._positions, self._cluster.net.now_ms())
+        self._group_look_at = self._next_group_look()
+
+    def _next_group_look(self) -> float:
+        return monotonic() + _GROUP_LOOK_S if self._shares else NEVER_S
+
+    def _group_changed(self) -> None:
+        """On any thread: the next message that is asked for looks at the group first."""
+        self._group_look_at = 0.0
+        self._reader.wake_up.ring()
+
+    def _remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not read any more; what a batch still has of them is not handed out."""
+        gone = set(partitions)
+        self._reader.remove(gone)
+        rest = self._batch[self._next :]
+        self._batch = [one for one in rest if (one.topic, one.partition) not in gone]
+        self._next = 0
+
+    async def _poll(self, count_max: int, deadline: int | None) -> list[RawMessage]:
+        return await self._alone(self._poll_alone(count_max, deadline))
+
+    async def _alone(self, flow: Coroutine[Any, Any, R]) -> R:
+        """One flow at a time asks for messages."""
+        try:
+            self._cluster.net.check_owner()
+            if self._closed:
+                raise closed()
+            if self._polling:
+                raise InvalidRequest(
+                    Code.INVALID_REQUEST,
+                    "this consumer is being asked for messages already: one task or thread at a"
+                    " time",
+                )
+        except BaseException:
+            flow.close()
+            raise
+        self._polling = True
+        try:
+            return await flow
+        finally:
+            self._polling = False
+
+    async def _poll_alone(self, count_max: int, deadline: int | None) -> list[RawMessage]:
+        while True:
+            self._in_hand = {}
+            await self._before_poll(self._reader.positions, deadline)
+            before = self._reader.positions() if self._auto_commit else {}
+            taken = await self._reader.poll(count_max, self._until(deadline), self._others())
+            if taken:
+                self._in_hand = before
+                self._group_look_at = self._next_group_look()
+                if self._plain:
+                    return taken
+                if messages := self._deserializing.messages_of(taken):
+                    return messages  # else the interceptors left none of them over
+            if deadline is not None and self._cluster.net.now_ms() >= deadline:
+                return []
+            if self._reader.progress.finished:
+                return []
+
+    async def _before_poll(
+        self, used: Callable[[], dict[TopicPartition, FetchPosition]], deadline: int | None
+    ) -> None:
+        """Commit what is due, and let the group have its turn."""
+        await self._commits.gather()
+        if self._auto_commit and self._may_commit():
+            # Its user has come back for more: all that was handed out has been used.
+            await self._commits.now_and_then(used, deadline)
+        await self._between_polls(deadline)
+
+    async def _between_polls(self, deadline: int | None) -> None:
+        """What a group does between two polls."""
+
+    def _until(self, deadline: int | None) -> int | None:
+        return deadline
+
+    def _others(self) -> Callable[[], Sequence[PendingResponse[WireMessage]]] | None:
+        return None
+
+    def _positions(self) -> dict[TopicPartition, FetchPosition]:
+        """Of the next message of each partition, where it is known."""
+        places = self._reader.positions()
+        for message in reversed(self._batch[self._next :]):  # not handed out yet
+            at = TopicPartition(message.topic, message.partition)
+            if at in places:
+                places[at] = FetchPosition(message.offset, message.leader_epoch)
+        return places
+
+    def _put_back(self) -> None:
+        """The reader gets back what the iteration has not handed out: places are to change."""
+        rest = self._batch[self._next :]
+        self._batch, self._next = [], 0
+        self.give_back(cast("list[Message[K, V]]", rest))
+
+    def _read_again(self, messages: Sequence[RawMessage]) -> None:
+        """These were not used; they are fetched anew, so that none is deserialized twice."""
+        for message in reversed(messages):
+            one = self._reader.progress.get(TopicPartition(message.topic, message.partition))
+            if one is not None and message.offset < one.offset:
+                one.seek(FetchPosition(message.offset, message.leader_epoch))
+
+    # --- commits ---
+
+    async def commit(self, what: Message[Any, Any] | GivenOffsets | None = None) -> None:
+        """The message, these offsets (of the next to read), or all that was handed out.
+
+        Fenced: the partition belongs to another member by now. Rebalancing: ask for messages
+        first, so that the rebalance goes on.
+        """
+        await self._commits.now(self._committable(what))
+
+    async def commit_nowait(self, what: Message[Any, Any] | GivenOffsets | None = None) -> None:
+        """The same, but the answer is looked at by the next poll, which logs what failed."""
+        await self._commits.soon(self._committable(what))
+
+    async def committed(self, *partitions: At) -> dict[TopicPartition, Committed]:
+        """What the group has committed for these, or for all assigned; where it has."""
+        return await self._commits.found(self._those(partitions))
+
+    def _committable(
+        self, what: Message[Any, Any] | GivenOffsets | None
+    ) -> dict[TopicPartition, Committed]:
+        offsets = as_offsets(self._positions()) if what is None else offsets_of(what)
+        for at in offsets if self._shares else ():
+            if at not in self._reader.progress:
+                raise Fenced(
+                    Code.ILLEGAL_GENERATION,
+                    f"group {self._group_id!r}: not committed, {at} is not assigned to this"
+                    f" consumer (any more){self._why_taken()}. Whoever has it will read on from"
+                    " its last commit",
+                )
+        return offsets
+
+    def _commits_as(self) -> CommitterIdentity | None:
+        """As which member; None: as somebody who is not one."""
+        return None
+
+    def _why_taken(self) -> str:
+        """Why partitions went to others, behind a colon, where it is known."""
+        return ""
+
+    def _may_commit(self) -> bool:
+        return True
+
+    async def _commit_last(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Before partitions go: what was used of them."""
+        places = {**self._positions(), **self._in_hand}
+        if partitions is not None:
+            places = {at: places[at] for at in partitions if at in places}
+        if self._may_commit():
+            await self._commits.last(places)
+
+    async def _left_off(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, FetchPosition]:
+        """Where the group left off."""
+        return await self._commits.left_off(partitions)
+
+    # --- the end ---
+
+    async def _close(self, *, failed: bool) -> None:
+        if self._closed:
+            return
+        if not self._cluster.net.may_say_farewell():
+            self._abandon()
+            return
+        if failed:
+            self._next = max(0, self._next - self._taken)  # what is in hand was not used
+        if self._batch or not failed:
+            self._in_hand = {}
+        self._closed = True
+        self._group_look_at = 0.0  # an iteration hears of it with the next message
+        self._reader.end()
+        try:
+            try:
+                if self._auto_commit and self._cluster.known is not None:
+                    await self._commit_last()
+                await self._commits.gather(wait=True)
+            except Exception:
+                await self._leave()  # an interceptor failed, the farewell need not
+                raise
+            await self._leave()
+            if self._cluster.known is not None:
+                await self._reader.close()
+        finally:
+            if self._owns_cluster:
+                self._cluster.close()
+
+    def _abandon(self) -> None:
+        """Nothing is committed, and the group is told nothing: another process may go on as this
+        member; without one, its session times out."""
+        self._closed = True
+        self._group_look_at = 0.0
+        if self._may_commit() and self._shares:
+            _log.warning(
+                "group %s: a consumer was closed after its event loop, or in a forked child:"
+                " nothing was committed, and it did not leave the group",
+                self._group_id,
+            )
+        if self._owns_cluster:
+            self._cluster.close()
+
+    async def _leave(self) -> None:
+        """What a group does at the end."""
+
+
+_made: "WeakSet[MessageStream[Any, Any]]" = WeakSet()
+
+
+def _forked() -> None:
+    """In a child process: an iteration must not go on with what its parent has fetched."""
+    for one in list(_made):
+        one._group_look_at = 0.0
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,113 @@
+"""What a producer knows of its topics: when it asks again, and when it gives a topic up.
+
+In: time, pictures of the cluster, or why there is none. Out: queues that know their
+leaders; records whose topic is not there, given up.
+Always: records of a topic that nobody knows wait for `block_ms_max` at most.
+Not here: asking (producing.py).
+"""
+
+from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.producer.accumulator import Accumulator
+from barnabas.client.producer.settings import ProducerSettings
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+
+
+class MetadataCache:
+    """Of all topics that records were sent to. `stale`: something was not as it says."""
+
+    def __init__(self, accumulator: Accumulator, rules: ProducerSettings) -> None:
+        self._accumulator = accumulator
+        self._rules = rules
+        self._seen_at: int | None = None
+        self._retry_at = 0
+        self._retries = 0
+        self._problems: dict[str, KafkaError] = {}  # why a topic is not known yet
+        self.stale = False
+        self.asking = False  # somebody is being asked
+
+    def wanted(self, now: int) -> bool:
+        """Should somebody be asked now?"""
+        if self.asking or now < self._retry_at:
+            return False
+        accumulator = self._accumulator
+        old = (
+            self._seen_at is not None
+            and now >= self._seen_at + self._rules.metadata_age_ms_max
+            and bool(accumulator.active)
+        )
+        return bool(accumulator.unknown) or self.stale or accumulator.refreshing or old
+
+    def seen(self, view: MetadataSnapshot, now: int) -> None:
+        """Somebody has said how all topics in use are."""
+        self.stale = self.asking = False
+        self._problems.clear()
+        self._seen_at = now
+        accumulator = self._accumulator
+        accumulator.refreshing = False
+        for topic in accumulator.topics():
+            found = view.topics.get(topic)
+            if found is not None:
+                leaders = {
+                    p.number: p.leader if p.leader in view.brokers else -1 for p in found.partitions
+                }
+                accumulator.topic_known(topic, leaders, found.id)
+            elif topic in accumulator.unknown:
+                self._not_there(topic, view.errors.get(topic), now)
+        if accumulator.unknown or any(queue.leader < 0 for queue in accumulator.active):
+            self._later(now)
+        else:
+            self._retries = 0
+            self._retry_at = 0
+
+    def _not_there(self, topic: str, problem: KafkaError | None, now: int) -> None:
+        may_come = (
+            problem is None
+            or isinstance(problem, Retriable)
+            or problem.code is Code.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        why = problem or InvalidRequest(
+            Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist"
+        )
+        if may_come and now < self._limit(topic):
+            self._problems[topic] = why
+            return
+        self._accumulator.topic_failed(topic, why)
+
+    def unseen(self, problem: KafkaError, now: int, *, for_good: bool) -> None:
+        """Nobody could say. `for_good`: nobody was ever there."""
+        self.asking = False
+        self._problems = dict.fromkeys(self._accumulator.unknown, problem)
+        self._later(now)
+        for topic in list(self._accumulator.unknown):
+            if for_good or now >= self._limit(topic):
+                self._accumulator.topic_failed(topic, problem)
+
+    def expire(self, now: int) -> None:
+        """Give up records whose topic is not known in time, also while somebody is being asked."""
+        for topic in list(self._accumulator.unknown):
+            if self.asking and now >= self._limit(topic):
+                self._accumulator.topic_failed(
+                    topic,
+                    self._problems.get(topic)
+                    or Retriable(
+                        Code.REQUEST_TIMED_OUT,
+                        f"topic {topic!r}: no broker answered a Metadata request within "
+                        f"max.block.ms={self._rules.block_ms_max}",
+                    ),
+                )
+
+    def _later(self, now: int) -> None:
+        bound = self._rules.backoff_ms << min(self._retries, 20)
+        self._retries += 1
+        self._retry_at = now + min(bound, self._rules.backoff_ms_max)
+
+    def _limit(self, topic: str) -> int:
+        return self._accumulator.limbo_since(topic) + self._rules.block_ms_max
+
+    def deadlines(self, now: int) -> list[int]:
+        """When to look again, if nothing happens before."""
+        limits = [self._limit(topic) for topic in self._accumulator.unknown]
+        times = [limit for limit in limits if limit > now]
+        if self.wanted(max(now, self._retry_at)):
+            times.append(self._retry_at)
+        return times

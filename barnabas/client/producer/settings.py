@@ -1,0 +1,57 @@
+"""What the options of a producer say to it: how it sends, how long it waits, how often it tries.
+
+Always: options that contradict each other are refused, in words.
+"""
+
+from typing import NamedTuple
+
+from barnabas.config.client import ClientConfig
+from barnabas.config.option import invalid
+from barnabas.wire.compression import Codec
+
+ACKS_ALL = -1
+IDEMPOTENT_IN_FLIGHT_MAX = 5
+
+
+class ProducerSettings(NamedTuple):
+    """What the options say."""
+
+    acks: int = -1
+    idempotent: bool = True
+    codec: Codec = Codec.NONE
+    linger_ms: int = 0
+    request_size_max: int = 1_048_576
+    in_flight_max: int = 5
+    retries_max: int = 2**31 - 1
+    delivery_timeout_ms: int = 120_000
+    block_ms_max: int = 60_000
+    backoff_ms: int = 100
+    backoff_ms_max: int = 1_000
+    metadata_age_ms_max: int = 300_000
+
+
+def rules_of(config: ClientConfig) -> ProducerSettings:
+    acks = ACKS_ALL if config.acks == "all" else int(config.acks)
+    idempotent = config.enable_idempotence and acks == ACKS_ALL
+    if config.enable_idempotence and not idempotent and "enable.idempotence" in config.given:
+        raise invalid(f"enable.idempotence=true needs acks=all, but acks={config.acks}")
+    in_flight_max = config.max_in_flight_requests_per_connection
+    if idempotent and in_flight_max > IDEMPOTENT_IN_FLIGHT_MAX:
+        raise invalid(
+            f"max.in.flight.requests.per.connection={in_flight_max}: with "
+            f"enable.idempotence at most {IDEMPOTENT_IN_FLIGHT_MAX}, as brokers remember no more"
+        )
+    return ProducerSettings(
+        acks=acks,
+        idempotent=idempotent,
+        codec=Codec[config.compression_type.upper()],
+        linger_ms=config.linger_ms,
+        request_size_max=config.max_request_size,
+        in_flight_max=in_flight_max,
+        retries_max=config.retries,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        block_ms_max=config.max_block_ms,
+        backoff_ms=config.retry_backoff_ms,
+        backoff_ms_max=config.retry_backoff_max_ms,
+        metadata_age_ms_max=config.metadata_max_age_ms,
+    )

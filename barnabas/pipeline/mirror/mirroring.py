@@ -1,0 +1,384 @@
+"""A mirror: topics, their options and partitions, and the offsets of groups, in another cluster.
+
+In: two clusters, and which topics. Out: rounds, each of which copies what was there when it began.
+Always: progress is written to the target after the records, with the translation of their offsets
+in the same batch, so that a mirror goes on where it stopped: nothing is lost, and what a crash left
+unnoted is copied again; a topic never comes back to a cluster it was in.
+Not here: copying (copying.py), which may run anywhere; Spark (pipeline/run/running.py).
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from barnabas.client.admin.admin import EARLIEST, LATEST
+from barnabas.client.blocking.admin import Admin
+from barnabas.client.blocking.net import run
+from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer.offset_lookup import Committed
+from barnabas.client.metadata import TopicMetadata
+from barnabas.config.resolve import ConfigSource as SetBy
+from barnabas.model.errors import Code, KafkaError
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
+from barnabas.pipeline.errors import DataLoss, PipelineError
+from barnabas.pipeline.mirror.copying import BYTES_MAX, CopyTask, copy_range
+from barnabas.pipeline.mirror.identical import Identical
+from barnabas.pipeline.mirror.translation import (
+    TOPIC,
+    Copied,
+    Origins,
+    TopicIds,
+    Translation,
+    origin_record,
+    take_in,
+)
+from barnabas.pipeline.spark.brokers import commit_offsets, look_again, opened
+from barnabas.pipeline.spark.fetching import RangeFetcher
+from barnabas.pipeline.spark.offsets import OffsetRange, Offsets
+from barnabas.pipeline.spark.sending import BatchSender
+from barnabas.wire.records import Record, decode_batch, encode_batch
+
+_LOG = logging.getLogger(__name__)
+_STATE = TopicPartition(TOPIC, 0)
+_STATE_RECORDS_MAX = 5_000  # of one batch
+# Of the cluster, not of the topic; and times are kept as they are.
+_NOT_COPIED = ("leader.replication.", "follower.replication.", "message.timestamp.type")
+
+Copy = Callable[[Sequence[CopyTask]], Iterable[Copied]]
+
+
+@dataclass
+class Round:
+    """What one round did."""
+
+    topics: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
+    records: int = 0
+    size: int = 0
+    groups: int = 0
+    behind: int = 0  # offsets still to copy of what was there when the round began
+    notes: list[str] = field(default_factory=list)
+
+
+def copy_here(tasks: Sequence[CopyTask]) -> Iterable[Copied]:
+    """Without Spark: one after the other."""
+    return map(copy_range, tasks)
+
+
+def mirror(
+    source: dict[str, str],
+    target: dict[str, str],
+    *,
+    name: str,
+    topics: Sequence[str] = (),
+    pattern: str | None = None,
+    identical: bool = False,
+    copy: Copy = copy_here,
+) -> Round:
+    """Copy all there is now. `source` and `target` are options of clients."""
+    mirroring = Mirroring(
+        source, target, name=name, topics=topics, pattern=pattern, identical=identical
+    )
+    done = mirroring.round(copy)
+    while done.behind:
+        further = mirroring.round(copy)
+        if not further.records and further.behind >= done.behind:
+            raise PipelineError(f"mirror {name!r}: {done.behind} offsets cannot be read; try again")
+        further.records += done.records
+        further.size += done.size
+        further.created = done.created + further.created
+        done = further
+    return done
+
+
+class Mirroring:
+    """One mirror between two clusters."""
+
+    def __init__(
+        self,
+        source: dict[str, str],
+        target: dict[str, str],
+        *,
+        name: str,
+        topics: Sequence[str] = (),
+        pattern: str | None = None,
+        identical: bool = False,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        self._name = name
+        self._topics = list(topics)
+        self._pattern = re.compile(pattern) if pattern is not None else None
+        self._bytes_max = bytes_max
+        committed = {**source, "isolation.level": "read_committed"}
+        self._source_client = tuple(sorted(committed.items()))
+        self._target_client = tuple(sorted(target.items()))
+        self._source, self._target = opened(committed), opened(target)
+        self._from, self._to = Admin(cluster=self._source), Admin(cluster=self._target)
+        source_id = self._from.cluster().id or source["bootstrap.servers"]
+        self._target_id = self._to.cluster().id or target["bootstrap.servers"]
+        if source_id == self._target_id:
+            raise PipelineError(
+                f"mirror {name!r}: source and target are one cluster, {source_id}: name another"
+            )
+        self._translation = Translation(source_id)
+        self._identical: Identical | None = None
+        if identical:
+            self._identical = Identical(
+                self._target, self._to, self._translation, self._write_state
+            )
+        self._loaded = False
+        self._noted_origins: dict[str, list[str]] = {}
+        self._ids: dict[str, TopicIds] = {}
+
+    def plan(self) -> tuple[list[TopicMetadata], list[str]]:
+        """Which topics are mirrored, and which of them the target has not; changes nothing."""
+        chosen = self._chosen()
+        self._check_no_loop(chosen)
+        there = self._to.topics().topics
+        return chosen, [topic.name for topic in chosen if topic.name not in there]
+
+    def round(self, copy: Copy = copy_here) -> Round:
+        """Copy what is there now, or as much of it as tasks may."""
+        chosen, missing = self.plan()
+        done = Round(topics=[topic.name for topic in chosen], created=missing)
+        self._make_state_topic()
+        if not self._loaded:
+            take_in(_all_records(self._target), self._translation, Origins())
+            self._loaded = True
+        self._make_topics(chosen, missing, done)
+        self._check_still_the_same(chosen, done)
+        ranges = self._ranges(chosen, done)
+        tasks = [
+            CopyTask(
+                each,
+                self._source_client,
+                self._target_client,
+                self._bytes_max,
+                self._translation.soles.get(each.at),
+            )
+            for each in ranges
+            if each.size
+        ]
+        copied = list(copy(tasks)) if tasks else []
+        self._note(chosen, copied)
+        stops = {each.at: each.stop for each in ranges}
+        if self._identical is not None:
+            self._identical.reached(list(stops), tasks)
+        progress = self._translation.progress
+        done.records = sum(each.records for each in copied)
+        done.size = sum(each.size for each in copied)
+        done.behind = sum(max(stops[each.at] - progress[each.at], 0) for each in copied)
+        self._tell_lag(stops)
+        self._move_groups(stops, done)
+        return done
+
+    # --- topics ---
+
+    def _chosen(self) -> list[TopicMetadata]:
+        known = self._from.topics().topics
+        if self._pattern is not None:
+            names = [name for name in known if self._pattern.search(name) and name != TOPIC]
+            return [known[name] for name in sorted(names) if not known[name].is_internal]
+        for name in self._topics:
+            if name not in known:
+                raise PipelineError(f"topic {name!r} does not exist in the source: create it")
+            if known[name].is_internal or name == TOPIC:
+                raise PipelineError(f"topic {name!r} is the cluster's own: it is not mirrored")
+        return [known[name] for name in self._topics]
+
+    def _check_no_loop(self, chosen: list[TopicMetadata]) -> None:
+        origins = Origins()
+        take_in(_all_records(self._source), Translation(""), origins)
+        for topic in chosen:
+            through = origins.of(topic.name)
+            if self._target_id in through:
+                raise PipelineError(
+                    f"topic {topic.name!r} came to the source from the target"
+                    f" ({self._target_id}): mirrored back, its records would go round for ever;"
+                    " leave it out"
+                )
+            self._noted_origins[topic.name] = [self._translation.cluster, *through]
+
+    def _make_state_topic(self) -> None:
+        if TOPIC not in self._to.topics().topics:
+            _create(self._to, TOPIC, 1, {"cleanup.policy": "compact"})
+
+    def _make_topics(self, chosen: list[TopicMetadata], missing: list[str], done: Round) -> None:
+        there = self._to.topics().topics
+        for topic in chosen:
+            wanted = _own_options(self._from, topic.name)
+            if self._identical is not None:
+                self._identical.check_topic(topic.name, wanted)
+            count = len(topic.partitions)
+            if topic.name in missing:
+                _create(self._to, topic.name, count, wanted)
+                continue
+            if len(there[topic.name].partitions) < count:
+                self._to.create_partitions(topic.name, count)
+            found = _own_options(self._to, topic.name)
+            if found != wanted:
+                try:
+                    self._to.alter_topic(
+                        topic.name, put=wanted, reset=sorted(found.keys() - wanted.keys())
+                    )
+                except KafkaError as problem:
+                    done.notes.append(f"options of {topic.name!r} differ: {problem.detail}")
+        look_again(self._source)
+        look_again(self._target)
+
+    def _check_still_the_same(self, chosen: list[TopicMetadata], done: Round) -> None:
+        """Topics that were deleted and made anew have the name, and other records."""
+        there = self._to.topics().topics
+        for topic in chosen:
+            copy = there.get(topic.name)  # brokers may not have heard of a new one yet
+            now = TopicIds(_text(topic.id), "" if copy is None else _text(copy.id))
+            noted = self._translation.ids.get(topic.name, now)
+            if noted.target and now.target and noted.target != now.target:
+                done.notes.append(f"{topic.name} is new in the target: it is copied from the start")
+                self._write_state(list(self._translation.forget(topic.name, _now_ms())))
+            elif noted.source and now.source and noted.source != now.source:
+                raise DataLoss(
+                    f"topic {topic.name!r} was deleted in the source, and made anew: delete it in"
+                    " the target too, and it is copied from the start"
+                )
+            self._ids[topic.name] = now
+
+    # --- records ---
+
+    def _ranges(self, chosen: list[TopicMetadata], done: Round) -> list[OffsetRange]:
+        partitions = [TopicPartition(t.name, p.number) for t in chosen for p in t.partitions]
+        firsts = self._from.offsets(dict.fromkeys(partitions, EARLIEST))
+        lasts = self._from.offsets(dict.fromkeys(partitions, LATEST), committed_only=True)
+        starts = self._starts(
+            {at: firsts[at].offset for at in partitions},
+            {at: lasts[at].offset for at in partitions},
+        )
+        ranges = []
+        for at in partitions:
+            first, stop = firsts[at].offset, lasts[at].offset
+            start = starts.get(at, first)
+            if start > stop:
+                raise DataLoss(
+                    f"{at} ends at offset {stop} in the source, and {start} were copied: was it"
+                    " made anew? Delete it in the target too, and it is copied from the start"
+                )
+            if start < first:
+                if self._identical is not None and start < stop:
+                    raise PipelineError(
+                        f"{at}: offsets {start} to {first} were deleted before the copy: identical"
+                        " offsets cannot be kept; delete the topic in the target and begin anew"
+                    )
+                done.notes.append(f"{at}: offsets {start} to {first} were deleted before the copy")
+                start = first
+            ranges.append(OffsetRange(at.topic, at.partition, start, stop))
+        return ranges
+
+    def _starts(self, firsts: Offsets, lasts: Offsets) -> Offsets:
+        if self._identical is not None:
+            return self._identical.starts(firsts, lasts)
+        if same := sorted(self._translation.soles.keys() & firsts.keys()):
+            raise PipelineError(
+                f"{same[0]} was mirrored with identical offsets: set sink.offsets to identical"
+            )
+        return self._translation.progress
+
+    def _note(self, chosen: list[TopicMetadata], copied: list[Copied]) -> None:
+        """The one thing that makes records count as copied."""
+        now_ms = _now_ms()
+        cluster = self._translation.cluster
+        if copied:
+            records = []
+            for name in (topic.name for topic in chosen):
+                through, ids = self._noted_origins[name], self._ids[name]
+                self._translation.ids[name] = ids
+                records.append(origin_record(cluster, name, through, ids, now_ms))
+            for each in copied:
+                records += self._translation.add(each, now_ms)
+            self._write_state(records)
+
+    def _write_state(self, records: Sequence[Record]) -> None:
+        sender = BatchSender(self._target)
+        sender.identify()
+        for begin in range(0, len(records), _STATE_RECORDS_MAX):
+            part = records[begin : begin + _STATE_RECORDS_MAX]
+            batch = encode_batch(
+                [Record(n, r.timestamp, r.key, r.value) for n, r in enumerate(part)]
+            )
+            sender.send([sender.adopt(_STATE, batch, -1, 0)])
+        sender.flush()
+
+    def _tell_lag(self, mirrored: Iterable[TopicPartition]) -> None:
+        """The mirror is a group of the source, too. Only lag depends on it: no reason to stop."""
+        progress = self._translation.progress
+        reached = {at: progress[at] for at in mirrored if at in progress}
+        try:
+            if reached:
+                run(commit_offsets(self._source, self._name, reached, ""))
+        except KafkaError as problem:
+            _LOG.warning("%s: lag is not shown", problem)
+
+    # --- groups ---
+
+    def _move_groups(self, mirrored: dict[TopicPartition, int], done: Round) -> None:
+        """Forward only, and never under the feet of members."""
+        names = [each.group for each in self._from.groups() if each.group != self._name]
+        reached = self._from.groups_offsets(names) if names else {}
+        already = self._to.groups_offsets(names) if names else {}
+        for group, offsets in reached.items():
+            moves = {}
+            for at, committed in offsets.items():
+                if at not in mirrored:
+                    continue
+                offset = self._translation.offset(at, committed.offset)
+                before = already.get(group, {}).get(at)
+                if offset is not None and (before is None or before.offset < offset):
+                    moves[at] = Committed(offset, metadata=committed.metadata)
+            if not moves:
+                continue
+            try:
+                self._to.alter_group_offsets(group, moves)
+                done.groups += 1
+            except KafkaError as problem:
+                done.notes.append(f"group {group!r} was not moved: {problem.detail}")
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _text(id_: UUID) -> str:
+    """Nothing, where brokers are too old to have any."""
+    return "" if id_ == NO_TOPIC_ID else str(id_)
+
+
+def _own_options(admin: Admin, topic: str) -> dict[str, str]:
+    """Those set for the topic itself."""
+    return {
+        option.name: option.value
+        for option in admin.topic_options(topic)
+        if option.source == SetBy.DYNAMIC_TOPIC
+        and option.value is not None
+        and not option.name.startswith(_NOT_COPIED)
+    }
+
+
+def _create(admin: Admin, topic: str, partitions: int, options: dict[str, str]) -> None:
+    try:
+        admin.create_topic(topic, partitions=partitions, configs=options)
+    except KafkaError as problem:
+        if problem.code is not Code.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+def _all_records(cluster: ClusterClient) -> Iterable[Record]:
+    """Of the topic of translations; none where there is no such topic."""
+    admin = Admin(cluster=cluster)
+    if TOPIC not in admin.topics().topics:
+        return
+    ends = [admin.offsets({_STATE: time_})[_STATE].offset for time_ in (EARLIEST, LATEST)]
+    fetching = RangeFetcher(cluster, OffsetRange(TOPIC, 0, *ends), committed_only=False)
+    for header, batch in fetching.batches():
+        yield from decode_batch(batch, header=header)

@@ -1,0 +1,97 @@
+"""What `barnabas demo` runs: orders, some of them poison, and three pipelines that read them.
+
+In: addresses and a directory. Out: specs as YAML has them, each a file a user could run as well.
+"""
+
+import json
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TOPIC, WINDOWS, DEAD = "orders", "revenue", "orders.dlq"
+PARTITIONS = 3
+SCHEMA = "order long, customer long, country string, cents long"
+_COUNTRIES = ("CN", "DE", "FR", "IN", "KE", "NL", "US")
+_POISON = (
+    b"not an order",
+    b'{"order": 17, "customer": ',
+    b'{"order": "seventeen", "cents": "a few"}',
+    b"\xff\xfe\x00",
+    b"[17, 42]",
+)
+POISON_EVERY = 500
+
+
+class DemoOrder(NamedTuple):
+    """One record of the stream. `cents` None: it is poison."""
+
+    key: bytes
+    value: bytes
+    cents: int | None
+
+
+def order(number: int) -> DemoOrder:
+    """The same for the same number, so that sums can be checked."""
+    chance = random.Random(number)
+    customer = chance.randrange(1000)
+    key = b"customer-%d" % customer
+    if number % POISON_EVERY == POISON_EVERY // 2:
+        return DemoOrder(key, _POISON[number // POISON_EVERY % len(_POISON)], None)
+    cents = chance.randrange(100, 20_000)
+    value = {
+        "order": number,
+        "customer": customer,
+        "country": _COUNTRIES[customer % len(_COUNTRIES)],
+        "cents": cents,
+    }
+    return DemoOrder(key, json.dumps(value).encode(), cents)
+
+
+def revenue(rows: "DataFrame") -> "DataFrame":
+    """Orders and money per country, in windows of ten seconds; a window is told as it grows."""
+    from pyspark.sql import functions as f
+
+    orders = rows.select("_ts", f.from_json(f.col("value").cast("string"), SCHEMA).alias("o"))
+    summed = (
+        orders.where("o.order is not null and o.cents is not null")
+        .withWatermark("_ts", "1 minute")
+        .groupBy(f.window("_ts", "10 seconds"), "o.country")
+        .agg(f.count("*").alias("orders"), f.sum("o.cents").alias("cents"))
+    )
+    begun = f.date_format("window.start", "HH:mm:ss").alias("window")
+    return summed.select(
+        f.concat_ws(" ", begun, "country").alias("key"),
+        f.to_json(f.struct(begun, "country", "orders", "cents")).alias("value"),
+    )
+
+
+def specs(here: str, there: str, directory: str) -> dict[str, dict[str, Any]]:
+    """One topic, three readers, each a group of its own."""
+    source: dict[str, Any] = {"servers": here, "topics": [TOPIC]}
+    return {
+        "orders-revenue": {
+            "name": "orders-revenue",
+            "kind": "stream",
+            "source": source,
+            "transform": "barnabas.pipeline.run.demo:revenue",
+            "sink": {"topic": WINDOWS, "mode": "update"},
+            "run": {"trigger": "1s", "checkpoint": f"{directory}/state/revenue"},
+        },
+        "orders-lake": {
+            "name": "orders-lake",
+            "kind": "lake",
+            "source": {**source, "format": "json", "schema": SCHEMA},
+            "sink": {"path": f"{directory}/lake", "partition_by": ["date"]},
+            "errors": {"dlq": DEAD},
+            "run": {"trigger": "2s", "checkpoint": f"{directory}/state/lake"},
+        },
+        "orders-mirror": {
+            "name": "orders-mirror",
+            "kind": "mirror",
+            "source": source,
+            "sink": {"servers": there},
+            "run": {"trigger": "1s"},
+        },
+    }

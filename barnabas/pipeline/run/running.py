@@ -1,0 +1,287 @@
+"""Runs a pipeline on Spark.
+
+In: a spec. Out: rows where they belong, and a Batch per batch or round (progress.py).
+A lake is one query of Spark, which writes good rows and bad ones. A stream is one as well; with
+`errors`, a second one reads the same topics and takes the bad rows away, so that any transform may
+follow the good ones. The stream reads only what that one has read: a row that is bad for the stream
+was bad for the other, and is in one of its topics, though the spec was changed in between.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.blocking.admin import Admin
+from barnabas.model.errors import Code, KafkaError
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.run.dead_letters import BadRowWriter
+from barnabas.pipeline.run.progress import BatchProgress, Progress
+from barnabas.pipeline.run.queries import look_after
+from barnabas.pipeline.run.session import session
+from barnabas.pipeline.run.spec import Spec
+from barnabas.pipeline.run.spec_source import mirroring_of, source_of
+from barnabas.pipeline.run.stopping import StopRequest
+from barnabas.pipeline.run.transform import error_line, function
+from barnabas.pipeline.spark.brokers import Brokers, opened
+from barnabas.pipeline.spark.checkpoint import Checkpoint, ensure_directory
+from barnabas.pipeline.spark.offsets import to_json
+from barnabas.pipeline.spark.options import source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from barnabas.pipeline.mirror.copying import CopyTask
+    from barnabas.pipeline.mirror.translation import Copied
+
+Say = Callable[[str], None]
+_TOO_SLOW = "Python worker failed to connect back"
+_STARTS_MAX = 5
+
+
+def run_spec(
+    spec: Spec,
+    *,
+    say: Say = print,
+    spark: "SparkSession | None" = None,
+    progress: Progress | None = None,
+    stop: StopRequest | None = None,
+) -> None:
+    """Until all there is now is done; with an interval, until a stop is asked for.
+
+    Without a `progress` to watch, `say` gets a line per batch.
+    """
+    if progress is None:
+        progress = Progress()
+        progress.watch(lambda batch: say(str(batch)) if batch.rows else None)
+    spark = spark or session_of(spec)
+    _activate(spark)
+    try:
+        if spec.kind == "mirror":
+            _mirror(spec, spark, say, progress, stop or StopRequest())
+        else:
+            _again(lambda: _queries(spec, spark, progress, stop or StopRequest()), spec, say)
+    except KafkaError as problem:
+        raise PipelineError(problem.detail, problem.code) from None
+
+
+def session_of(spec: Spec) -> "SparkSession":
+    modules = [] if spec.transform is None else [spec.transform.partition(":")[0]]
+    if spec.transform is not None:
+        function(spec.transform)  # before Spark starts: it may be misspelt
+    run = spec.run
+    return session(run.master, name=spec.name, options=run.options, modules=modules)
+
+
+def _activate(spark: "SparkSession") -> None:
+    """In this thread. Spark looks for formats of Python in the active session, and in no other."""
+    sessions = spark._get_j_spark_session_class(spark._jvm)
+    sessions.setActiveSession(spark._jsparkSession)
+
+
+# --- mirror ---
+
+
+def _mirror(
+    spec: Spec, spark: "SparkSession", say: Say, progress: Progress, stop: StopRequest
+) -> None:
+    mirroring = mirroring_of(spec)
+
+    def copy(tasks: Sequence["CopyTask"]) -> Iterable["Copied"]:
+        found: list[Copied] = spark.sparkContext.parallelize(tasks, len(tasks)).map(_copy).collect()
+        return found
+
+    number = 0
+    noted: list[str] = []
+    while not stop.asked:
+        begun = time.monotonic()
+        done = mirroring.round(copy)
+        took_ms = int((time.monotonic() - begun) * 1000)
+        if done.records or number == 0:
+            progress.batch(BatchProgress(spec.name, number, done.records, took_ms, done.behind))
+            number += 1
+        for note in done.notes:
+            if note not in noted:  # what is odd stays odd, and is told once
+                say(f"{spec.name}: {note}")
+        noted = done.notes
+        if done.behind:
+            continue
+        if spec.run.interval_ms is None:
+            return
+        stop.wait(max(spec.run.interval_ms - took_ms, 0) / 1000)
+
+
+def _copy(task: "CopyTask") -> "Copied":
+    from barnabas.pipeline.errors import one_line
+    from barnabas.pipeline.mirror.copying import copy_range
+
+    return one_line(copy_range)(task)
+
+
+# --- queries ---
+
+
+def _again(call: Callable[[], None], spec: Spec, say: Say) -> None:
+    """Spark gives a process of Python ten seconds to start, which a busy machine may not."""
+    for left in reversed(range(_STARTS_MAX)):
+        try:
+            return call()
+        except Exception as problem:
+            if not left or _TOO_SLOW not in str(problem):
+                raise
+            say(f"{spec.name}: a Python of Spark's did not start in time: once more")
+
+
+def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRequest) -> None:
+    from barnabas.pipeline.lake.lake import lake_writer
+    from barnabas.pipeline.run.rows import good_rows
+
+    for topic in (spec.errors.retry_topic, spec.errors.dlq):
+        if topic is not None:
+            _ensure_topic(spec.source.servers, topic)
+    given = {**_source(spec), "group.id": spec.source.group}
+    checkpoint = _checkpoint(spec, spark, given)
+    queries: list[Any] = []
+    passes = 1
+    try:
+        if spec.kind == "lake":
+            writer = lake_writer(spec, _read(spark, given), checkpoint.unfinished("lake"))
+            passes = 1 if spec.errors.dlq is None else 2  # for bad rows, then for good ones
+        else:
+            if spec.errors.dlq is not None:
+                given |= _level(given, spec)
+                queries.append(_errors(spec, spark, given, checkpoint.unfinished("errors")))
+                if spec.run.interval_ms is None:
+                    look_after(queries, progress, stop)
+                    queries.clear()
+                    if stop.asked:
+                        return
+                given["behindGroup"] = _errors_group(spec)
+            good = good_rows(spec, _read(spark, given))
+            if spec.transform is not None:
+                good = _transformed(spec.transform, good)
+            writer = _writer(spec, good)
+        queries.append(_started(spec, writer, spec.kind))
+        look_after(queries, progress, stop, passes=passes)
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def _ensure_topic(servers: str, topic: str) -> None:
+    """Topics for bad rows are created when a pipeline starts that needs them."""
+    admin = Admin(cluster=opened({"bootstrap.servers": servers}))
+    try:
+        admin.create_topic(topic)
+    except KafkaError as problem:
+        if problem.code is not Code.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+def _checkpoint(spec: Spec, spark: "SparkSession", given: dict[str, str]) -> Checkpoint:
+    """Which must be this pipeline's, and of these very topics."""
+    options = source_options(given, streaming=True)
+    brokers = Brokers(options)
+    brokers.partitions()
+    ensure_directory(spark, str(spec.run.checkpoint), "run.checkpoint")
+    if spec.sink.path is not None and spec.sink.format != "delta":
+        ensure_directory(spark, str(spec.sink.path), "sink.path")
+    found = Checkpoint(spark, str(spec.run.checkpoint))
+    found.claim(spec.name, brokers.topic_ids, fail_on_data_loss=options.fail_on_data_loss)
+    found.mend()
+    return found
+
+
+def _errors(spec: Spec, spark: "SparkSession", given: dict[str, str], repeated: int | None) -> Any:
+    """The query that takes the bad rows of a stream away."""
+    rows = _read(spark, {**given, "group.id": _errors_group(spec)})
+    letters = BadRowWriter(spec, repeated)
+    return _started(spec, rows.writeStream.foreachBatch(letters.write), "errors")
+
+
+def _errors_group(spec: Spec) -> str:
+    return f"{spec.source.group}.errors"
+
+
+def _level(given: dict[str, str], spec: Spec) -> dict[str, str]:
+    """Two queries that begin at the end begin at the same one."""
+    if spec.source.starting != "latest":
+        return {}
+    brokers = Brokers(source_options(given, streaming=True))
+    ends = brokers.latest(brokers.partitions(), {})
+    return {"startingOffsets": json.dumps(to_json(ends))}
+
+
+def _transformed(name: str, rows: Any) -> Any:
+    """By the user's function, whose mistakes are told with the line they are in."""
+    from pyspark.errors import PySparkException
+
+    call = function(name)
+    try:
+        found = call(rows)
+    except (PipelineError, PySparkException):
+        raise
+    except Exception as problem:
+        raise PipelineError(f"transform: {name!r} failed: {error_line(problem)}") from problem
+    if not hasattr(found, "writeStream"):
+        raise PipelineError(
+            f"transform: {name!r} returned {type(found).__name__}: return a DataFrame"
+        )
+    return found
+
+
+def _source(spec: Spec) -> dict[str, str]:
+    """The options of the source, which is the retry topic too."""
+    given = source_of(spec)
+    retry = spec.errors.retry_topic
+    if retry is not None:
+        if "subscribe" in given:
+            given["subscribe"] += f",{retry}"
+        else:
+            import re
+
+            given["subscribePattern"] = f"({given['subscribePattern']})|^{re.escape(retry)}$"
+        if "schemaRegistry" in given:
+            given.setdefault("valueSubject", f"{spec.source.topics[0]}-value")
+    return given
+
+
+def _read(spark: "SparkSession", given: dict[str, str]) -> Any:
+    return spark.readStream.format("barnabas").options(**given).load()
+
+
+def _writer(spec: Spec, rows: Any) -> Any:
+    sink = spec.sink
+    if sink.format == "barnabas" and sink.mode != "append":
+        return _rewriter(spec, rows)
+    writer = rows.writeStream.format(sink.format).outputMode(sink.mode).options(**sink.options)
+    if sink.format == "barnabas":
+        writer = writer.options(**_topic(spec))
+    elif sink.format == "parquet":
+        writer = writer.option("path", sink.path)
+        if sink.partition_by:
+            writer = writer.partitionBy(*sink.partition_by)
+    return writer
+
+
+def _rewriter(spec: Spec, rows: Any) -> Any:
+    """Spark lets sinks of Python append only; a topic takes rows that replace others as well."""
+    options = {**spec.sink.options, **_topic(spec)}
+
+    def write(batch: Any, number: int) -> None:
+        batch.write.format("barnabas").options(**options).mode("append").save()
+
+    return rows.writeStream.outputMode(spec.sink.mode).foreachBatch(write)
+
+
+def _topic(spec: Spec) -> dict[str, str]:
+    found = {"kafka.bootstrap.servers": spec.sink.servers}
+    return found if spec.sink.topic is None else {**found, "topic": spec.sink.topic}
+
+
+def _started(spec: Spec, writer: Any, what: str) -> Any:
+    writer = writer.queryName(f"{spec.name}.{what}")
+    writer = writer.option("checkpointLocation", f"{spec.run.checkpoint}/{what}")
+    if spec.run.interval_ms is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{spec.run.interval_ms} milliseconds").start()

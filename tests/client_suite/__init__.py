@@ -1,1 +1,0 @@
-"""Our client, the same tests against Barnabas and against Apache Kafka where it can be had."""

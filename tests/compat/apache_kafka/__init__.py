@@ -1,0 +1,5 @@
+"""Barnabas beside Apache Kafka: same requests, same files, same answers."""
+
+import pytest
+
+pytestmark = pytest.mark.slow

@@ -1,0 +1,168 @@
+"""Values framed by a registry's serializers: JSON and Protobuf. Avro: test_typed.py."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline.errors import OptionError, PipelineError
+from barnabas.pipeline.formats.json_schema import json_schema_fields
+from barnabas.pipeline.formats.protobuf import message_path
+from barnabas.pipeline.formats.typed import columns_of, typed_options
+from tests.pipeline.formats.test_typed import read
+from tests.pipeline.registry_server import running_registry
+
+types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed")
+descriptor_pb2: Any = pytest.importorskip("google.protobuf.descriptor_pb2")
+
+FRAME = b"\0" + (11).to_bytes(4)
+JSON_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "note": {"oneOf": [{"type": "null"}, {"type": "string"}]},
+        "at": {"type": ["null", "string"], "format": "date-time"},
+        "lines": {"type": "array", "items": {"$ref": "#/definitions/Line"}},
+        "more": {"type": "object", "additionalProperties": {"type": "number"}},
+        "any": {},
+    },
+    "definitions": {"Line": {"type": "object", "properties": {"sku": {"type": "string"}}}},
+}
+LONG = types.StructType([types.StructField("id", types.LongType())])
+
+
+def columns(given: dict[str, str]) -> str:
+    found = typed_options(given)
+    assert found is not None
+    return columns_of(found)
+
+
+def test_a_json_schema_becomes_columns() -> None:
+    assert json_schema_fields(json.dumps(JSON_SCHEMA)) == (
+        "`id`: bigint, `note`: string, `at`: timestamp, `lines`: array<struct<`sku`: string>>,"
+        " `more`: map<string, double>, `any`: string"
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("{", "expected a JSON Schema"),
+        ("[]", "expected a JSON Schema of an object"),
+        ('{"type": "object"}', "names no properties"),
+        ('{"properties": {"a": {"$ref": "http://x"}}}', "which is elsewhere"),
+        ('{"properties": {"a": {"$ref": "#/properties/a"}}}', "holds itself"),
+    ],
+)
+def test_a_json_schema_without_columns_is_refused(schema: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        json_schema_fields(schema)
+
+
+def test_framed_json_is_read_and_bare_json_is_an_error() -> None:
+    with running_registry(json.dumps(JSON_SCHEMA), 11, "orders-value") as address:
+        given = {"valueFormat": "json", "schemaRegistry": address, "subscribe": "orders"}
+        assert columns(given).startswith("data struct<`id`: bigint, ")
+        data, errors = read(given, LONG, [FRAME + b'{"id": 7}', b'{"id": 7}', FRAME + b"{", b"\0"])
+        assert data == [{"id": 7}, None, None, None]
+        assert errors[0] is None
+        assert errors[1].startswith("not framed")
+        assert all(errors[1:])
+        with pytest.raises(PipelineError, match="has no subject 'other-value': set valueSubject"):
+            columns({**given, "subscribe": "other"})
+    # Columns of one's own: the registry is not even asked.
+    own = {**given, "valueSchema": "id long"}
+    assert read(own, LONG, [FRAME + b'{"id": 7}'])[0] == [{"id": 7}]
+
+
+def shop() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="", package="shop", syntax="proto3",
+        dependency=["money.proto", "google/protobuf/timestamp.proto"],
+    )  # fmt: skip
+    file.message_type.add(name="Customer").field.add(name="name", number=1, type=9, label=1)
+    order = file.message_type.add(name="Order")
+    order.field.add(name="id", number=1, type=3, label=1)
+    order.field.add(name="price", number=2, type=11, label=1, type_name=".money.Amount")
+    order.field.add(name="at", number=3, type=11, label=1, type_name=".google.protobuf.Timestamp")
+    order.nested_type.add(name="Line").field.add(name="sku", number=1, type=9, label=1)
+    return file
+
+
+def money() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(name="x", package="money", syntax="proto3")
+    file.message_type.add(name="Amount").field.add(name="cents", number=1, type=3, label=1)
+    return file
+
+
+def encoded(file: Any) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def test_framed_protobuf_is_read_with_the_files_it_imports() -> None:
+    imports = {"money.proto": encoded(money())}
+    value = b"\x08\x07\x12\x02\x08\x63"  # id 7, price 99 cents
+    path = b"\x02\x02"  # one step: to message 1
+    with running_registry("x", 11, "o-value", serialized=encoded(shop()), imports=imports) as at:
+        given = {"valueFormat": "protobuf", "schemaRegistry": at, "subscribe": "o"}
+        assert columns(given) == "data struct<`name`: string>, error string"
+        given["valueMessage"] = "shop.Order"
+        assert columns(given) == (
+            "data struct<`id`: bigint, `price`: struct<`cents`: bigint>,"
+            " `at`: struct<`seconds`: bigint, `nanos`: int>>, error string"
+        )
+        data, errors = read(
+            given,
+            LONG,
+            [
+                FRAME + path + value,
+                FRAME + b"\0" + value,  # message 0, said the short way
+                FRAME + b"\x04\x02\x00" + value,  # message 0 within message 1
+                FRAME + b"\x02\x12" + value,
+                FRAME + b"\x02",
+                value,
+                b"\0" + (12).to_bytes(4) + path + value,
+            ],
+        )
+        assert data[0] == {"id": 7}
+        assert data[1:] == [None] * 6
+        assert errors == [
+            None,
+            "it is a shop.Customer, and shop.Order was expected",
+            "it is a shop.Order.Line, and shop.Order was expected",
+            "its schema has no message at [9]",
+            "the value ends within its frame",
+            "not framed as a registry frames values: no 0 and schema number",
+            "the registry has no schema 12",
+        ]
+        with pytest.raises(OptionError, match=r"has no 'shop\.Nothing'"):
+            columns({**given, "valueMessage": "shop.Nothing"})
+
+
+def test_a_registry_that_gives_no_descriptors_is_told_with_the_remedy() -> None:
+    with running_registry('syntax = "proto3"; message A {}', 11, "o-value") as address:
+        given = {"valueFormat": "protobuf", "schemaRegistry": address, "subscribe": "o"}
+        with pytest.raises(OptionError, match="set valueSchema to a file of protoc"):
+            columns(given)
+
+
+def test_an_import_that_is_nowhere_is_named() -> None:
+    with running_registry("x", 11, "o-value", serialized=encoded(shop())) as address:
+        given = {"valueFormat": "protobuf", "schemaRegistry": address, "subscribe": "o"}
+        with pytest.raises(OptionError, match=r"imports 'money\.proto', and does not refer to it"):
+            columns(given)
+
+
+@pytest.mark.parametrize(
+    ("frame", "path", "begin"),
+    [(b"\0", [0], 6), (b"\x02\x00", [0], 7), (b"\x04\x02\x80\x02", [1, 128], 9)],
+)
+def test_the_way_to_a_message_is_read(frame: bytes, path: list[int], begin: int) -> None:
+    assert message_path(FRAME + frame + b"rest") == (path, begin)
+
+
+@pytest.mark.parametrize("frame", [b"", b"\x01", b"\xff\xff\xff\xff\xff\xff", b"\x7e" * 3])
+def test_a_way_that_cannot_be_is_an_error_of_the_row(frame: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        message_path(FRAME + frame)

@@ -1,0 +1,155 @@
+"""Every mistake in a spec is one line that names the key, the value and the remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.run.spec import Spec, SpecError, load, parse
+
+
+def document(**changed: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "name": "orders-lake",
+        "kind": "lake",
+        "source": {
+            "servers": "h:9092",
+            "topics": ["orders"],
+            "format": "json",
+            "schema": "id long",
+        },
+        "sink": {"path": "/lake"},
+        "run": {"checkpoint": "/checkpoint"},
+    }
+    for key, value in changed.items():
+        section, _, name = key.partition("__")
+        if name:
+            given.setdefault(section, {})[name] = value
+        else:
+            given[section] = value
+    return given
+
+
+def mistakes(given: object) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        parse(given)
+    return str(caught.value).splitlines()
+
+
+def test_what_is_left_out_has_a_sensible_value() -> None:
+    spec = parse(document())
+    assert spec.source.group == "orders-lake"
+    assert spec.source.starting == "earliest"
+    assert spec.sink.partition_by == ("date",)
+    assert spec.delivery == "exactly_once"
+    assert (spec.run.master, spec.run.interval_ms) == ("local[*]", None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"nam": "x"}, "nam: 'x': no such key; did you mean name?"),
+        ({"kind": "laek"}, "kind: 'laek': use stream or lake or mirror; did you mean lake?"),
+        ({"name": "a b"}, "name: 'a b': use letters"),
+        ({"name": ".."}, "name: '..': use letters"),
+        ({"errors": {"dlq": "orders"}}, "errors.dlq: 'orders': it is read, too: bad rows would"),
+        ({"errors": {"dlq": "a/b"}}, "errors.dlq: 'a/b'"),
+        (
+            {"errors": {"dlq": "d", "retries": 1, "retry_topic": "d"}},
+            "errors.dlq: 'd': it is the retry topic: name another",
+        ),
+        (
+            {"source__topics": None, "source__pattern": "^o", "errors": {"dlq": "orders.dlq"}},
+            "errors.dlq: 'orders.dlq': it is read, too: bad rows would go round without end",
+        ),
+        (
+            {"source__options": {"maxOfsetsPerTrigger": 5}},
+            "source.options.maxOfsetsPerTrigger: '5': the source has no such option; did you mean"
+            " maxOffsetsPerTrigger?",
+        ),
+        ({"run__trigger": "0s"}, "run.trigger: '0s': use available_now, or a time"),
+        ({"source__topcis": ["a"]}, "source.topcis: ['a']: no such key; did you mean topics?"),
+        ({"source__topics": None}, "source.topics: missing: name topics, or a pattern"),
+        ({"source__pattern": "o"}, "source.topics: ['orders']: name topics, or a pattern"),
+        ({"source__topics": ["a/b"]}, "source.topics: 'a/b'"),
+        ({"source__servers": None}, "source.servers: missing: HOST:PORT"),
+        ({"source__schema": None}, "source.schema: missing: format json needs one"),
+        ({"source__starting": "now"}, "source.starting: 'now': use earliest or latest"),
+        ({"source": 5}, "source: expected keys and values, got 5"),
+        ({"sink__path": None}, "sink.path: missing: a directory"),
+        ({"sink__format": "iceberg"}, "sink.format: 'iceberg': use parquet or delta"),
+        ({"sink__keep": "latest"}, "sink.keep: 'latest': files of parquet cannot be replaced"),
+        ({"sink__format": "delta", "sink__path": "s3://b/t"}, "sink.path: 's3://b/t': a delta"),
+        (
+            {"sink__format": "delta", "sink__keep": "latest", "sink__partition_by": ["date"]},
+            "sink.partition_by: ['date']: a table of latest rows has none",
+        ),
+        ({"sink__offsets": "identical"}, "sink.offsets: 'identical': use translated"),
+        ({"transform": "m:f"}, "transform: 'm:f': only kind stream has one"),
+        ({"delivery": "at_least_once"}, "delivery: 'at_least_once': use exactly_once"),
+        ({"errors": {"retries": 2}}, "errors.dlq: missing"),
+        ({"errors": {"retries": -1, "dlq": "d"}}, "errors.retries: -1: use a number"),
+        ({"errors": {"retries": 2, "dlq": "d"}}, "errors.retry_topic: missing: 2 retries"),
+        ({"run__trigger": "often"}, "run.trigger: 'often': use available_now, or a time"),
+        ({"run__checkpoint": None}, "run.checkpoint: missing: a directory"),
+        ({"run__options": [1]}, "run.options: [1]: expected options"),
+    ],
+)
+def test_a_mistake_is_one_line(changed: dict[str, Any], line: str) -> None:
+    found = mistakes(document(**changed))
+    assert any(each.startswith(line) for each in found), found
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    assert len(mistakes({"kind": "mirror", "source": {}, "sink": {}, "run": {"x": 1}})) == 5
+
+
+@pytest.mark.parametrize("given", [None, [], "text", 5])
+def test_what_is_no_mapping_is_one_line(given: object) -> None:
+    assert mistakes(given)[0].startswith("the spec: expected keys and values")
+
+
+def test_a_mirror_needs_another_cluster_and_no_checkpoint() -> None:
+    source = {"servers": "a:1", "pattern": "^o"}
+    given = {"name": "m", "kind": "mirror", "source": source, "sink": {"servers": "a:1"}}
+    assert mistakes(given) == ["sink.servers: 'a:1': that is the source: name another cluster"]
+    given["sink"] = {"servers": "b:1"}
+    assert isinstance(parse(given), Spec)
+    given["run"] = {"checkpoint": "c"}
+    assert mistakes(given)[0].startswith("run.checkpoint: 'c': a mirror keeps its progress")
+
+
+def test_times_have_units() -> None:
+    spec = parse(document(run__trigger="10s"))
+    assert spec.run.interval_ms == 10_000
+
+
+def test_a_file_is_read_safely(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    path = tmp_path / "spec.yml"
+    path.write_text(yaml.safe_dump(document()))
+    assert load(path) == parse(document())
+    for text in ("a: [", "a: !!python/object/apply:os.getcwd []", "\0"):
+        path.write_text(text)
+        with pytest.raises(PipelineError, match="cannot be read: "):
+            load(path)
+
+
+def test_a_key_that_is_there_twice_is_a_mistake(tmp_path: Path) -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed")
+    path = tmp_path / "spec.yml"
+    path.write_text("name: a\nkind: lake\nname: b\n")
+    with pytest.raises(PipelineError, match="the key 'name' in line 3 is there twice"):
+        load(path)
+
+
+def test_a_line_that_would_fill_the_memory_is_shown_in_short(tmp_path: Path) -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed")
+    path = tmp_path / "spec.yml"
+    lists = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"]
+    lists += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 12)]
+    path.write_text("\n".join([*lists, "name: *l11"]))
+    with pytest.raises(PipelineError, match=r"name: \[\[\[.*: expected text") as refused:
+        load(path)
+    assert all(len(line) < 200 for line in str(refused.value).splitlines())

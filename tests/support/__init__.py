@@ -1,0 +1,1 @@
+"""Other people's programs: how each is fetched, started and spoken to."""

@@ -1,0 +1,98 @@
+"""Apache Kafka's jars from Maven, and Java programs run against them.
+
+In: a main class, or a single-file program of `tests/support/java/`. Out: its output.
+"""
+
+import hashlib
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.cache import once, run
+from tests.support.install import program
+
+KAFKA_VERSION = "4.3.0"
+SOURCES = Path(__file__).parent / "java"
+MAVEN_TIMEOUT_S = 600
+COMPILE_TIMEOUT_S = 120
+
+_ARTIFACTS = (
+    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+
+
+def kafka_lib() -> Path:
+    """The directory of Kafka's jars, fetched by Maven on first use."""
+    return once(f"kafka-{KAFKA_VERSION}", _fetch_kafka)
+
+
+def _fetch_kafka(directory: Path) -> None:
+    program("java")
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version></dependency>"
+        for group, artifact, version in _ARTIFACTS
+    )
+    pom = directory / "pom.xml"
+    pom.write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>peers</groupId>"
+        "<artifactId>kafka</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+    run(
+        [program("mvn"), "-q", "-B", "-f", pom, "dependency:copy-dependencies",
+         f"-DoutputDirectory={directory}"],
+        timeout_s=MAVEN_TIMEOUT_S,
+        what=f"Kafka {KAFKA_VERSION} from Maven",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Java:
+    """A class path to run things on."""
+
+    class_path: str
+
+    def command(self, main: str, *arguments: str, flags: Sequence[str] = ()) -> list[str]:
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        return [program("java"), *flags, quiet, "-cp", self.class_path, main, *arguments]
+
+    def run(
+        self, main: str, *arguments: str, timeout_s: float = 240, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run to the end; the caller judges return code, stdout and stderr."""
+        # Short-lived tools: half the start time without the optimising compiler.
+        flags = ["-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        return subprocess.run(
+            self.command(main, *arguments, flags=flags),
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+
+def kafka_tools() -> Java:
+    """Kafka's own command-line tools, by class name."""
+    return Java(f"{kafka_lib()}/*")
+
+
+def java_programs() -> Java:
+    """The programs of `tests/support/java/`, compiled against Kafka's client."""
+    lib = kafka_lib()
+    sources = sorted(SOURCES.glob("*.java"))
+    # A changed source gets a directory of its own, so nothing stale is ever run.
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+
+    def compile_into(directory: Path) -> None:
+        run(
+            [program("javac"), "-nowarn", "-cp", f"{lib}/*", "-d", directory, *sources],
+            timeout_s=COMPILE_TIMEOUT_S,
+            what="the Java test programs",
+        )
+
+    return Java(f"{once(f'java-{digest}', compile_into)}:{lib}/*")
