@@ -322,11 +322,14 @@ class Partition:
 
     # Reading
 
-    def read(self, offset: int, bytes_max: int, min_one: bool) -> BatchSlice:
-        """Whole batches below the high watermark."""
+    def read(
+        self, offset: int, bytes_max: int, min_one: bool, *, stable: bool = False
+    ) -> BatchSlice:
+        """Whole batches below the high watermark; `stable`: below the last stable offset."""
         log = self.log
+        limit = log.last_stable_offset if stable else log.high_watermark
         try:
-            return log.read(offset, bytes_max, log.high_watermark, min_one)
+            return log.read(offset, bytes_max, limit, min_one)
         except OSError as error:
             raise self.unreadable(error) from error
 
