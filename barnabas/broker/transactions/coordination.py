@@ -12,10 +12,12 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from traceback import format_exception
+from typing import NamedTuple
 
-from barnabas.broker.context import GroupsContext
+from barnabas.broker.context import GroupsContext, TransactionsContext
 from barnabas.broker.groups.ports import PartitionJournal
 from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.broker.topic import TRANSACTIONS_TOPIC, Topic
@@ -45,8 +47,28 @@ from barnabas.wire.messages.write_txn_markers import (
 LOAD_BYTES = 5 << 20
 MARKERS_TIMEOUT_MS = 30_000
 
+
+class CallOrigin(NamedTuple):
+    """Who asks, and in which version."""
+
+    version: int
+    client_id: str
+    host: str
+
+
+def origin_of(call: Call) -> CallOrigin:
+    return CallOrigin(call.version, call.client_id, f"/{call.connection.host}")
+
+
 Reply = ProtocolMessage | DeferredReply[ProtocolMessage]
 TransactionOperation = Callable[[TransactionShard, Caller, Now], Outcome[TransactionRecord]]
+
+
+def transaction_coordination(broker: TransactionsContext) -> "TransactionCoordination":
+    """The broker's, made on first use."""
+    if broker.transactions is None:
+        broker.transactions = TransactionCoordination(broker)
+    return broker.transactions
 
 
 class PartitionLeaders:
@@ -211,14 +233,29 @@ class TransactionCoordination:
             return NO_LEADER
         return self._topic.partitions[partition_of(transactional_id, self._partitions)].leader
 
-    def run(self, transactional_id: str, operation: TransactionOperation, caller: Caller) -> Reply:
-        """Run an operation on the id's shard. The token of the caller is a DeferredReply."""
-        deferred = caller.token
-        assert isinstance(deferred, DeferredReply)
+    def shard_of(self, transactional_id: str) -> TransactionShard:
+        """To look at."""
+        return self.runtime.shard(self._index_of(transactional_id))
+
+    def shards(self) -> list[TransactionShard]:
+        """All of them, to look at; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
+        self.take_up()
+        return [self.runtime.shard(index) for index in self.runtime.partitions()]
+
+    def _index_of(self, transactional_id: str) -> int:
+        """NOT_COORDINATOR until somebody has looked for a coordinator, and so made the topic."""
         self.take_up()
         if self._topic is None:
             raise Retriable(Code.NOT_COORDINATOR, f"topic {TRANSACTIONS_TOPIC} does not exist yet")
-        index = partition_of(transactional_id, self._partitions)
+        return partition_of(transactional_id, self._partitions)
+
+    def run(
+        self, transactional_id: str, operation: TransactionOperation, origin: CallOrigin
+    ) -> Reply:
+        """Run an operation on the id's shard; its answer may wait for the log."""
+        deferred: DeferredReply[ProtocolMessage] = DeferredReply()
+        caller = Caller(deferred, origin.version, origin.client_id, origin.host)
+        index = self._index_of(transactional_id)
         now = self.now()
         shard = self.runtime.shard(index)
         self._deliver(self.runtime.carry_out(index, operation(shard, caller, now), now))

@@ -6,11 +6,10 @@ writes it, since the offsets of the transaction take effect with it.
 Not here: which markers are due (coordinators/transactions), whether one is accepted (log/).
 """
 
-import asyncio
 from typing import Any
 
 from barnabas.broker.context import GroupsContext
-from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.deferred_reply import DeferredReply, settled
 from barnabas.broker.topic import OFFSETS_TOPIC
 from barnabas.coordinators.ports import TransactionMarker
 from barnabas.model.errors import Code, KafkaError
@@ -116,9 +115,7 @@ def _in_offsets(broker: GroupsContext, marker: WritableTxnMarker, index: int) ->
 async def _code(begun: Begun) -> Code:
     if isinstance(begun, Code):
         return begun
-    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    begun.then(lambda outcome: None if told.done() else told.set_result(outcome))
-    outcome = await told
+    outcome = await settled(begun)
     if isinstance(outcome, WriteTxnMarkersResponse):
         return Code.of(outcome.markers[0].topics[0].partitions[0].error_code)
     return outcome.code if isinstance(outcome, KafkaError) else Code.NONE

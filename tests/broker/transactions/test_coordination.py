@@ -11,7 +11,7 @@ import pytest
 from barnabas.broker.groups.coordination import coordination
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.topic import TRANSACTIONS_TOPIC
-from barnabas.broker.transactions.coordination import TransactionCoordination
+from barnabas.broker.transactions.coordination import CallOrigin, TransactionCoordination
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.records import partition_of
 from barnabas.coordinators.transactions.decision import Identity
@@ -49,8 +49,7 @@ class Coordinator:
         self.driver = TransactionCoordination(running.broker)
 
     async def ask(self, operation: Callable[..., Any], version: int = 3) -> Any:
-        caller = Caller(DeferredReply(), version, "c", "/h")
-        reply = self.driver.run(ID, operation, caller)
+        reply = self.driver.run(ID, operation, CallOrigin(version, "c", "/h"))
         if not isinstance(reply, DeferredReply):
             return reply
         told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
