@@ -184,6 +184,8 @@ async def test_a_transaction_left_open_is_aborted_after_its_timeout(tmp_path: Pa
         coordinator.produce(producer, 0)
         index = partition_of(ID, 3)
         shard = coordinator.driver.runtime.shard(index)
+        since_ms = shard.table.transactions[ID].started_ms
+        await eventually(lambda: coordinator.driver.now().wall_ms > since_ms + 1)
         shard._timers.set(shard._timeouts, 0)  # its check is due, ten seconds early
         coordinator.driver._go_on()
         await coordinator.until("CompleteAbort")
