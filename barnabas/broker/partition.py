@@ -29,7 +29,7 @@ from barnabas.model.system_errors import OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.leading import LeaderReplica
-    from barnabas.log.verification import VerificationGuard
+    from barnabas.log.transactions.verification import VerificationGuard
     from barnabas.replication.follower import Follower
     from barnabas.replication.state import PartitionState
     from barnabas.wire.control_records import EndMarker
@@ -172,7 +172,7 @@ class Partition:
         self, producer_id: int, epoch: int, marker: "EndMarker", version: int, wall_ms: int
     ) -> Appended:
         """End a producer's transaction here: see `append_marker` of the log."""
-        from barnabas.log.transactional_append import append_marker
+        from barnabas.log.transactions.append import append_marker
         from barnabas.wire.control_records import MARKER_SIZE
 
         if len(self.in_sync) < min(self.min_insync_replicas, len(self.replicas)):

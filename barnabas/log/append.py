@@ -3,7 +3,7 @@
 In: a batch as the client sent it, wall time. Out: its offsets, or an error that changed nothing.
 Always: whole batches only; offsets without a gap; nothing here syncs.
 Not here: the words of a refusal (batch_validation.py), the next segment (roll.py), batches that
-have their offsets already (replica_append.py), the files of a segment (segment.py).
+have their offsets already (replica_append.py), the files of a segment (log/segments/segment.py).
 """
 
 from struct import Struct
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from barnabas.log.batch_validation import check_records, refusal
-from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.roll import segment_for
+from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
 from barnabas.model.errors import Code, Failed
 from barnabas.wire.batch import (
     ATTRIBUTES_POSITION,
@@ -31,7 +31,7 @@ from barnabas.wire.checksum import crc32c
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
-    from barnabas.log.verification import VerificationGuard
+    from barnabas.log.transactions.verification import VerificationGuard
 
 _MAX_TIMESTAMP_POSITION = 35
 _PLACE = Struct(">qii")  # base offset, length, leader epoch: the fields the checksum leaves out
@@ -122,11 +122,11 @@ def append_batch(
         if attributes < TRANSACTIONAL:
             repeat = log.producers.check(producer_id, producer_epoch, base_sequence, record_count)
             if log.producers.transactions is not None and repeat is None:
-                from barnabas.log.transactional_append import check_plain
+                from barnabas.log.transactions.append import check_plain
 
                 check_plain(log, producer_id)
         else:
-            from barnabas.log.transactional_append import check_batch
+            from barnabas.log.transactions.append import check_batch
 
             repeat = check_batch(
                 log,
@@ -182,7 +182,7 @@ def append_batch(
                 max_timestamp,
             )
         elif not attributes & CONTROL:  # `append_marker` goes on with a marker
-            from barnabas.log.transactional_append import batch_appended
+            from barnabas.log.transactions.append import batch_appended
 
             batch_appended(
                 log,

@@ -8,9 +8,9 @@ Not here: a client's batches (append.py), who copies and when the copy is comple
 from typing import TYPE_CHECKING
 
 from barnabas.log.append import write_failed
-from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.roll import segment_for
-from barnabas.log.segment import Segment
+from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
+from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer
 from barnabas.wire.batch import CONTROL, BatchHeader, check_crc, read_header
@@ -127,8 +127,8 @@ def _derive(log: "Log", header: BatchHeader, batch: memoryview) -> None:
 
 
 def _end_transaction(log: "Log", header: BatchHeader, batch: memoryview) -> None:
-    from barnabas.log.producer_replay import replay_marker
-    from barnabas.log.transactional_append import transaction_ended
+    from barnabas.log.producers.replay import replay_marker
+    from barnabas.log.transactions.append import transaction_ended
 
     found = replay_marker(log.producers, header, batch)
     if found is not None:

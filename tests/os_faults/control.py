@@ -111,10 +111,10 @@ ABORTS = {("pipe2", "new descriptor", "broker/main.py:run")}
 # closed, a directory is made that is there, the process id is written for people to read, and where
 # the Unix socket beside a listener cannot be used, TCP is.
 _UNIMPORTANT = {
-    ("close", "offset index", "log/index.py:MappedEntries.release"),
-    ("close", "time index", "log/index.py:MappedEntries.release"),
+    ("close", "offset index", "log/segments/index.py:MappedEntries.release"),
+    ("close", "time index", "log/segments/index.py:MappedEntries.release"),
     ("mkdir", "directory", "broker/main.py:run"),
-    ("mkdir", "directory", "log/directory_open.py:_make_durable_directory"),
+    ("mkdir", "directory", "log/directory/opening.py:_make_durable_directory"),
     ("ftruncate", ".lock", "broker/main.py:run"),
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),

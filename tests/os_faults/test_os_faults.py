@@ -27,13 +27,13 @@ from tests.waiting import until
 SHARE = {1: 8, 3: 4}  # rounds
 # Always played: each went wrong once, or would stop a cluster.
 SQLITE = "keeper/sqlite_file.py:SqliteFile"
-APPEND = "log/segment.py:Segment.append"
+APPEND = "log/segments/segment.py:Segment.append"
 CHOSEN = {
     1: {
         ("create", "keeper.db", f"{SQLITE}.__init__", "EIO"),
         ("pwrite", "keeper.db-wal", f"{SQLITE}.execute.<locals>.<lambda>", "EIO"),
         ("pwrite", "segment", APPEND, "ENOSPC"),
-        ("open", "segment", "log/segment.py:Segment.file", "EMFILE"),
+        ("open", "segment", "log/segments/segment.py:Segment.file", "EMFILE"),
     },
     3: {("pwrite", "segment", APPEND, "EIO"), ("pwrite", "segment", APPEND, "frozen")},
 }

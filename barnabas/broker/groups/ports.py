@@ -44,7 +44,7 @@ class PartitionJournal:
         return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
 
     def append_transactional(self, batch: bytearray, guard: object, wall_ms: int) -> int:
-        from barnabas.log.verification import VerificationGuard
+        from barnabas.log.transactions.verification import VerificationGuard
 
         partition = self._partition
         if partition.role is not Role.LEADER:

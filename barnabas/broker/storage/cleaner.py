@@ -3,7 +3,8 @@
 In: the broker's logs, reports of the worker. Out: shorter logs, and lines that say why.
 Always: the loop does renames only; reading and writing are the worker's, syncs a thread's.
 Always: a log that cannot be compacted is told of once, and left alone until the next start.
-Not here: which log and why (log/cleanable.py), which records (log/compaction.py).
+Not here: which log and why (log/compaction/cleanable.py), which records
+(log/compaction/compaction.py).
 """
 
 import asyncio
@@ -15,10 +16,10 @@ from barnabas.broker.context import BrokerContext
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.storage.moves import Moves
 from barnabas.broker.storage.storage import Storage
-from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
-from barnabas.log.compaction_job import CleanedSegment
+from barnabas.log.compaction.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
+from barnabas.log.compaction.job import CleanedSegment
+from barnabas.log.compaction.segment_swap import SegmentSwap
 from barnabas.log.log import Log
-from barnabas.log.segment_swap import SegmentSwap
 from barnabas.model.errors import KafkaError
 from barnabas.model.system_errors import NO_ROOM, OUT_OF_RESOURCES
 

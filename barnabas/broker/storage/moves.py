@@ -5,7 +5,7 @@ behind.
 Always: the copy is read by nobody until it is whole; the switch happens between two requests.
 Always: at any moment of a crash one of the two directories has the whole log; the source goes once
 the copy is synced, with its indexes, its directory and the checkpoint that names its offsets.
-Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/directory.py).
+Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/directory/directory.py).
 """
 
 import asyncio

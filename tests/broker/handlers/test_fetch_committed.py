@@ -4,7 +4,7 @@ import asyncio
 
 from barnabas.broker.handlers.fetch import FetchWait
 from barnabas.broker.partition import Partition
-from barnabas.log.transactional_append import require_guard
+from barnabas.log.transactions.append import require_guard
 from barnabas.wire.control_records import EndMarker
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.broker.handlers.test_fetch import TIME, fetch, offsets_in, only

@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.net import dispatch
 from barnabas.broker.transactions.coordination import transaction_coordination
 from barnabas.coordinators.transactions.decision import Identity
-from barnabas.log.transactional_append import require_guard
+from barnabas.log.transactions.append import require_guard
 from barnabas.model.errors import Code
 from barnabas.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,

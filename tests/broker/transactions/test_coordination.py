@@ -17,7 +17,7 @@ from barnabas.coordinators.groups.records import partition_of
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.memory import MemoryKeeper
-from barnabas.log.transactional_append import require_guard
+from barnabas.log.transactions.append import require_guard
 from barnabas.model.errors import Code
 from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.fetch import FetchResponse

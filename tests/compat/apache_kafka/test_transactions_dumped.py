@@ -12,7 +12,7 @@ from barnabas.wire.batch import read_header
 from barnabas.wire.records import batch_of
 from tests.coordinators.transactions.test_records import ID, WRITTEN_BY_KAFKA
 from tests.log.batches import NOW, SMALL, new_log
-from tests.log.test_transactions import Writer, aborted
+from tests.log.transactions.test_append import Writer, aborted
 from tests.support.java import Java
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"

@@ -24,8 +24,8 @@ from barnabas.coordinators.transactions.shard import TransactionShard
 from barnabas.coordinators.transactions.states import TransactionState
 from barnabas.coordinators.transactions.table import TransactionTable
 from barnabas.coordinators.transactions.transaction import NO_EPOCH, Transaction
-from barnabas.log.open_transactions import OpenTransactions
-from barnabas.log.verification import VerificationGuards
+from barnabas.log.transactions.open_transactions import OpenTransactions
+from barnabas.log.transactions.verification import VerificationGuards
 from barnabas.model.errors import Code
 from tests.coordinators.transactions.partitions import PartitionModel
 

@@ -8,8 +8,8 @@ which a leader asks them.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from barnabas.log.open_transactions import OpenTransactions
-from barnabas.log.verification import VerificationGuard, VerificationGuards
+from barnabas.log.transactions.open_transactions import OpenTransactions
+from barnabas.log.transactions.verification import VerificationGuard, VerificationGuards
 from barnabas.model.errors import Code
 
 WINDOW = 5
