@@ -34,6 +34,18 @@ from barnabas.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from barnabas.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from barnabas.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 from barnabas.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -58,6 +70,7 @@ async def offered(
         25: "add_offsets_to_txn",
         26: "end_txn",
         27: "write_txn_markers",
+        28: "txn_offset_commit",
         65: "describe_transactions",
         66: "list_transactions",
     }.items():
@@ -243,3 +256,77 @@ async def test_an_administrator_ends_what_hangs_in_a_partition(
     assert await abort(2) == [Code.INVALID_PRODUCER_EPOCH, *unknown]
     assert await abort(3) == [Code.NONE, *unknown]
     assert partition.log.last_stable_offset == 2
+
+
+async def commit_offset(
+    running: Running, producer: Identity, offset: int, topic: str = "t", version: int = 4
+) -> Code:
+    request = TxnOffsetCommitRequest(
+        transactional_id=ID,
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=offset, committed_metadata=None
+                    )
+                ],
+            )
+        ],
+    )
+    said = await running.ask(request, TxnOffsetCommitResponse, version)
+    return Code.of(said.topics[0].partitions[0].error_code)
+
+
+async def fetched(running: Running, *, stable: bool) -> tuple[int, Code]:
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    group = OffsetFetchRequestGroup(group_id="g", topics=topics)
+    request = OffsetFetchRequest(groups=[group], require_stable=stable)
+    said = (await running.ask(request, OffsetFetchResponse, 9)).groups[0].topics[0].partitions[0]
+    return said.committed_offset, Code.of(said.error_code)
+
+
+async def test_offsets_are_committed_with_the_transaction(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+    assert await commit_offset(running, producer, 5) is Code.NOT_COORDINATOR
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    await running.ask(find, FindCoordinatorResponse)
+    assert await commit_offset(running, producer, 5) is Code.TRANSACTION_ABORTABLE
+    joins = AddOffsetsToTxnRequest(
+        transactional_id=ID,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        group_id="g",
+    )
+    assert (await running.ask(joins, AddOffsetsToTxnResponse)).error_code == 0
+    assert await commit_offset(running, producer, 5) is Code.NONE
+    assert await commit_offset(running, producer, 5, "gone") is Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert await fetched(running, stable=True) == (-1, Code.UNSTABLE_OFFSET_COMMIT)
+    assert await fetched(running, stable=False) == (-1, Code.NONE)
+    await end(running, producer, commit=True)
+    table = transaction_coordination(running.broker).shard_of(ID).table
+    await eventually(lambda: table.transactions[ID].state.title == "CompleteCommit")
+    assert await fetched(running, stable=True) == (5, Code.NONE)
+    assert await commit_offset(running, producer, 6) is Code.TRANSACTION_ABORTABLE
+
+
+async def test_in_version_2_the_commit_of_offsets_joins_by_itself(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    await running.ask(find, FindCoordinatorResponse)
+    assert await commit_offset(running, producer, 5, version=5) is Code.NONE
+    said = await end(running, producer, commit=False, version=5)
+    following = Identity(said.producer_id, said.producer_epoch)
+    assert following == Identity(producer.producer_id, producer.epoch + 1)
+    table = transaction_coordination(running.broker).shard_of(ID).table
+    await eventually(lambda: table.transactions[ID].state.title == "CompleteAbort")
+    assert await fetched(running, stable=True) == (-1, Code.NONE)
+    assert await commit_offset(running, producer, 6, version=5) is Code.INVALID_PRODUCER_EPOCH
+    assert await commit_offset(running, following, 7, version=5) is Code.NONE
