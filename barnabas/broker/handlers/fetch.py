@@ -34,7 +34,9 @@ from barnabas.wire.messages.fetch import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.partition import Partition
+    from barnabas.broker.partition import Partition, Waiter
+    from barnabas.log.log import Log
+    from barnabas.log.reader import BatchSlice
 
 FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and ask it
 LEADERS_SINCE = 12  # an answer can say who leads instead
@@ -75,8 +77,8 @@ class FetchPlan:
     """What a reply would carry if it left now; partitions are added one after the other."""
 
     __slots__ = (
-        "_broker", "_find", "_names_leaders", "_rack", "aborted", "answer_now", "cold", "found",
-        "left", "partitions", "responses", "size", "slices_left",
+        "_broker", "_find", "_names_leaders", "_rack", "answer_now", "cold", "found", "left",
+        "partitions", "responses", "size", "slices_left", "stable",
     )  # fmt: skip
 
     def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
@@ -85,10 +87,7 @@ class FetchPlan:
         self._names_leaders = broker.replicas is not None and version >= LEADERS_SINCE
         self._rack = request.rack_id if broker.replicas is not None else ""
         self.left = min(request.max_bytes, broker.config.fetch_max_bytes)
-        # Only who reads committed records is told of aborted ones.
-        self.aborted: list[AbortedTransaction] | None = (
-            [] if request.isolation_level == READ_COMMITTED else None
-        )
+        self.stable = request.isolation_level == READ_COMMITTED
         self.size = 0
         self.slices_left = broker.descriptors.slices_max(broker.clock.monotonic_ms())
         self.answer_now = False  # a partition has an error, or is to be read from another replica
@@ -114,7 +113,8 @@ class FetchPlan:
             partition = self._find(topic, index)
             partition.check_leader_epoch(epoch)
             if self.slices_left:
-                found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
+                most = min(bytes_max, self.left)
+                found = partition.read(offset, most, self.size == 0, stable=self.stable)
             else:  # as if its bytes did not fit: the next fetch has it
                 found = partition.read(offset, 0, False)
         except KafkaError as error:
@@ -140,10 +140,11 @@ class FetchPlan:
             partition_index=index,
             error_code=0,
             high_watermark=log.high_watermark,
-            last_stable_offset=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
             log_start_offset=log.start_offset,
             preferred_read_replica=nearer,
-            aborted_transactions=self.aborted,
+            # Only who reads committed records is told of aborted ones.
+            aborted_transactions=_aborted(log, offset, found) if self.stable else None,
             records=b"" if records is None else records,
         )
 
@@ -296,7 +297,7 @@ class FetchWait:
     """A fetch that found too little: it waits for bytes or for its time to be up."""
 
     __slots__ = (
-        "_broker", "_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "deferred",
+        "_broker", "_loop", "_missing", "_reading", "_timer", "_waiters", "_woken", "deferred",
     )  # fmt: skip
 
     def __init__(
@@ -309,13 +310,19 @@ class FetchWait:
         self._broker = broker
         self._loop = broker.loop
         self._reading = reading
-        self._partitions = partitions
         self._missing = bytes_missing
         self._woken = False
         self.deferred: DeferredReply[FetchResponse] = DeferredReply()
         self.deferred.cancelled = self._leave
-        for partition in partitions:
-            partition.waiters[self] = None
+        stable = reading.request.isolation_level == READ_COMMITTED
+        self._waiters: dict[Partition, Waiter] = {
+            partition: HeldBack(self, partition)
+            if stable and partition.log.last_stable_offset < partition.log.high_watermark
+            else self
+            for partition in partitions
+        }
+        for partition, waiter in self._waiters.items():
+            partition.waiters[waiter] = None
         wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
         self._timer = self._loop.call_later(wait_s, self._finish)
 
@@ -343,8 +350,30 @@ class FetchWait:
     def _leave(self) -> None:
         self.deferred.cancelled = None
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.waiters.pop(self, None)
+        for partition, waiter in self._waiters.items():
+            partition.waiters.pop(waiter, None)
+
+
+class HeldBack:
+    """Waits in a partition that has an open transaction, for a reader of committed records.
+
+    Records behind the last stable offset are none of its business: woken by each of them, it would
+    have nothing to answer, and its consumer would ask again at once.
+    """
+
+    __slots__ = ("_partition", "_stable_offset", "_wait")
+
+    def __init__(self, wait: FetchWait, partition: "Partition") -> None:
+        self._wait = wait
+        self._partition = partition
+        self._stable_offset = partition.log.last_stable_offset
+
+    def appended(self, size: int) -> None:
+        if self._partition.log.last_stable_offset > self._stable_offset:
+            self._wait.gone()
+
+    def gone(self) -> None:
+        self._wait.gone()
 
 
 def _warmed(broker: "Broker", reading: Reading, plan: FetchPlan) -> DeferredReply[FetchResponse]:
@@ -361,6 +390,16 @@ def _warmed(broker: "Broker", reading: Reading, plan: FetchPlan) -> DeferredRepl
     task = broker.loop.create_task(warm())
     broker.dispatcher.keep(task)
     return deferred
+
+
+def _aborted(log: "Log", offset: int, found: "BatchSlice") -> list[AbortedTransaction]:
+    """The aborted transactions that have records in a reply."""
+    if found.file_slice is None or not log.has_aborted:
+        return []
+    return [
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in log.aborted_in(offset, found.next_offset)
+    ]
 
 
 def _in_session(broker: "Broker", request: FetchRequest, version: int) -> SessionFetch:
