@@ -155,7 +155,7 @@ def batch_of(
     producer_id: int = -1,
     producer_epoch: int = -1,
 ) -> bytearray:
-    """One batch of keys and values, all with the same timestamp; transactional with a producer id."""
+    """One batch of keys and values with one timestamp; transactional with a producer id."""
     writer = RecordWriter(HEADER_SIZE, _INT32_MAX)
     for key, value in encoded:
         writer.append(key, value, (), timestamp)
