@@ -117,7 +117,7 @@ class Partition:
         self.flush_after = None if messages == INT64_MAX else messages
         self._settle()
         if self.leading is not None:
-            self.leading.configure(self.isr_min)
+            self.leading.configure(self.min_isr)
             self.commit_to(self.leading.high_watermark)
 
     def _settle(self) -> None:
@@ -125,7 +125,7 @@ class Partition:
         self._at_once = alone and self.flush_after is None
 
     @property
-    def isr_min(self) -> int:
+    def min_isr(self) -> int:
         """As in Kafka: more than there are replicas is never asked for."""
         return min(self.min_insync_replicas, len(self.replicas))
 
@@ -277,13 +277,13 @@ class Partition:
     def isr_changed(self, in_sync: list[BrokerId]) -> None:
         """Below the least, nothing counts any more: nobody need wait until they time out."""
         self.in_sync = in_sync
-        if len(in_sync) < self.isr_min and self._uncommitted:
+        if len(in_sync) < self.min_isr and self._uncommitted:
             self._uncommitted.disappoint(self._too_few(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
 
     def _too_few(self, code: Code) -> Retriable:
         return Retriable(
             code,
-            f"{self.name} has {len(self.in_sync)} in-sync replicas and requires {self.isr_min}"
+            f"{self.name} has {len(self.in_sync)} in-sync replicas and requires {self.min_isr}"
             f" (min.insync.replicas = {self.min_insync_replicas})",
         )
 
@@ -343,7 +343,7 @@ class Partition:
         self._settle()
         if log.end_offset > log.high_watermark:  # whether these count was left to this leader
             self._uncommitted.add(log.end_offset, 0)
-        leading.configure(self.isr_min)
+        leading.configure(self.min_isr)
         self.commit_to(leading.high_watermark)
         if self.is_unsynced:
             self._unsynced.add(log.end_offset, 0)
@@ -404,7 +404,7 @@ class Partition:
         if self.log_directory is None or self.failure:
             self._take(state)
             return
-        if (self.leader_epoch, self.partition_epoch) < state.age:
+        if (self.leader_epoch, self.partition_epoch) < state.epochs:
             self.replicas = list(state.replicas)
             if self.leading is None:
                 self.in_sync = list(state.isr)

@@ -162,6 +162,6 @@ def with_isr(
         for each in isr
     )
     elr: tuple[BrokerId, ...] = ()
-    if len(isr) < cluster.isr_min(partition):
+    if len(isr) < cluster.min_isr(partition):
         elr = tuple(each for each in proof.members(state) if each not in isr)
     return state._replace(isr=isr, controller_epoch=epoch, isr_epochs=epochs, elr=elr)

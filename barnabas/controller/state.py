@@ -211,7 +211,7 @@ class ClusterState:
     def forget_reports(self, broker: BrokerId) -> None:
         self._reports.pop(broker, None)
 
-    def isr_min(self, partition: PartitionView) -> int:
+    def min_isr(self, partition: PartitionView) -> int:
         """With fewer in sync no leader commits anything. Where the topic does not say it, it is the
         least that holds on any broker: their configuration files may differ."""
         wanted = partition.topic.min_insync

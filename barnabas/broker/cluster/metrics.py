@@ -72,7 +72,7 @@ def _replication(
                 continue
             leads += 1
             behind += len(partition.in_sync) < len(partition.replicas)
-            below_min += len(partition.in_sync) < partition.isr_min
+            below_min += len(partition.in_sync) < partition.min_isr
             end = partition.log.end_offset
             for follower, progress in leading.machine.followers.items():
                 lags[follower] = max(lags.get(follower, 0), end - max(0, progress.end))

@@ -11,7 +11,7 @@ from uuid import UUID
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.model.errors import Code, Corrupt, KafkaError
-from barnabas.replication.follower import Follower, cut_at
+from barnabas.replication.follower import Follower, truncation_offset
 from barnabas.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -62,7 +62,7 @@ async def cut(broker: BrokerContext, followed: FollowerReplica, epoch: int, end:
     log = partition.log
     if not followed.holds:
         return
-    at = cut_at(log.epochs, log.end_offset, epoch, end)
+    at = truncation_offset(log.epochs, log.end_offset, epoch, end)
     if at >= log.end_offset:
         raise Corrupt(f"its epochs differ from the leader's, but nothing is to be cut at {at}")
     say = broker.log.info

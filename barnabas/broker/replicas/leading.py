@@ -81,7 +81,7 @@ class LeaderReplica:
             lag_ms_max=leader_context.lag_ms_max,
             now=leader_context.now_ms(),
             epoch_start=log.end_offset,
-            isr_min=min(partition.min_insync_replicas, len(state.replicas)),
+            min_isr=min(partition.min_insync_replicas, len(state.replicas)),
         )
         leader_context.restless(self)
 
@@ -109,9 +109,9 @@ class LeaderReplica:
         if self.partition.counts_at_once:
             self.machine.appended(self.partition.log.end_offset, self._leader_context.now_ms())
 
-    def configure(self, isr_min: int) -> None:
+    def configure(self, min_isr: int) -> None:
         self.machine.configure(
-            isr_min, self._leader_context.lag_ms_max, self._leader_context.now_ms()
+            min_isr, self._leader_context.lag_ms_max, self._leader_context.now_ms()
         )
 
     # Told by the partition
@@ -160,8 +160,8 @@ class LeaderReplica:
         if self.starts_awaited:
             self._tell_starts()
 
-    def given(self, follower: BrokerId) -> None:
-        self.machine.given(follower, self._leader_context.now_ms())
+    def records_sent(self, follower: BrokerId) -> None:
+        self.machine.records_sent(follower, self._leader_context.now_ms())
 
     def tick(self) -> bool:
         """False: there is nothing to wait for, until the next append."""
@@ -169,7 +169,7 @@ class LeaderReplica:
         machine = self.machine
         for follower in machine.followers:
             if not self._leader_context.is_there(follower):
-                machine.gone(follower)
+                machine.broker_unregistered(follower)
                 self._doubt(follower)
         proposal = machine.tick(self._leader_context.now_ms())
         if proposal is not None:
@@ -181,7 +181,7 @@ class LeaderReplica:
         return (
             machine.high_watermark < end
             or bool(self.starts_awaited)
-            or machine.waits_for_level
+            or machine.has_caught_up_outsider
             or any(machine.end_of(each) < end for each in machine.isr if each in machine.followers)
         )
 
@@ -193,7 +193,7 @@ class LeaderReplica:
                 self._doubt(follower)
             self.partition.restate(state)
             self.machine.configure(
-                self.partition.isr_min,
+                self.partition.min_isr,
                 self._leader_context.lag_ms_max,
                 self._leader_context.now_ms(),
             )

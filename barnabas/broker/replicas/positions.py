@@ -11,7 +11,7 @@ from uuid import UUID
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
 from barnabas.model.ports import FileSlice
-from barnabas.replication.follower import diverges
+from barnabas.replication.follower import divergence
 from barnabas.replication.leader import NotAReplica, OldIncarnation
 from barnabas.wire.messages.fetch import (
     EpochEndOffset,
@@ -108,7 +108,7 @@ class FollowerPosition:
         self._join(leading)
         log = partition.log
         if log.start_offset <= self.offset:
-            found = diverges(log.epochs, log.end_offset, self.last_epoch, self.offset)
+            found = divergence(log.epochs, log.end_offset, self.last_epoch, self.offset)
             if found is not None and found[0] < 0:
                 raise InvalidRequest(
                     Code.OFFSET_OUT_OF_RANGE, f"{partition.name} has no epoch {self.last_epoch}"

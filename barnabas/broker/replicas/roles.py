@@ -251,7 +251,7 @@ class Replicas:
                     is_new=told.is_new,
                     complete=self._is_new(told),
                 )
-            if state.age != (partition.leader_epoch, partition.partition_epoch):
+            if state.epochs != (partition.leader_epoch, partition.partition_epoch):
                 self._take_role(topic, partition, state)
         except KafkaError as error:
             self._broker.log.warning(
@@ -279,14 +279,14 @@ class Replicas:
                 Code.UNKNOWN_TOPIC_OR_PARTITION,
                 f"{partition.name} has no replica here: {list(state.replicas)}",
             )
-        if partition.log_directory is not None and state.age < (
+        if partition.log_directory is not None and state.epochs < (
             partition.leader_epoch,
             partition.partition_epoch,
         ):
             raise Fenced(
                 Code.STALE_CONTROLLER_EPOCH,
                 f"{partition.name} is in leader epoch {partition.leader_epoch}, partition epoch"
-                f" {partition.partition_epoch}; {state.age} came",
+                f" {partition.partition_epoch}; {state.epochs} came",
             )
 
     def _prove(self, topic: Topic, partition: Partition, told: LeaderAndIsrPartitionState) -> None:
@@ -397,10 +397,10 @@ class Replicas:
         if not partition.is_open:
             return
         if self._broker.id in state.replicas:
-            if state.age >= (partition.leader_epoch, partition.partition_epoch):
+            if state.epochs >= (partition.leader_epoch, partition.partition_epoch):
                 self._notice_isr(partition, state)
             return
-        if state.age <= (partition.leader_epoch, partition.partition_epoch):
+        if state.epochs <= (partition.leader_epoch, partition.partition_epoch):
             return
         self.fetchers.leave((topic.id, partition.name.partition))
         partition.follow(state, None)

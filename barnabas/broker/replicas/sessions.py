@@ -311,7 +311,7 @@ class ReplicaSession:
             return None
         assert position.leading is not None
         self._slices_left -= 1
-        position.leading.given(self.follower)
+        position.leading.records_sent(self.follower)
         self._given.append(position)
         self._broker.counts.replicated_out += found.length
         return position.data(partition, records=found)
