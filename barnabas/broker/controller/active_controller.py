@@ -154,7 +154,7 @@ class ActiveController:
             self._put(lambda machine, now: machine.answered(broker, request, answer, now))
 
     def _behind(self, broker: BrokerId) -> None:
-        self._put(lambda machine, now: machine.retell(broker, now))
+        self._put(lambda machine, now: machine.send_everything(broker, now))
 
     # Working
 
@@ -211,7 +211,7 @@ class ActiveController:
                 await asyncio.sleep(0)  # thousands of partitions take a while: others have a turn
             elif isinstance(step, LogLine):
                 log = self._broker.log
-                (log.warning if step.loud else log.info)(step.event, **step.values)
+                (log.warning if step.warn else log.info)(step.event, **step.values)
             else:
                 try:
                     answer = await self._ask_keeper(step)

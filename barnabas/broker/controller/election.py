@@ -127,9 +127,9 @@ class ControllerElection:
     def election_ms_total(self) -> int:
         return self._counts.ms_total
 
-    def story(self, since: int = 0) -> list[HistoryEntry]:
+    def history(self, since: int = 0) -> list[HistoryEntry]:
         """What happened after the entry of this number, in this term."""
-        return self.machine.story.since(since)
+        return self.machine.history.since(since)
 
     # From broker/cluster/membership.py, on the loop
 

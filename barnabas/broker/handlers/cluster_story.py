@@ -68,7 +68,7 @@ def _events(broker: "Broker", after: int, count: int) -> list[ToldEvent]:
     """The last so many."""
     if broker.cluster is None or not broker.cluster.controlling.active or count <= 0:
         return []
-    entries = broker.cluster.controlling.story(after)[-min(count, EVENTS_MAX) :]
+    entries = broker.cluster.controlling.history(after)[-min(count, EVENTS_MAX) :]
     return [
         ToldEvent(
             number=entry.number,

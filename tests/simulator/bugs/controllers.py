@@ -36,12 +36,12 @@ def misses_restarts() -> list[Change]:
         come = [broker for id_, broker in here.items() if id_ not in known]
         again = [b for id_, b in here.items() if id_ in known and known[id_].epoch != b.epoch]
         if gone:
-            yield from brokers._lose(tenure, gone, here)
+            yield from brokers._brokers_failed(tenure, gone, here)
         if come:
-            yield from brokers._gain(tenure, come)
+            yield from brokers._brokers_registered(tenure, come)
         for broker in again:
             tenure.cluster.brokers[broker.id] = broker
-            tenure.welcome(broker.id)
+            tenure.send_everything(broker.id)
         yield from tenure.flush()
 
     return [(brokers, "brokers_changed", brokers_changed)]
