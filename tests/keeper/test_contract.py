@@ -42,7 +42,7 @@ def test_without_a_session_there_is_nothing_ephemeral_and_no_watch(keeper: Keepe
     with pytest.raises(ValueError, match="open it with a timeout"):
         keeper.create("/a", ephemeral=True)
     for watching in (keeper.get, keeper.exists, keeper.children):
-        with pytest.raises(ValueError, match="only a session can watch"):
+        with pytest.raises(ValueError, match="watches require a session"):
             watching("/", watch=True)
 
 

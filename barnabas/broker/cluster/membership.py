@@ -122,7 +122,7 @@ class ClusterMembership:
         )
         data = paths.broker_data(registration, broker.clock.wall_ms())
         # Not before: until now the session held nothing, and recovery may have taken long.
-        keeper.tie_to(broker.heartbeat.idle_ms)
+        keeper.bind_to_owner(broker.heartbeat.idle_ms)
         self.broker_epoch = await claim(
             broker.id,
             data,

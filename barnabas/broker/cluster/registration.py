@@ -19,8 +19,8 @@ from barnabas.keeper.keeper import (
     Operation,
     OutcomeUnknown,
     ensure,
-    lineage,
     parent,
+    with_parents,
 )
 from barnabas.log.claim import read_meta
 from barnabas.model.errors import Code, Failed
@@ -103,7 +103,7 @@ def prepare(keeper: Keeper, wanted: int | None, new_cluster_id: str) -> tuple[st
 
 def _missing(keeper: Keeper, new_cluster_id: str) -> list[Operation]:
     """What a keeper that no broker has used before has not got, parents first."""
-    wanted = {each: b"" for path in _PARENTS for each in lineage(path)}
+    wanted = {each: b"" for path in _PARENTS for each in with_parents(path)}
     wanted[paths.CLUSTER_ID] = paths.cluster_id_data(new_cluster_id)
     found = keeper.get_many(list(wanted))
     return [Create(*each) for each, node in zip(wanted.items(), found, strict=True) if node is None]
