@@ -108,7 +108,7 @@ async def test_another_fault_of_the_only_disk_ends_the_broker(tmp_path: Path) ->
         await running.create("t")
         disk.full, disk.error = True, errno.EIO
         await running.broker.logs.log_directories[0].checkpoint()
-        assert running.broker.failure == "no log directory is left"
+        assert running.broker.failure == "no log directory is online"
         assert "checkpoint failed" in running.log.getvalue()
 
 

@@ -226,7 +226,7 @@ def test_a_thread_renews_and_tells(file: str) -> None:
 
 
 def test_a_timeout_too_short_to_renew_is_refused(file: str) -> None:
-    with pytest.raises(ValueError, match="100 at least"):
+    with pytest.raises(ValueError, match="the minimum is 100"):
         SqliteKeeper(file, 10)
     with pytest.raises(ValueError, match="others can open"):
         SqliteKeeper(":memory:", 10_000)

@@ -66,7 +66,7 @@ class ClusterCatalog:
         return self._cluster.settings.entities
 
     @property
-    def doomed(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
+    def deleted_topic_offsets(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
         """None: offsets of deleted topics go when their shard hears of it
         (broker/groups/coordination.py)."""
         return _NOBODY

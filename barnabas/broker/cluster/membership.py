@@ -245,7 +245,7 @@ class ClusterMembership:
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, REJOIN_MS_MAX)
             except KafkaError as error:
-                self._broker.give_up(error.detail)
+                self._broker.abort(error.detail)
                 return
 
     # Settings

@@ -67,10 +67,10 @@ class MetadataUpdates:
         new = topic.id not in self._whole
         before = self._whole.get(topic.id, 0)
         for each in told.partition_states:
-            partition, state = topic.place(each.partition_index), _state_of(each)
+            partition, state = topic.ensure_partition(each.partition_index), _state_of(each)
             if self._broker.replicas is not None:
-                self._broker.replicas.told(topic, partition, state)
-            partition.told(state)
+                self._broker.replicas.update_metadata(topic, partition, state)
+            partition.update_metadata(state)
         self._whole[topic.id] = len(topic.partitions)
         if new or len(topic.partitions) > before:
             self._broker.catalog.apply(topic)

@@ -119,7 +119,7 @@ class _DeleteRecordsInProgress:
     def appended(self, size: int) -> None:
         """Records are not what is waited for."""
 
-    def gone(self) -> None:
+    def leadership_lost(self) -> None:
         self._broker.loop.call_soon(self.started)  # the partition is in the middle of its change
 
     def started(self) -> None:
@@ -154,7 +154,7 @@ class _DeleteRecordsInProgress:
         self._timer.cancel()
         for each in self._places:
             each.partition.waiters.pop(self, None)
-            each.leading.starts_awaited.pop(self, None)
+            each.leading.start_waiters.pop(self, None)
 
     def response(self) -> DeleteRecordsResponse:
         results = iter(self._results)

@@ -322,9 +322,9 @@ class FetchWait:
     def appended(self, size: int) -> None:
         self._missing -= size
         if self._missing <= 0:
-            self.gone()
+            self.leadership_lost()
 
-    def gone(self) -> None:
+    def leadership_lost(self) -> None:
         if not self._woken:  # once per turn of the loop, however many batches arrive in it
             self._woken = True
             self._loop.call_soon(self._finish)

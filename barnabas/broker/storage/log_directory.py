@@ -198,7 +198,7 @@ class OpenLogDirectory:
             self._no_room_said = False
             self._log.info("synced: there is room again", path=self.path)
 
-    def when_room(self, log: Log, flush_again: Callable[[], None]) -> None:
+    def when_space(self, log: Log, flush_again: Callable[[], None]) -> None:
         """Call it when another sync is worth a try, within a second or so."""
         self._again[log] = flush_again
 
@@ -303,8 +303,8 @@ class OpenLogDirectory:
         """Files and directories that were renamed out of the way, when their time is up."""
         for path in self.logs.take_removals(now_ms):
             await self._remove(path, self._disk.remove)
-        doomed, self.logs.deleted = self.logs.deleted, []
-        for path in doomed:
+        to_delete, self.logs.deleted = self.logs.deleted, []
+        for path in to_delete:
             await self._remove(path, self._disk.remove_tree)
 
     async def _remove(self, path: str, remove: Callable[[str], None]) -> None:

@@ -6,11 +6,13 @@ Not here: which topics there are (broker/catalog.py), the files of a log (log/),
 (broker/replicas/roles.py).
 """
 
-from typing import Protocol
+from typing import Protocol, cast
 from uuid import UUID
 
 from barnabas.broker.catalog_interface import TopicsContext, log_config, set_codec
-from barnabas.broker.partition import Partition, lost_partition
+from barnabas.broker.no_log import NoLog
+from barnabas.broker.partition import Partition
+from barnabas.broker.role import Role
 from barnabas.broker.storage.storage import Storage
 from barnabas.broker.topic import Topic
 from barnabas.log.log import Log
@@ -35,7 +37,7 @@ def open_partitions(broker: OpeningContext, topic: Topic, total: int, lost: str 
         log = _own_log(broker, name, topic.id)
         why_lost = lost or logs.damaged.get(name, "")
         if log is None and why_lost:
-            topic.partitions.append(lost_partition(name, own, why_lost))
+            topic.partitions.append(offline_partition(name, own, why_lost))
             continue
         log = log or logs.create(name, topic.id, config)
         _lead(logs, log)
@@ -81,3 +83,10 @@ def _lead(logs: Storage, log: Log) -> None:
     crashed = log.end_offset > 0 and not logs.was_clean(log.partition)
     log.begin_epoch(epoch + crashed, durable=crashed)
     log.advance_high_watermark(log.end_offset)
+
+
+def offline_partition(name: TopicPartition, broker: BrokerId, reason: str) -> Partition:
+    """A partition whose log directory is offline until the broker restarts with a healthy disk."""
+    partition = Partition(name, cast(Log, NoLog()), None, broker, Role.OFFLINE)
+    partition.failure = reason
+    return partition

@@ -66,7 +66,7 @@ class Storage:
                 problem = error
                 self.unopened[path] = str(error)
                 continue
-            self._take_up(OpenLogDirectory(logs, self._disk, self._log, self._volume_failed))
+            self._take_up(OpenLogDirectory(logs, self._disk, self._log, self._log_directory_failed))
         if problem is not None and not self.log_directories:
             raise problem
         for path, reason in self.unopened.items():
@@ -255,7 +255,7 @@ class Storage:
         self.logs[partition] = log
         self._homes[partition] = to
 
-    def _volume_failed(self, log_directory: OpenLogDirectory, reason: str) -> None:
+    def _log_directory_failed(self, log_directory: OpenLogDirectory, reason: str) -> None:
         for partition, log in log_directory.logs.logs.items():
             self.logs.pop(partition, None)
             with suppress(OSError):

@@ -470,7 +470,7 @@ async def test_a_lone_broker_knows_nothing_of_what_brokers_say_to_each_other(
         alone.send(AlterPartitionRequest(broker_id=1, topics=[]))
         with pytest.raises(ConnectionError):
             await alone.wire.take()
-        assert "not one this broker answers" in alone.log.getvalue()
+        assert "not supported by this broker" in alone.log.getvalue()
 
 
 async def test_a_broker_that_stops_hands_over_what_it_leads_first(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from barnabas.broker.cluster.membership import ClusterMembership as Place
 from barnabas.broker.controller.election import ControllerElection
 from barnabas.broker.controller.store import ControllerStore
+from barnabas.broker.replicas.incomplete import IncompleteReplicas
 from barnabas.broker.replicas.roles import Replicas
 from barnabas.controller import brokers, election, in_sync, proof, takeover
 from barnabas.controller.state import ClusterState
@@ -86,7 +87,7 @@ def elects_without_proof() -> list[Change]:
         there = [each for each in partition.state.isr if cluster.usable(each, partition)]
         return there[0] if there else None
 
-    return [(proof, "leader", leader), (Replicas, "_prove", lambda *_: None)]
+    return [(proof, "leader", leader), (IncompleteReplicas, "check_may_lead", lambda *_: None)]
 
 
 @bug()

@@ -135,11 +135,11 @@ def shows_what_is_not_committed() -> list[Change]:
 def follows_marks_ahead() -> list[Change]:
     """A follower takes all that it has for committed, and shows it once it leads."""
 
-    def followed_to(self: Partition, offset: int, size: int) -> None:
+    def follow_high_watermark(self: Partition, offset: int, size: int) -> None:
         if self.log.end_offset > self.log.high_watermark:
             self._commit(self.log.end_offset, max(size, 1))
 
-    return [(Partition, "followed_to", followed_to)]
+    return [(Partition, "follow_high_watermark", follow_high_watermark)]
 
 
 @bug()
