@@ -1,7 +1,7 @@
-"""What Prometheus is told of the controller and of replication, by a broker in a cluster.
+"""Prometheus metrics of the controller and of replication, for a broker in a cluster.
 
-The cluster's own figures (offline, under-replicated) come from the controller; each broker tells of
-what it leads and follows. Names say what Kafka's say, in our spelling.
+The cluster's own figures (offline, under-replicated) come from the controller; each broker reports
+the partitions it leads and follows. The meanings are Kafka's, the spelling is ours.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
 """The controller's changes as nodes of the keeper, and its nodes as what the controller reads.
 
-In: changes and questions of the controller (controller/steps.py). Out: nodes, versions, values.
-Always: every write carries a check of the epoch that this controller was elected with, in the same
-transaction: a controller that has been followed by another writes nothing any more.
+In: changes and reads of the controller (controller/steps.py). Out: nodes, versions, values.
+Always: every write includes a check of the epoch that this controller was elected with, in the same
+transaction: a controller that was replaced cannot write any more.
 Its calls block: they run in the keeper's thread.
-Not here: when to write what (controller/), who runs it (election.py).
+Not here: when to write what (controller/), running it (election.py), the reads (store_reads.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ from barnabas.keeper.keeper import (
 from barnabas.model.errors import Code, Corrupt
 from barnabas.model.ids import BrokerId
 
-NOTES_MAX = 100  # of changed settings; who has missed some of them reads everything
+NOTES_MAX = 100  # of changed settings; a broker that has missed some of them reads everything
 
 
 class Deposed(Exception):
@@ -66,7 +66,7 @@ class Deposed(Exception):
 
 
 class Elected(NamedTuple):
-    """Who is controller. `store` is there if it is this broker."""
+    """Who is controller. `store` is set if it is this broker."""
 
     controller: BrokerId
     epoch: int
@@ -74,9 +74,9 @@ class Elected(NamedTuple):
 
 
 def stand(keeper: Keeper, broker: BrokerId, wall_ms: int, *, holding: bool) -> Elected | None:
-    """Become controller if nobody is; None: ask again. /controller is watched from now on.
+    """Become controller if there is none; None: try again. /controller is watched from now on.
 
-    `holding`: this broker is controller, and wants to know whether it still is.
+    `holding`: this broker is controller, and checks whether it still is.
     """
     if not keeper.exists(nodes.CONTROLLER_EPOCH):
         ensure(keeper, nodes.CONTROLLER_EPOCH)
@@ -91,7 +91,7 @@ def stand(keeper: Keeper, broker: BrokerId, wall_ms: int, *, holding: bool) -> E
         if holding or holder.owner != keeper.session:
             id_ = nodes.read_controller(nodes.CONTROLLER, holder.data)
             return Elected(BrokerId(id_), epoch, None)
-        operations.append(Delete(nodes.CONTROLLER))  # ours, of a term that has ended
+        operations.append(Delete(nodes.CONTROLLER))  # ours, of a tenure that has ended
     operations += [
         Create(nodes.CONTROLLER, nodes.controller_data(broker, wall_ms), ephemeral=True),
         Set(nodes.CONTROLLER_EPOCH, str(epoch + 1).encode(), found.version),
@@ -105,7 +105,7 @@ def stand(keeper: Keeper, broker: BrokerId, wall_ms: int, *, holding: bool) -> E
 
 
 def give_up(keeper: Keeper) -> None:
-    """/controller, if it is this session's."""
+    """Delete /controller, if it belongs to this session."""
     try:
         found = keeper.get(nodes.CONTROLLER)
         if found.owner == keeper.session:
@@ -115,7 +115,7 @@ def give_up(keeper: Keeper) -> None:
 
 
 class ControllerStore:
-    """For one term."""
+    """For one tenure."""
 
     def __init__(self, keeper: Keeper, epoch_version: int) -> None:
         self._keeper = keeper
@@ -124,7 +124,7 @@ class ControllerStore:
     # Writing
 
     def write(self, changes: Sequence[Change]) -> list[int | None]:
-        """Per change the version of its node. Conflict: not done. Deposed: never again."""
+        """The new version of each node. Conflict: not done. Deposed: never again."""
         operations: list[Operation] = [self._check]
         last = []
         notes = False
@@ -156,7 +156,7 @@ class ControllerStore:
             Create(nodes.partitions(name)),
         ]
         path = paths.topic_config(name)
-        if self._keeper.exists(path):  # left by a topic whose deletion was cut off
+        if self._keeper.exists(path):  # left by a topic whose deletion was interrupted
             operations.append(Delete(path))
         if change.settings:
             operations.append(Create(path, paths.config_data(change.settings)))
@@ -187,7 +187,7 @@ class ControllerStore:
         return [*before, Create(path, nodes.deletion_data(node))]
 
     def _remove_states(self, change: RemoveStates) -> list[Operation]:
-        """Those that are there: a deletion may have been cut off before."""
+        """Those that exist: a deletion may have been interrupted before."""
         asked = [
             path
             for index in change.partitions
@@ -236,7 +236,7 @@ class ControllerStore:
             try:
                 self._keeper.multi([self._check, *old])
             except KeeperError:
-                pass  # the next change takes them with it
+                pass  # the next change removes them
 
     # Reading
 
@@ -248,7 +248,7 @@ class ControllerStore:
         return self.read_config(question.kind, question.name)
 
     def read_brokers(self) -> list[BrokerInfo]:
-        """A registration that cannot be read is nobody's: one of them must not stop all others."""
+        """An unreadable registration is ignored: it must not stop all other brokers."""
         found = []
         for name in self._keeper.children(paths.BROKERS, watch=True):
             if not name.isdecimal():
@@ -257,7 +257,7 @@ class ControllerStore:
             try:
                 node = self._keeper.get(path)
                 endpoints, rack, directories, least = paths.read_broker(path, node.data)
-            except (NoNode, Corrupt):  # one that is gone meanwhile is told
+            except (NoNode, Corrupt):  # its deletion is reported
                 continue
             broker = BrokerId(int(name))
             listeners = tuple(BrokerEndpoint(*each) for each in endpoints)
@@ -353,8 +353,8 @@ _MAKERS: dict[type, Callable[..., list[Operation]]] = {
 
 
 def _too_large(changes: Sequence[Change], error: TooLarge) -> WriteTooLarge:
-    """Of what is written at once, whatever the request named."""
-    size = f"in one write of {error.size} bytes; ZooKeeper takes {error.limit}"
+    """Names the change that is written, whatever the request named."""
+    size = f"in one write of {error.size} bytes; the limit of ZooKeeper is {error.limit}"
     for change in changes:
         if isinstance(change, NewTopic | SetAssignments):
             name = change.name if isinstance(change, NewTopic) else change.topic

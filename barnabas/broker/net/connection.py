@@ -290,8 +290,7 @@ class Connection:
         slot = ReplySlot()
         self._slots.append(slot)
         self._pending[answer] = None
-        # Type: ignore[misc].
-        answer.then(lambda parts, deferred=answer: self._answered(deferred, slot, parts))
+        answer.then(lambda parts, deferred=answer: self._answered(deferred, slot, parts))  # type: ignore[misc]
 
     def hold(self) -> None:
         """Handle no further request until `release`."""

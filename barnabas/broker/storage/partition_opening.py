@@ -1,7 +1,7 @@
-"""Opens the partitions of a topic on a broker of its own: each with its log, each led here.
+"""Opens the partitions of a topic on a lone broker: each with its log, each led here.
 
 In: a topic and how many partitions it has. Out: the topic with its partitions.
-Always: a log belongs to the topic with its id; the log of another topic of that name is set aside.
+Always: a log belongs to the topic with its id; the log of another topic of that name is renamed.
 Not here: which topics there are (broker/catalog.py), the files of a log (log/), a cluster
 (broker/replicas/roles.py).
 """
@@ -21,7 +21,7 @@ from barnabas.model.system_errors import NO_DESCRIPTORS, NO_ROOM
 
 
 class OpeningContext(TopicsContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     logs: Storage
 
@@ -50,7 +50,7 @@ def open_partitions(broker: OpeningContext, topic: Topic, total: int, lost: str 
 
 def set_aside(broker: OpeningContext, name: TopicPartition) -> None:
     path = broker.logs.set_aside(name)
-    broker.log.warning("log of no topic set aside", partition=name, path=path)
+    broker.log.warning("stray log renamed", partition=name, path=path)
 
 
 def _sync(logs: Storage, partition: Partition) -> None:

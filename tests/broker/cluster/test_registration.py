@@ -134,7 +134,7 @@ def test_an_empty_keeper_is_refused_by_who_was_in_a_cluster(tmp_path: Path) -> N
     keeper, disk = opened(MemoryStore()), SystemDisk()
     check_remembered(keeper, disk, [str(tmp_path), f"{tmp_path}/none"])
     (tmp_path / META_PROPERTIES).write_bytes(encode_meta(MetaProperties("c", 1007, "d")))
-    with pytest.raises(Failed, match="belongs to cluster 'c', and the keeper is empty"):
+    with pytest.raises(Failed, match="belongs to cluster 'c', but the keeper is empty"):
         check_remembered(keeper, disk, [str(tmp_path)])
     prepare(keeper, 1, "other")
     check_remembered(keeper, disk, [str(tmp_path)])
