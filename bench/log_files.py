@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.config import LogConfig
-from barnabas.log.directory_open import open_log_directory
+from barnabas.log.directory.checkpoints import MetaProperties
+from barnabas.log.directory.opening import open_log_directory
 from barnabas.model.ids import TopicPartition
 from barnabas.system.disk import SystemDisk
 from barnabas.wire.records import BatchBuilder

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from barnabas.log.checkpoints import (
+from barnabas.log.directory.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER,
     RECOVERY_POINT,

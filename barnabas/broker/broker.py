@@ -37,7 +37,7 @@ from barnabas.config.kinds import Address
 from barnabas.config.resolve import Layers
 from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.paths import GROUPS, uuid_text
-from barnabas.log.checkpoints import MetaProperties
+from barnabas.log.directory.checkpoints import MetaProperties
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.model.ports import Clock, Disk, Listening, Network, Stream

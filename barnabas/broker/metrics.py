@@ -174,7 +174,7 @@ def _health(health: "Health") -> "Iterator[Metric]":
 def _compaction(cleaner: "Cleaner", topics: "Topics", wall_ms: int) -> "Iterator[Metric]":
     from prometheus_client.core import GaugeMetricFamily
 
-    from barnabas.log.cleanable import look
+    from barnabas.log.compaction.cleanable import look
     from barnabas.model.errors import KafkaError
 
     figures: Figures = (

@@ -15,9 +15,9 @@ import click
 from barnabas.cli import exits
 from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.render import Row, chosen_output, output_option, render, table
-from barnabas.log import survey
-from barnabas.log.checkpoints import CLEAN_SHUTDOWN
-from barnabas.log.survey import FileProblem, InspectedBatch
+from barnabas.log.directory.checkpoints import CLEAN_SHUTDOWN
+from barnabas.log.recovery import inspection as survey
+from barnabas.log.recovery.inspection import FileProblem, InspectedBatch
 from barnabas.model.ids import TopicPartition
 from barnabas.system.disk import LOCK_FILE, DirectoryLock, SystemDisk
 from barnabas.wire.batch import CODEC_MASK, CONTROL, TRANSACTIONAL

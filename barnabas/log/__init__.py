@@ -1,7 +1,8 @@
-"""One partition's records on disk, in Kafka's own layout; pure but for the disk port.
+"""One partition's records on disk, in Kafka's own layout; pure except for the disk port.
 
-`log.py` is one partition's log: its state and its methods. Longer operations are functions over a
-Log: `append.py`, `replica_append.py`, `roll.py`, `truncation.py`, `segment_deletion.py`. A log
-directory is `directory.py`; `directory_open.py` and `recovery.py` open it. Nothing here reads a
-clock, starts a thread or opens a socket: time and the disk are parameters.
+Here: one partition's log (`log.py`) and the operations on it (append, replica_append, roll,
+truncation, reader). In folders: segments/ (files, indexes, retention), producers/ (sequences and
+their snapshots), recovery/ (after a crash), compaction/, directory/ (a log directory and its
+checkpoints). Nothing here reads a clock, starts a thread or opens a socket: time and the disk are
+parameters.
 """

@@ -3,7 +3,7 @@
 In: a batch as the client sent it, wall time. Out: its offsets, or an error that changed nothing.
 Always: whole batches only; offsets without a gap; nothing here syncs.
 Not here: the words of a refusal (batch_validation.py), the next segment (roll.py), batches that
-have their offsets already (replica_append.py), the files of a segment (segment.py).
+have their offsets already (replica_append.py), the files of a segment (log/segments/segment.py).
 """
 
 from struct import Struct
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from barnabas.log.batch_validation import check_records, refusal
-from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.roll import segment_for
+from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
 from barnabas.model.errors import Code, Failed
 from barnabas.wire.batch import (
     ATTRIBUTES_POSITION,

@@ -1,7 +1,7 @@
 # The C types of batch_loops.py, for Cython. That file runs the same, only slower, without them.
 cimport cython
 
-from barnabas.log.key_loops cimport OffsetMap
+from barnabas.log.compaction.key_loops cimport OffsetMap
 
 cdef int _UNUSUAL
 cdef int _APPEND_TIME

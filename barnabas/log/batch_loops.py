@@ -5,14 +5,15 @@ In: bytes of a segment, and the table of keys. Out: how far they came.
 Always: they stop before a batch that is out of the ordinary (compressed, of a transaction, with a
 tombstone or a delete horizon, empty, damaged, not all there) and before one that has to stay
 though nothing in it does; whoever called takes that one by itself, and calls again.
-Not here: that other way (compaction.py), the loops over records (key_loops.py).
+Not here: that other way (log/compaction/compaction.py), the loops over records
+(log/compaction/key_loops.py).
 
 This is plain Python, compiled where that can be done: see key_loops.py.
 """
 
 from collections.abc import Callable, Mapping
 
-from barnabas.log.key_loops import OffsetMap
+from barnabas.log.compaction.key_loops import OffsetMap
 from barnabas.wire.batch import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,

@@ -2,7 +2,7 @@
 
 In: a batch that failed one of the append checks. Out: the error, always.
 `Log.append` tests the same conditions in one pass; this spells them out.
-Not here: producer sequences (producers.py).
+Not here: producer sequences (log/producers/state.py).
 """
 
 from barnabas.log.config import INT64_MAX, LogConfig
@@ -148,7 +148,7 @@ def _records(
 ) -> RecordsRefused | None:
     """The records that break a rule, as Kafka finds them: the key comes before the timestamp, and
     one wrong timestamp makes it INVALID_TIMESTAMP for all."""
-    from barnabas.log.key_loops import invalid_records
+    from barnabas.log.compaction.key_loops import invalid_records
     from barnabas.wire.records import records_of
 
     time_min, time_max = -INT64_MAX, INT64_MAX

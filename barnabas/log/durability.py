@@ -7,12 +7,12 @@ yet holds the recovery point back: the segment before it counts as not durable.
 Not here: the syncs themselves (flush.py), when to flush (the broker).
 """
 
-from barnabas.log.checkpoints import PARTITION_METADATA, encode_epochs
+from barnabas.log.directory.checkpoints import PARTITION_METADATA, encode_epochs
 from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.flush import Flush
-from barnabas.log.producer_snapshots import ProducerSnapshots
-from barnabas.log.segment import Segment
+from barnabas.log.producers.snapshots import ProducerSnapshots
+from barnabas.log.segments.segment import Segment
 from barnabas.model.ports import Disk
 
 

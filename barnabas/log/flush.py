@@ -10,8 +10,8 @@ Always: `run` does not touch the state of the log; `Log.flushed` takes the resul
 import errno
 
 from barnabas.log.config import INT64_MAX
-from barnabas.log.scan import checked_batches
-from barnabas.log.segment import Segment
+from barnabas.log.segments.scan import checked_batches
+from barnabas.log.segments.segment import Segment
 from barnabas.model.ports import Disk, File
 
 REWRITE_BYTES = 1 << 20  # at a time

@@ -6,29 +6,31 @@ truncation; the log holds whole batches.
 Always: an append syncs nothing; a roll leaves work for `pending_snapshots` and `pending_flush`.
 Longer operations are functions over a Log in modules of their own: append.py (as the leader),
 replica_append.py (batches that have offsets), roll.py, truncation.py, segment_deletion.py. Swaps of
-compacted segments (segment_swap.py) are not methods: the cleaner carries out their steps.
-Not here: opening and damage (recovery.py), slices (reader.py), what is durable (durability.py), the
-words of a refusal (batch_validation.py), who leads.
+compacted segments (log/compaction/segment_swap.py) are not methods: the cleaner carries out their
+steps. Not here: opening and damage (log/recovery/log_recovery.py), slices (reader.py), what is
+durable (durability.py), the words of a refusal (batch_validation.py), who leads.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 from uuid import UUID
 
-from barnabas.log import replica_append, roll, segment_deletion, time_lookup, truncation
+from barnabas.log import replica_append, roll, truncation
 from barnabas.log.append import Appended, append_batch
-from barnabas.log.checkpoints import PARTITION_METADATA, encode_topic_id
 from barnabas.log.config import LogConfig
+from barnabas.log.directory.checkpoints import PARTITION_METADATA, encode_topic_id
 from barnabas.log.durability import Durability
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.findings import RecoveryFinding
 from barnabas.log.flush import Flush
-from barnabas.log.producer_snapshots import ProducerSnapshots, SnapshotWrite
-from barnabas.log.producers import ProducerStates
+from barnabas.log.producers.snapshots import ProducerSnapshots, SnapshotWrite
+from barnabas.log.producers.state import ProducerStates
 from barnabas.log.reader import BatchSlice, LogReader
-from barnabas.log.segment import Segment
-from barnabas.log.segment_deletion import SegmentDeletion
-from barnabas.log.warm import WarmSegments
+from barnabas.log.recovery.findings import RecoveryFinding
+from barnabas.log.segments import deletion as segment_deletion
+from barnabas.log.segments import time_lookup
+from barnabas.log.segments.deletion import SegmentDeletion
+from barnabas.log.segments.open_segments import WarmSegments
+from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Buffer, Disk, FileSlice

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from barnabas.log.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
-from barnabas.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.log.producers.snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from barnabas.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 _OFFSET_DIGITS = 20
 

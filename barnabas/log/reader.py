@@ -13,8 +13,8 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from barnabas.log.scan import headers
-from barnabas.log.segment import Segment
+from barnabas.log.segments.scan import headers
+from barnabas.log.segments.segment import Segment
 from barnabas.model.ports import FileSlice
 
 POSITIONS_MAX = 256  # readers whose next position is remembered

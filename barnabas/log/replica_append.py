@@ -8,9 +8,9 @@ Not here: a client's batches (append.py), who copies and when the copy is comple
 from typing import TYPE_CHECKING
 
 from barnabas.log.append import write_failed
-from barnabas.log.index import RELATIVE_OFFSET_MAX
 from barnabas.log.roll import segment_for
-from barnabas.log.segment import Segment
+from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
+from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer
 from barnabas.wire.batch import BatchHeader, check_crc, read_header

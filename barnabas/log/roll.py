@@ -8,8 +8,8 @@ the thread of the log directory): encoding 10,000 of them would stop the event l
 
 from typing import TYPE_CHECKING
 
-from barnabas.log.index import RELATIVE_OFFSET_MAX
-from barnabas.log.segment import Segment
+from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
+from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Code, Failed
 from barnabas.wire.checksum import crc32c
 

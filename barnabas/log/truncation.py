@@ -2,14 +2,14 @@
 
 In: offsets. Out: the log without the records above, and without what was derived from them.
 Always: a producer snapshot does not outlive the records that it tells of.
-Not here: raising the start of a log (segment_deletion.py).
+Not here: raising the start of a log (log/segments/deletion.py).
 """
 
 from typing import TYPE_CHECKING
 
-from barnabas.log.producers import ProducerStates
+from barnabas.log.producers.state import ProducerStates
 from barnabas.log.roll import new_segment
-from barnabas.log.scan import headers
+from barnabas.log.segments.scan import headers
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log

@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.metrics import page
 from barnabas.keeper import paths
 from barnabas.keeper.memory import MemoryKeeper
-from barnabas.log.checkpoints import CLEAN_SHUTDOWN, HIGH_WATERMARK
+from barnabas.log.directory.checkpoints import CLEAN_SHUTDOWN, HIGH_WATERMARK
 from barnabas.model.errors import Code, Failed
 from barnabas.system.disk import SystemDisk, SystemFile
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -12,7 +12,7 @@ from barnabas.broker.broker import new_id
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import ensure, parent
 from barnabas.keeper.memory import MemoryKeeper
-from barnabas.log.checkpoints import CLEAN_SHUTDOWN
+from barnabas.log.directory.checkpoints import CLEAN_SHUTDOWN
 from barnabas.model.errors import Code, Failed
 from barnabas.system.disk import LOCK_FILE, DirectoryLock
 from tests.broker.running import running_broker

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LogDirectory
-from barnabas.log.directory_open import open_log_directory
+from barnabas.log.directory.checkpoints import MetaProperties
+from barnabas.log.directory.directory import LogDirectory
+from barnabas.log.directory.opening import open_log_directory
 from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from barnabas.log.cleanable import job_for, look
-from barnabas.log.compaction import Compaction
-from barnabas.log.compaction_job import CleanedSegment
+from barnabas.log.compaction.cleanable import job_for, look
+from barnabas.log.compaction.compaction import Compaction
+from barnabas.log.compaction.job import CleanedSegment
+from barnabas.log.compaction.segment_swap import SegmentSwap
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LogDirectory
+from barnabas.log.directory.directory import LogDirectory
 from barnabas.log.log import Log
-from barnabas.log.scan import headers
-from barnabas.log.segment_swap import SegmentSwap
+from barnabas.log.segments.scan import headers
 from barnabas.model.ports import Disk
 from barnabas.wire.batch import BatchHeader
 from barnabas.wire.compression import Codec

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from barnabas.log import batch_loops as imported
-from barnabas.log import compaction
-from barnabas.log.cleanable import job_for, look
-from barnabas.log.compaction import Compaction
-from barnabas.log.key_loops import OffsetMap
+from barnabas.log.compaction import compaction
+from barnabas.log.compaction.cleanable import job_for, look
+from barnabas.log.compaction.compaction import Compaction
+from barnabas.log.compaction.key_loops import OffsetMap
 from barnabas.wire.batch import ATTRIBUTES_POSITION
 from barnabas.wire.compression import Codec
 from tests.log.batches import NOW, new_log

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from barnabas.log.log import Log
-from barnabas.log.producer_snapshots import PENDING_MAX, SUFFIX, TEMPORARY_SUFFIX, decode
-from barnabas.log.producers import ProducerStates
+from barnabas.log.producers.snapshots import PENDING_MAX, SUFFIX, TEMPORARY_SUFFIX, decode
+from barnabas.log.producers.state import ProducerStates
 from tests.log.batches import (
     DATA,
     NOW,

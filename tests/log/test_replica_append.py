@@ -7,8 +7,8 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.log import Log
-from barnabas.log.scan import headers
-from barnabas.log.segment import Segment
+from barnabas.log.segments.scan import headers
+from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Corrupt, Failed
 from tests.log.batches import NOW, batch, new_log, open_directory, read_batches, reopened
 from tests.simulator.disk import SimulatedDisk

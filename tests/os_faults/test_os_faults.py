@@ -9,14 +9,17 @@ from random import Random
 
 import pytest
 
+import barnabas
 from tests.os_faults.__main__ import played, rounds_of
 from tests.os_faults.control import (
+    ABORTS,
     EINTR,
     EIO,
     ENOSPC,
     FROZEN,
     RUNNING,
     SHORT,
+    UNIMPORTANT,
     Action,
     Control,
     Site,
@@ -27,13 +30,13 @@ from tests.waiting import until
 SHARE = {1: 8, 3: 4}  # rounds
 # Always played: each went wrong once, or would stop a cluster.
 SQLITE = "keeper/sqlite_file.py:SqliteFile"
-APPEND = "log/segment.py:Segment.append"
+APPEND = "log/segments/segment.py:Segment.append"
 CHOSEN = {
     1: {
         ("create", "keeper.db", f"{SQLITE}.__init__", "EIO"),
         ("pwrite", "keeper.db-wal", f"{SQLITE}.execute.<locals>.<lambda>", "EIO"),
         ("pwrite", "segment", APPEND, "ENOSPC"),
-        ("open", "segment", "log/segment.py:Segment.file", "EMFILE"),
+        ("open", "segment", "log/segments/segment.py:Segment.file", "EMFILE"),
     },
     3: {("pwrite", "segment", APPEND, "EIO"), ("pwrite", "segment", APPEND, "frozen")},
 }
@@ -117,6 +120,15 @@ def test_a_call_in_a_signal_handler_is_left_alone(control: Control, tmp_path: Pa
         said, _ = process.communicate(timeout=60)
     assert said.split() == ["1", "4"]
     assert control.hits == 1
+
+
+def test_the_sites_that_are_named_here_exist() -> None:
+    """A function that has moved would be an exception for nobody."""
+    package = Path(barnabas.__file__).parent
+    for _, _, frame, *_ in [*UNIMPORTANT, *ABORTS, *CHOSEN[1], *CHOSEN[3]]:
+        path, _, qualified = frame.partition(":")
+        name = qualified.split(".<")[0].rpartition(".")[2]
+        assert f"def {name}(" in (package / path).read_text(), frame
 
 
 @pytest.mark.parametrize("brokers", [1, 3])

@@ -13,7 +13,7 @@ from barnabas.broker.storage.cleaner_protocol import (
     CompactionStopped,
     Report,
 )
-from barnabas.log.compaction import Compaction
+from barnabas.log.compaction.compaction import Compaction
 from barnabas.model.errors import Corrupt, KafkaError
 from tests.simulator.loop import VirtualLoop
 

@@ -16,7 +16,7 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.log.log import Log
-from barnabas.log.producers import SEQUENCE_MASK
+from barnabas.log.producers.state import SEQUENCE_MASK
 from barnabas.model.ids import TopicPartition
 from tests.simulator.groups import Offsets, difference, replayed
 from tests.simulator.truth import Committed, Violation, read, records_of

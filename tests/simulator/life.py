@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from barnabas.log.cleanable import job_for, look
-from barnabas.log.compaction import Compaction
+from barnabas.log.compaction.cleanable import job_for, look
+from barnabas.log.compaction.compaction import Compaction
+from barnabas.log.compaction.key_loops import LOAD_MAX, SLOT_BYTES
 from barnabas.log.config import DAY_MS, LogConfig
-from barnabas.log.key_loops import LOAD_MAX, SLOT_BYTES
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.wire.batch import DELETE_HORIZON, check_crc

@@ -12,10 +12,10 @@ from unittest.mock import patch
 import pytest
 
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LogDirectory
+from barnabas.log.directory.directory import LogDirectory
 from barnabas.log.log import Log
-from barnabas.log.producer_snapshots import TEMPORARY_SUFFIX, ProducerSnapshots, SnapshotWrite
-from barnabas.log.producers import ProducerStates
+from barnabas.log.producers.snapshots import TEMPORARY_SUFFIX, ProducerSnapshots, SnapshotWrite
+from barnabas.log.producers.state import ProducerStates
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.wire.batch import check_crc, read_header
 from tests.log.batches import NOW, PARTITION, TOPIC_ID, batch, open_directory, read_batches

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from barnabas.log.segment_swap import SegmentSwap
+from barnabas.log.compaction.segment_swap import SegmentSwap
 from tests.share import IN_FULL
 from tests.simulator.life import live
 

@@ -22,7 +22,7 @@ from barnabas.keeper.keeper import (
     parent,
     with_parents,
 )
-from barnabas.log.claim import read_meta
+from barnabas.log.directory.claim import read_meta
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Disk
 from barnabas.system.logs import Logger

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition
-from barnabas.log.cleanable import look
+from barnabas.log.compaction.cleanable import look
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, KafkaError
 from barnabas.replication.leader import NEVER

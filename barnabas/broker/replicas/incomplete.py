@@ -39,7 +39,8 @@ class IncompleteReplicas:
 
     def mark_missing(self, request: LeaderAndIsrRequest) -> None:
         """Missing logs that are not new: the mark is on disk before one of them is created. A log
-        on an offline directory is not missing: no other log is created in its place."""
+        on an offline directory is not missing: no other log is created in its place. Nor is the log
+        of a leader: the controller elected it without a log, so no replica has more."""
         logs = self._broker.logs
         missing = []
         for topic in request.topic_states:
@@ -48,7 +49,8 @@ class IncompleteReplicas:
                 log = logs.logs.get(name)
                 exists = log is not None and log.topic_id in (topic.topic_id, NO_TOPIC_ID)
                 offline = not state.is_new and logs.where_lost(name)
-                if not exists and not offline and not self.is_new(state):
+                led = state.leader == self._broker.id
+                if not (exists or offline or led or self.is_new(state)):
                     missing.append(name)
         logs.mark_incomplete(missing)
 
@@ -61,15 +63,12 @@ class IncompleteReplicas:
     ) -> None:
         """Refuse to lead without all committed records: the other replicas would be truncated."""
         broker = self._broker
-        if state.leader != broker.id or partition.leading is not None or self.is_new(state):
+        if state.leader != broker.id or partition.leading is not None:
             return
         report = describe(broker, partition.name, topic.id)
-        if state.leader_recovery_state or report.copy in (
-            ReplicaCompleteness.COMPLETE,
-            ReplicaCompleteness.SHORT,
-        ):
-            # The controller has decided that no replica has more.
-            broker.logs.complete(partition.name)
+        chosen = state.leader_recovery_state or self.is_new(state)  # though others may have more
+        if chosen or report.copy is not ReplicaCompleteness.LOST:
+            self._complete(partition.name)  # the controller has decided that no replica has more
             return
         raise Failed(
             Code.KAFKA_STORAGE_ERROR,
@@ -84,11 +83,18 @@ class IncompleteReplicas:
         elif self._broker.id not in state.isr:
             self._seen_out[name] = None
         elif name in self._seen_out:
-            logs.complete(name)
-            del self._seen_out[name]
-            if not self._writing:
-                self._writing = True
-                self._spawn(self._write_marks())
+            self._complete(name)
+
+    def _complete(self, name: TopicPartition) -> None:
+        """It has all committed records."""
+        logs = self._broker.logs
+        self._seen_out.pop(name, None)
+        if logs.incomplete(name) is None:
+            return
+        logs.complete(name)
+        if not self._writing:
+            self._writing = True
+            self._spawn(self._write_marks())
 
     async def _write_marks(self) -> None:
         """On disk soon: after a crash, complete replicas would be considered incomplete."""

@@ -14,7 +14,7 @@ from barnabas.broker.storage.log_directory import storage_error
 from barnabas.broker.topic import Topic
 from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import LOST, SHORT
+from barnabas.log.directory.directory import LOST, SHORT
 from barnabas.log.log import Log
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 

@@ -196,7 +196,8 @@ class Replicas:
                     config,
                     partition,
                     is_new=requested.is_new,
-                    complete=self._incomplete.is_new(requested),
+                    complete=self._incomplete.is_new(requested)
+                    or requested.leader == self._broker.id,
                 )
             if state.epochs != (partition.leader_epoch, partition.partition_epoch):
                 self._take_role(topic, partition, state)

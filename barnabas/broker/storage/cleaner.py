@@ -3,7 +3,8 @@
 In: the broker's logs, reports of the worker. Out: shorter logs, and log lines with the reason.
 Always: the loop only renames files; the worker reads and writes, a thread syncs.
 Always: a log that cannot be compacted is reported once, and ignored until the next start.
-Not here: which log and why (log/cleanable.py), which records (log/compaction.py).
+Not here: which log and why (log/compaction/cleanable.py), which records
+(log/compaction/compaction.py).
 """
 
 import asyncio
@@ -15,10 +16,10 @@ from barnabas.broker.context import BrokerContext
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.storage.moves import Moves
 from barnabas.broker.storage.storage import Storage
-from barnabas.log.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
-from barnabas.log.compaction_job import CleanedSegment
+from barnabas.log.compaction.cleanable import Cleanable, dirtiest, job_for, look, may_be_due
+from barnabas.log.compaction.job import CleanedSegment
+from barnabas.log.compaction.segment_swap import SegmentSwap
 from barnabas.log.log import Log
-from barnabas.log.segment_swap import SegmentSwap
 from barnabas.model.errors import KafkaError
 from barnabas.model.system_errors import NO_ROOM, OUT_OF_RESOURCES
 

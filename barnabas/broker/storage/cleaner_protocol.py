@@ -9,7 +9,7 @@ from struct import Struct as Layout
 
 import msgspec
 
-from barnabas.log.compaction_job import CleanedSegment, CompactionJob
+from barnabas.log.compaction.job import CleanedSegment, CompactionJob
 
 FRAME_SIZE_MAX = 64 << 20  # an order names every active producer of a partition
 LENGTH = Layout(">I")

@@ -26,7 +26,7 @@ from barnabas.broker.storage.cleaner_protocol import (
     length_of,
     read_order,
 )
-from barnabas.log.compaction import Compaction
+from barnabas.log.compaction.compaction import Compaction
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.system.disk import SystemDisk
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from barnabas.broker.net.deferred_reply import DeferredReply
-from barnabas.log.directory import LogDirectory
+from barnabas.log.directory.directory import LogDirectory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Disk, FileSlice

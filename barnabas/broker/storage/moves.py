@@ -4,7 +4,7 @@ In: a partition and its new log directory. Out: the same records there, and the 
 Always: the copy is not read until it is complete; the switch happens between two requests.
 Always: at any crash, one of the two directories has the whole log; the source is deleted once the
 copy is synced, with its indexes, its directory and the checkpoint that has its offsets.
-Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/directory.py).
+Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/directory/directory.py).
 """
 
 import asyncio

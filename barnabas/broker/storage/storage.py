@@ -4,7 +4,8 @@ In: the paths of log directories. Out: logs, in any directory; log directories t
 Always: a log is in one log directory; a new one goes to the log directory that has the fewest.
 Always: a log directory that failed is offline until the next start; a partition that may be on it
 is not created again elsewhere.
-Not here: the files of a directory (log/directory.py), waiting for disks (log_directory.py).
+Not here: the files of a directory (log/directory/directory.py), waiting for disks
+(log_directory.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -12,10 +13,10 @@ from contextlib import suppress
 from uuid import UUID
 
 from barnabas.broker.storage.log_directory import OpenLogDirectory
-from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import GONE, LOST
-from barnabas.log.directory_open import open_log_directory
+from barnabas.log.directory.checkpoints import MetaProperties
+from barnabas.log.directory.directory import GONE, LOST
+from barnabas.log.directory.opening import open_log_directory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.model.ids import TopicPartition
@@ -146,8 +147,8 @@ class Storage:
     # Replicas that may lack committed records
 
     def incomplete(self, partition: TopicPartition) -> int | None:
-        """LOST, SHORT or GONE (log/directory.py); None: nothing is known to be missing. A log that
-        has moved to another directory is not gone."""
+        """LOST, SHORT or GONE (log/directory/directory.py); None: nothing is known to be missing. A
+        log that has moved to another directory is not gone."""
         found = [
             log_directory.logs.incomplete.get(partition) for log_directory in self.log_directories
         ]

@@ -9,8 +9,8 @@ import os
 
 import click
 
-from barnabas.log.checkpoints import META_PROPERTIES
-from barnabas.log.claim import read_meta
+from barnabas.log.directory.checkpoints import META_PROPERTIES
+from barnabas.log.directory.claim import read_meta
 from barnabas.system.disk import LOCK_FILE, SystemDisk
 
 KEEPER_FILE = "keeper.db"

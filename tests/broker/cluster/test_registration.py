@@ -20,7 +20,7 @@ from barnabas.broker.producer_ids import BLOCK_SIZE, next_block
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import BadVersion, Disconnected, Keeper, OutcomeUnknown
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore
-from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties, encode_meta
+from barnabas.log.directory.checkpoints import META_PROPERTIES, MetaProperties, encode_meta
 from barnabas.model.errors import Code, Failed
 from barnabas.system.disk import SystemDisk
 from barnabas.system.logs import Logger

@@ -20,7 +20,7 @@ from barnabas.broker.storage.cleaner_protocol import (
     read_order,
     read_report,
 )
-from barnabas.log.compaction_job import CleanedSegment, CompactionJob, SealedSegment
+from barnabas.log.compaction.job import CleanedSegment, CompactionJob, SealedSegment
 
 JOB = CompactionJob(
     path="/data/t-0",

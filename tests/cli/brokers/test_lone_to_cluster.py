@@ -7,7 +7,7 @@ import click
 import pytest
 
 from barnabas.cli.brokers.lone_to_cluster import STAGE, grow, is_of_one, refuse_half_grown
-from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties, encode_meta
+from barnabas.log.directory.checkpoints import META_PROPERTIES, MetaProperties, encode_meta
 
 FILES = ("keeper.db", "keeper.db-wal", ".lock", "orders-0", "broker-1", "x-checkpoint")
 

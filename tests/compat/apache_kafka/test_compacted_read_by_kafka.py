@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from barnabas.log.log import Log
-from barnabas.log.scan import BatchScanner
+from barnabas.log.segments.scan import BatchScanner
 from barnabas.system.disk import SystemDisk
 from barnabas.wire.batch import DELETE_HORIZON
 from barnabas.wire.compression import Codec

@@ -9,7 +9,7 @@ from barnabas.client.consumer.message_stream import MessageStream
 from barnabas.coordinators.groups.classic import membership
 from barnabas.coordinators.groups.offsets import operations as offset_operations
 from barnabas.coordinators.runtime import Runtime
-from barnabas.log import cleanable
+from barnabas.log.compaction import cleanable
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.batch import read_header
 from tests.simulator.bugs.planting import Change, bug

@@ -4,7 +4,7 @@ from typing import Any
 
 from barnabas.client.producer import sequences
 from barnabas.log import replica_append
-from barnabas.log.producers import ProducerStates
+from barnabas.log.producers.state import ProducerStates
 from tests.simulator.bugs.planting import Change, bug
 
 

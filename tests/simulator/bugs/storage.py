@@ -41,7 +41,7 @@ def forgets_epochs_of_followers() -> list[Change]:
 def moves_logs_without_a_sync() -> list[Change]:
     """The last piece of a log that moves between directories is not synced, and the source goes."""
     from barnabas.broker.storage.moves import Moves
-    from barnabas.log.directory import LogDirectory
+    from barnabas.log.directory.directory import LogDirectory
 
     real = LogDirectory.adopt
 

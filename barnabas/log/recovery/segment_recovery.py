@@ -1,0 +1,59 @@
+"""Checks one segment after a crash, batch by batch, and truncates it at the first damaged one.
+
+In: a segment, producers and epochs as they were before it. Out: both as they are after it, the
+segment with new indexes, and a finding if it was truncated.
+Always: it keeps whole batches in order. Offsets may be missing up to `holes_to`, as far as
+the log may have been compacted; above it a gap is damage.
+"""
+
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.producers.state import ProducerStates
+from barnabas.log.recovery.findings import RecoveryFinding
+from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
+from barnabas.log.segments.index_builder import IndexBuilder
+from barnabas.log.segments.scan import checked_batches
+from barnabas.log.segments.segment import Segment
+
+
+def check_segment(
+    segment: Segment,
+    point: int,
+    holes_to: int,
+    interval: int,
+    states: ProducerStates,
+    epochs: LeaderEpochs,
+) -> RecoveryFinding | None:
+    """`point`: the recovery point."""
+    builder = IndexBuilder(segment.base_offset, interval)
+    expected = segment.base_offset
+    good, problem = 0, ""
+    found: RecoveryFinding | None = None
+    for position, header, bad in checked_batches(segment.file(), segment.size):
+        problem = bad
+        if header is not None:
+            base = header.base_offset
+            if base < expected or base > max(expected, holes_to):
+                problem = f"batch starts at offset {base}, {expected} expected"
+            elif header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+                problem = f"offset {header.last_offset} is too far from the segment's base"
+        if problem or header is None:
+            break
+        builder.add(position, header)
+        epochs.begin(header.leader_epoch, header.base_offset)
+        states.replay(header)
+        expected = header.last_offset + 1
+        good = position + header.size
+    if problem:
+        found = RecoveryFinding(
+            segment.path,
+            f"at position {good} of {segment.size}: {problem}",
+            f"cut to {good} bytes, the log ends at {expected}",
+        )
+        segment.file().truncate(good)
+        segment.file().sync()  # or the next power loss may bring back what was cut
+        segment.size = good
+    # Below the recovery point indexes are trusted without a check at the next start.
+    segment.adopt_indexes(builder, sync=expected <= point)
+    segment.next_offset = expected
+    segment.close()
+    return found

@@ -1,0 +1,1 @@
+"""Tests of barnabas.log.compaction."""
