@@ -11,19 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from barnabas.broker.controller.store_reads import (
+    config_path,
+    read_all,
+    read_brokers,
+    read_config,
+)
 from barnabas.controller.state import (
     Assignment,
-    BrokerEndpoint,
-    BrokerInfo,
-    KnownBroker,
     PartitionLeadership,
 )
 from barnabas.controller.steps import (
     Change,
     Conflict,
-    DeletionMark,
     ForgetBroker,
-    KeeperSnapshot,
     MarkDeleted,
     NewState,
     NewTopic,
@@ -36,7 +37,6 @@ from barnabas.controller.steps import (
     SetAssignments,
     SetConfig,
     SetState,
-    TopicFound,
     Unmark,
     WriteTooLarge,
 )
@@ -55,7 +55,7 @@ from barnabas.keeper.keeper import (
     TooLarge,
     ensure,
 )
-from barnabas.model.errors import Code, Corrupt
+from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId
 
 NOTES_MAX = 100  # of changed settings; a broker that has missed some of them reads everything
@@ -207,7 +207,7 @@ class ControllerStore:
         return [Delete(path)] if self._keeper.exists(path) else [self._check]
 
     def _set_config(self, change: SetConfig) -> list[Operation]:
-        path = _config_path(change.kind, change.name)
+        path = config_path(change.kind, change.name)
         data = paths.config_data(change.settings)
         there = self._keeper.exists(path)
         entity = path.removeprefix("/config/")
@@ -242,99 +242,10 @@ class ControllerStore:
 
     def read(self, question: Read) -> object:
         if isinstance(question, ReadAll):
-            return self.read_all()
+            return read_all(self._keeper)
         if isinstance(question, ReadBrokers):
-            return self.read_brokers()
-        return self.read_config(question.kind, question.name)
-
-    def read_brokers(self) -> list[BrokerInfo]:
-        """An unreadable registration is ignored: it must not stop all other brokers."""
-        found = []
-        for name in self._keeper.children(paths.BROKERS, watch=True):
-            if not name.isdecimal():
-                continue
-            path = paths.broker(int(name))
-            try:
-                node = self._keeper.get(path)
-                endpoints, rack, directories, least = paths.read_broker(path, node.data)
-            except (NoNode, Corrupt):  # its deletion is reported
-                continue
-            broker = BrokerId(int(name))
-            listeners = tuple(BrokerEndpoint(*each) for each in endpoints)
-            info = BrokerInfo(broker, node.created, listeners, rack, directories, least)
-            found.append(info)
-        return sorted(found, key=lambda broker: broker.id)
-
-    def read_config(self, kind: str, name: str) -> dict[str, str]:
-        path = _config_path(kind, name)
-        try:
-            return paths.read_config(path, self._keeper.get(path).data)
-        except NoNode:
-            return {}
-
-    def read_all(self) -> KeeperSnapshot:
-        names = self._keeper.children(paths.TOPICS)
-        found = self._keeper.get_many([paths.topic_config(name) for name in names])
-        topics = [
-            self._read_topic(name, {} if each is None else paths.read_config(name, each.data))
-            for name, each in zip(names, found, strict=True)
-        ]
-        deletions = []
-        for name in self._keeper.children(paths.DELETED_TOPICS):
-            path = paths.deleted_topic(name)
-            mark = nodes.read_deletion(path, self._keeper.get(path).data)
-            if mark.brokers is not None:
-                brokers = [BrokerId(each) for each in mark.brokers]
-                deletions.append(DeletionMark(name, mark.id, mark.partitions, brokers))
-        known = self.read_known_brokers()
-        settings = [self.read_config("brokers", ""), *self._read_broker_settings(known)]
-        return KeeperSnapshot(self.read_brokers(), topics, deletions, known, settings)
-
-    def _read_broker_settings(self, known: Sequence[KnownBroker]) -> list[dict[str, str]]:
-        asked = [paths.broker_config(each.id) for each in known]
-        found = zip(asked, self._keeper.get_many(asked), strict=True)
-        return [paths.read_config(path, node.data) for path, node in found if node is not None]
-
-    def read_known_brokers(self) -> list[KnownBroker]:
-        names = [each for each in self._keeper.children(paths.KNOWN_BROKERS) if each.isdecimal()]
-        asked = [nodes.known_broker(int(name)) for name in names]
-        found = []
-        for name, path, node in zip(names, asked, self._keeper.get_many(asked), strict=True):
-            if node is not None:
-                rack, directories, lost_epoch = nodes.read_known_broker(path, node.data)
-                known = KnownBroker(BrokerId(int(name)), rack, tuple(directories), lost_epoch)
-                found.append(known)
-        return sorted(found)
-
-    def _read_topic(self, name: str, settings: Mapping[str, str]) -> TopicFound:
-        path = paths.topic(name)
-        node = nodes.read_topic(path, self._keeper.get(path).data)
-        assignments = {
-            index: Assignment(
-                _ids(replicas), _ids(node.adding.get(index, ())), _ids(node.removing.get(index, ()))
-            )
-            for index, replicas in node.replicas.items()
-        }
-        adopted = not self._keeper.exists(nodes.partitions(name))
-        states = {}
-        asked = [] if adopted else [nodes.state(name, index) for index in node.replicas]
-        for index, path, found in zip(
-            node.replicas, asked, self._keeper.get_many(asked), strict=False
-        ):
-            if found is None:
-                continue
-            state = nodes.read_state(path, found.data)
-            states[index] = PartitionLeadership(
-                BrokerId(state.leader),
-                state.leader_epoch,
-                _ids(state.isr),
-                state.controller_epoch,
-                found.version,
-                state.recovering,
-                tuple(state.isr_epochs),
-                _ids(state.elr),
-            )
-        return TopicFound(name, node.id, assignments, states, adopted, settings)
+            return read_brokers(self._keeper)
+        return read_config(self._keeper, question.kind, question.name)
 
 
 _MAKERS: dict[type, Callable[..., list[Operation]]] = {
@@ -400,15 +311,3 @@ def _state_data(state: PartitionLeadership) -> bytes:
             state.elr,
         )
     )
-
-
-def _config_path(kind: str, name: str) -> str:
-    if kind == "topics":
-        return paths.topic_config(name)
-    if kind == "brokers":
-        return paths.broker_config(int(name) if name else None)
-    return paths.entity_config(kind, name)
-
-
-def _ids(numbers: Sequence[int]) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, numbers))
