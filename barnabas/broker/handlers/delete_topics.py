@@ -69,9 +69,9 @@ def _check(broker: "Broker", name: str | None, id_: UUID, call: Call) -> None:
             "topics cannot be deleted: delete.topic.enable is false on this broker",
         )
     if name is None and id_ == NO_TOPIC_ID:
-        raise _invalid("neither a name nor an id is given")
+        raise _invalid("the topic has neither a name nor an id")
     if name is not None and id_ != NO_TOPIC_ID:
-        raise _invalid("both a name and an id are given: give one")
+        raise _invalid("the topic has both a name and an id: use one")
 
 
 def _unknown(name: str | None, id_: UUID) -> KafkaError:

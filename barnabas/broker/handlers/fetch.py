@@ -1,9 +1,10 @@
 """Fetch: file slices out, now or as soon as there are enough bytes.
 
-Always: whole batches; the first batch of a reply comes however large it is; a reply that
-waits is planned at most twice. The bytes themselves never pass through here, and what is not
-in memory is read in its log directory's thread before the reply leaves.
-Not here: whom to ask instead (fetch_elsewhere.py), what a session remembers (fetch_sessions.py).
+Always: whole batches; the first batch of a reply is sent however large it is; a reply that
+waits is planned at most twice. The bytes themselves never pass through here, and data that is not
+in memory is read in its log directory's thread before the reply is sent.
+Not here: replies that name another broker (requests/read_replica.py), the state of a session
+(net/fetch_sessions.py).
 """
 
 import asyncio
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.partition import Partition
 
-FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and ask it
-LEADERS_SINCE = 12  # an answer can say who leads instead
+FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and fetch from it
+LEADERS_SINCE = 12  # a response can name the leader
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
-WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
+WAIT_MS_MAX = 600_000  # a longer wait is not needed, and a waiting request holds memory
 
 
 def handle(
@@ -72,7 +73,7 @@ def handle(
 
 
 class FetchPlan:
-    """What a reply would carry if it left now; partitions are added one after the other."""
+    """What a reply would carry if it was sent now; partitions are added one after the other."""
 
     __slots__ = (
         "_broker", "_find", "_names_leaders", "_rack", "aborted", "answer_now", "cold", "found",
@@ -85,14 +86,14 @@ class FetchPlan:
         self._names_leaders = broker.replicas is not None and version >= LEADERS_SINCE
         self._rack = request.rack_id if broker.replicas is not None else ""
         self.left = min(request.max_bytes, broker.config.fetch_max_bytes)
-        # Only who reads committed records is told of aborted ones.
+        # Only consumers that read committed records get the list of aborted transactions.
         self.aborted: list[AbortedTransaction] | None = (
             [] if request.isolation_level == READ_COMMITTED else None
         )
         self.size = 0
         self.slices_left = broker.descriptors.slices_max(broker.clock.monotonic_ms())
-        self.answer_now = False  # a partition has an error, or is to be read from another replica
-        self.cold: dict[OpenLogDirectory, list[FileSlice]] = {}  # what would wait for a disk
+        self.answer_now = False  # a partition has an error, or should be read from another replica
+        self.cold: dict[OpenLogDirectory, list[FileSlice]] = {}  # slices that would wait for a disk
         self.partitions: list[Partition] = []
         self.responses: list[FetchableTopicResponse] = []
         self.found: list[tuple[SessionPartition, PartitionData]] = []
@@ -115,7 +116,7 @@ class FetchPlan:
             partition.check_leader_epoch(epoch)
             if self.slices_left:
                 found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
-            else:  # as if its bytes did not fit: the next fetch has it
+            else:  # as if its bytes did not fit: the next fetch returns it
                 found = partition.read(offset, 0, False)
         except KafkaError as error:
             self.answer_now = True
@@ -149,7 +150,7 @@ class FetchPlan:
 
 
 class SessionlessFetch:
-    """A fetch that stands for itself: everything asked for is answered, in its order."""
+    """A fetch without a session: every requested partition is answered, in the same order."""
 
     __slots__ = ("_broker", "_version", "request")
 
@@ -185,8 +186,8 @@ class SessionlessFetch:
         return plan
 
     def _plan_from(self, plan: FetchPlan, turn: int, by_id: bool) -> FetchPlan:
-        """More partitions than slices: begin at another partition each time, or the last would
-        never have their turn. Within a session `IncrementalSession.served` sees to that."""
+        """More partitions than slices: begin at another partition each time, otherwise the last
+        ones would never be read. Within a session `IncrementalSession.served` does this."""
         topics = self._broker.topics
         found: list[list[PartitionData]] = [[] for _ in self.request.topics]
         pairs = [
@@ -223,7 +224,7 @@ class SessionlessFetch:
 
 
 class SessionFetch:
-    """A fetch within a session: the session knows what is wanted, and what is news."""
+    """A fetch within a session: the session has the partitions, and knows what has changed."""
 
     __slots__ = ("_broker", "_full", "_session", "_version", "_wanted", "request")
 
@@ -239,7 +240,7 @@ class SessionFetch:
     ) -> None:
         self._broker = broker
         self._version = version
-        self._session = session  # None: there was no room for one, which the reply says
+        self._session = session  # None: there was no room for one, as the reply says
         self._wanted = wanted
         self._full = full
         self.request = request
@@ -293,7 +294,7 @@ Reading = SessionlessFetch | SessionFetch
 
 
 class FetchWait:
-    """A fetch that found too little: it waits for bytes or for its time to be up."""
+    """A fetch that found too little: it waits for bytes or for its timeout."""
 
     __slots__ = (
         "_broker", "_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "deferred",
@@ -325,7 +326,7 @@ class FetchWait:
             self.leadership_lost()
 
     def leadership_lost(self) -> None:
-        if not self._woken:  # once per turn of the loop, however many batches arrive in it
+        if not self._woken:  # once per loop iteration, however many batches arrive in it
             self._woken = True
             self._loop.call_soon(self._finish)
 
@@ -348,7 +349,7 @@ class FetchWait:
 
 
 def _warmed(broker: "Broker", reading: Reading, plan: FetchPlan) -> DeferredReply[FetchResponse]:
-    """The reply, once all that it sends is in memory."""
+    """The reply, once all its data is in memory."""
     deferred: DeferredReply[FetchResponse] = DeferredReply()
 
     async def warm() -> None:
