@@ -41,6 +41,26 @@ class Forwarding:
     def close(self) -> None:
         self.settings.close()
 
+    def when_ready(self, handle: Handle) -> Handle:
+        """Requests to a broker that has just joined wait until it knows its cluster."""
+        cluster = self._cluster
+
+        async def wait(broker: "Broker", request: ProtocolMessage, call: Call) -> ProtocolMessage:
+            await cluster.ready.wait()
+            if cluster.left:
+                raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
+            response = handle(broker, request, call)
+            response = response if isinstance(response, ProtocolMessage) else await response
+            assert isinstance(response, ProtocolMessage)
+            return response
+
+        def answer(broker: "Broker", request: ProtocolMessage, call: Call) -> object:
+            if cluster.ready.is_set():
+                return handle(broker, request, call)
+            return wait(broker, request, call)
+
+        return answer
+
     def forwarded(self, handle: Handle) -> Handle:
         """The same handler; if this broker is not the controller, the controller's response."""
 

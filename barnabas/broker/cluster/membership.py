@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from barnabas.broker.broker import new_id
-from barnabas.broker.cluster.forwarding import Forwarding, Handle
+from barnabas.broker.cluster.forwarding import Forwarding
 from barnabas.broker.cluster.keeper_session import KeeperSession, Sessions
 from barnabas.broker.cluster.metadata import MetadataUpdates
 from barnabas.broker.cluster.peers import Lane, Peers
@@ -30,7 +30,6 @@ from barnabas.broker.cluster.registration import (
 from barnabas.broker.cluster.settings import ClusterSettings, read_all, read_changes, read_topics
 from barnabas.broker.cluster_member import ClusterMember
 from barnabas.broker.controller.election import ControllerElection
-from barnabas.broker.net.dispatch import Call
 from barnabas.broker.replicas.roles import Replicas
 from barnabas.config.kinds import Address
 from barnabas.keeper import paths
@@ -195,25 +194,6 @@ class ClusterMembership:
         self.forwarding.close()
         self.peers.close()
         await self._session.close()
-
-    def when_ready(self, handle: Handle) -> Handle:
-        """Requests to a broker that has just joined wait until it knows its cluster."""
-
-        async def wait(broker: "Broker", request: ProtocolMessage, call: Call) -> ProtocolMessage:
-            await self.ready.wait()
-            if self.left:
-                raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
-            response = handle(broker, request, call)
-            response = response if isinstance(response, ProtocolMessage) else await response
-            assert isinstance(response, ProtocolMessage)
-            return response
-
-        def answer(broker: "Broker", request: ProtocolMessage, call: Call) -> object:
-            if self.ready.is_set():
-                return handle(broker, request, call)
-            return wait(broker, request, call)
-
-        return answer
 
     async def run(self, call: Callable[[Keeper], T]) -> T:
         """In the keeper's thread."""

@@ -191,7 +191,7 @@ class Dispatcher:
         if cluster is not None and key in FORWARDED:
             handle = cluster.forwarding.forwarded(handle)
         elif cluster is not None and key in _NEEDS_VIEW:
-            handle = cluster.when_ready(handle)
+            handle = cluster.forwarding.when_ready(handle)
         route = Route(known.request.decode, handle, lane, self.requests[key])
         self._routes[key, version] = route
         return route
