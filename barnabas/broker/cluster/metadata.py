@@ -53,20 +53,20 @@ class MetadataUpdates:
             for topic in self._broker.topics:
                 if topic.id not in named:
                     self.forget(topic)
-        for told in request.topic_states:
-            self._update_topic(told)
+        for state in request.topic_states:
+            self._update_topic(state)
 
-    def _update_topic(self, told: UpdateMetadataTopicState) -> None:
-        topic = self._broker.topics.by_id(told.topic_id)
-        if any(each.leader == DELETED for each in told.partition_states):
+    def _update_topic(self, topic_state: UpdateMetadataTopicState) -> None:
+        topic = self._broker.topics.by_id(topic_state.topic_id)
+        if any(each.leader == DELETED for each in topic_state.partition_states):
             if topic is not None:
                 self.forget(topic)
             return
         if topic is None:
-            topic = self.topic(told.topic_name, told.topic_id)
+            topic = self.topic(topic_state.topic_name, topic_state.topic_id)
         new = topic.id not in self._whole
         before = self._whole.get(topic.id, 0)
-        for each in told.partition_states:
+        for each in topic_state.partition_states:
             partition, state = topic.ensure_partition(each.partition_index), _state_of(each)
             if self._broker.replicas is not None:
                 self._broker.replicas.update_metadata(topic, partition, state)
@@ -108,11 +108,11 @@ class MetadataUpdates:
             coordination.topic_gone(topic.name)
 
 
-def _state_of(told: UpdateMetadataPartitionState) -> PartitionState:
+def _state_of(state: UpdateMetadataPartitionState) -> PartitionState:
     return PartitionState(
-        leader=BrokerId(told.leader),
-        leader_epoch=told.leader_epoch,
-        isr=tuple(map(BrokerId, told.isr)),
-        partition_epoch=told.zk_version,
-        replicas=tuple(map(BrokerId, told.replicas)),
+        leader=BrokerId(state.leader),
+        leader_epoch=state.leader_epoch,
+        isr=tuple(map(BrokerId, state.isr)),
+        partition_epoch=state.zk_version,
+        replicas=tuple(map(BrokerId, state.replicas)),
     )

@@ -121,7 +121,7 @@ class _Link:
         self._opening: asyncio.Task[_Open] | None = None
         self._backoff_ms = 0
         self._not_before = 0.0
-        self._mourned = False  # the loss was told already
+        self._loss_logged = False
         self._closed = ""
 
     async def call(
@@ -147,7 +147,7 @@ class _Link:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            if opening.cancelled():  # by `close`, not the caller by somebody else
+            if opening.cancelled():  # by `close`; the caller itself was not cancelled
                 raise self.problem(Code.NETWORK_EXCEPTION, self._closed) from None
             raise
 
@@ -160,7 +160,7 @@ class _Link:
         except OSError as why:
             self._back_off()
             reason = os.strerror(why.errno) if why.errno else str(why)
-            self._mourn(reason)
+            self._log_loss(reason)
             raise self.problem(Code.NETWORK_EXCEPTION, reason) from None
         self._open = _Open(stream, self)
         return self._open
@@ -168,15 +168,15 @@ class _Link:
     def _tried(self, task: "asyncio.Task[_Open]") -> None:
         self._opening = None
         if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may have
+            task.exception()  # retrieved, because there may be no caller that waits
 
     def _back_off(self) -> None:
         self._backoff_ms = min(BACKOFF_MS_MAX, max(BACKOFF_MS_MIN, 2 * self._backoff_ms))
         self._not_before = self._loop.time() + self._backoff_ms / 1000
 
-    def _mourn(self, reason: str) -> None:
-        if not self._mourned:
-            self._mourned = True
+    def _log_loss(self, reason: str) -> None:
+        if not self._loss_logged:
+            self._loss_logged = True
             self._peers.lost(self._broker, self.address, reason)
 
     # For the open connection
@@ -191,7 +191,7 @@ class _Link:
 
     def answered(self) -> None:
         self._backoff_ms = 0
-        self._mourned = False
+        self._loss_logged = False
 
     def ended(self, reason: str, missed: bool) -> None:
         """`missed`: a request waited for a response; else the other side may have closed it as
@@ -199,7 +199,7 @@ class _Link:
         self._open = None
         if missed and not self._closed:
             self._back_off()
-            self._mourn(reason)
+            self._log_loss(reason)
 
     def problem(self, code: Code, reason: str) -> KafkaError:
         return Retriable(code, f"broker {self._broker} at {self.address}: {self._closed or reason}")

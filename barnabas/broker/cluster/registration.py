@@ -137,7 +137,7 @@ async def claim(
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_ms / 1000
-    told = False
+    logged = False
     while True:
         holder = None
         try:
@@ -154,8 +154,8 @@ async def claim(
                 f"broker id {id_} is taken by a live broker at {where}: stop it, or set another"
                 " node.id",
             )
-        if holder is not None and not told:
-            told = True
+        if holder is not None and not logged:
+            logged = True
             at = f"{holder.host}:{holder.port}"
             log.info("waiting for the session of a broker with this id to end", broker=id_, at=at)
         await asyncio.sleep(LOOK_MS / 1000)

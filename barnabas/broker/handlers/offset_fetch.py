@@ -121,9 +121,9 @@ async def _follow(
 async def _settled(reply: Reply) -> Any:
     if not isinstance(reply, DeferredReply):
         return reply
-    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    reply.then(lambda answer: None if told.done() else told.set_result(answer))
-    return await told
+    settled: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    reply.then(lambda answer: None if settled.done() else settled.set_result(answer))
+    return await settled
 
 
 def _answer(broker: "Broker", request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:

@@ -183,7 +183,7 @@ class Dispatcher:
         if not known.min_version <= version <= known.max_version:
             raise InvalidRequest(
                 Code.UNSUPPORTED_VERSION,
-                f"{known.name} version {version}; this broker speaks"
+                f"{known.name} version {version}; this broker supports"
                 f" {known.min_version} to {known.max_version}",
             )
         lane = Lane.DATA if key in _DATA else Lane.CONTROL

@@ -267,8 +267,10 @@ class Fetcher:
             self._changed[followed] = None  # it was requested before a truncation: request it again
             return
         if data.diverging_epoch.end_offset >= 0:
-            told = data.diverging_epoch
-            self._pause(followed, truncate(self._broker, followed, told.epoch, told.end_offset))
+            diverging = data.diverging_epoch
+            self._pause(
+                followed, truncate(self._broker, followed, diverging.epoch, diverging.end_offset)
+            )
             return
         size = 0
         if data.records:

@@ -46,7 +46,7 @@ class OpenLogDirectory:
         self.failure = ""  # why it is offline
         self._disk = disk
         self._log = log
-        self._tell = failed
+        self._on_failure = failed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
         self._full = False  # when a checkpoint was last written
         self._shortage_said_s = -SHORTAGE_SAID_EVERY_S
@@ -77,7 +77,7 @@ class OpenLogDirectory:
             self.lose(str(error))
 
     def out_of_resources(self, error: OSError) -> None:
-        """The process has no descriptor or memory left: give some back, and say so."""
+        """The process has no descriptor or memory left: free some, and log it."""
         self.logs.close_cooled_files()
         now_s = asyncio.get_running_loop().time()
         if now_s - self._shortage_said_s >= SHORTAGE_SAID_EVERY_S:
@@ -92,7 +92,7 @@ class OpenLogDirectory:
     def lose(self, reason: str) -> None:
         if self.online:
             self.failure = reason
-            self._tell(self, reason)
+            self._on_failure(self, reason)
 
     async def close(self) -> None:
         if self._flushing is not None:
@@ -103,7 +103,7 @@ class OpenLogDirectory:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     async def _once_opened(self, call: Callable[[], None]) -> None:
-        """Where there was no descriptor to open a file, that file was not touched: try again."""
+        """Without a free descriptor the file was not opened, so it is unchanged: retry."""
         for left in reversed(range(DESCRIPTORS_TRIES_MAX)):
             try:
                 await self.in_thread(call)
@@ -115,7 +115,7 @@ class OpenLogDirectory:
             await asyncio.sleep(DESCRIPTORS_WAIT_S)
 
     async def warm(self, slices: Iterable[FileSlice]) -> None:
-        """Have them read once, so that whoever reads them next need not wait for the disk."""
+        """Read them once, so that the next reader does not wait for the disk."""
         try:
             await self.in_thread(lambda: _read_through(slices))
         except OSError as error:
@@ -154,9 +154,9 @@ class OpenLogDirectory:
                     reason = self.failure or await self._flush(log)
             finally:
                 waiting += self._to_flush.pop(log, []) if not waiting else []
-                self._tell_all(waiting, reason)
+                self._complete_all(waiting, reason)
 
-    def _tell_all(self, waiting: list[DeferredReply[str]], reason: str) -> None:
+    def _complete_all(self, waiting: list[DeferredReply[str]], reason: str) -> None:
         for deferred in waiting:
             try:
                 deferred.set(reason)

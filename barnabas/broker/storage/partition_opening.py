@@ -27,7 +27,7 @@ class OpeningContext(TopicsContext, Protocol):
 
 
 def open_partitions(broker: OpeningContext, topic: Topic, total: int, lost: str = "") -> None:
-    """`lost`: where a log that is nowhere else may be, out of reach."""
+    """`lost`: the offline directory that may have a missing log."""
     logs = broker.logs
     set_codec(broker, topic)
     config = log_config(topic.config, broker)
@@ -54,7 +54,8 @@ def set_aside(broker: OpeningContext, name: TopicPartition) -> None:
 
 
 def _sync(logs: Storage, partition: Partition) -> None:
-    """A process that died left it: nobody is shown what a power cut could take back."""
+    """A crashed process left it unsynced: do not serve records that a power failure could still
+    undo."""
     try:
         partition.log.flush()
     except OSError as error:
@@ -70,7 +71,7 @@ def _own_log(broker: OpeningContext, name: TopicPartition, topic_id: UUID) -> Lo
     log = broker.logs.logs.get(name)
     if log is None or log.topic_id == topic_id:
         return log
-    if log.topic_id == NO_TOPIC_ID:  # creating it was cut off, or the file was lost
+    if log.topic_id == NO_TOPIC_ID:  # its creation was interrupted, or the file was lost
         log.write_topic_id(topic_id)
         return log
     set_aside(broker, name)
@@ -78,7 +79,7 @@ def _own_log(broker: OpeningContext, name: TopicPartition, topic_id: UUID) -> Lo
 
 
 def _lead(logs: Storage, log: Log) -> None:
-    """After a crash, records may be gone that someone has read: a new epoch tells them."""
+    """After a crash, records that consumers have read may be lost: a new epoch shows it."""
     epoch = max(log.epochs.latest, 0)
     crashed = log.end_offset > 0 and not logs.was_clean(log.partition)
     log.begin_epoch(epoch + crashed, durable=crashed)
