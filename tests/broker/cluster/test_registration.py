@@ -73,7 +73,7 @@ async def test_the_session_of_a_dead_broker_is_waited_for() -> None:
     await register(first, 1, 0)
     said = StringIO()
     second = asyncio.ensure_future(register(opened(store), 1, 60_000, said))
-    while "waiting for a broker of this id" not in said.getvalue():
+    while "waiting for the session of a broker with this id" not in said.getvalue():
         await asyncio.sleep(0)
     store.expire(first.session)
     await second
