@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordination import Coordination
     from barnabas.broker.replicas.roles import Replicas
     from barnabas.broker.requests.recompression import Recompression
+    from barnabas.broker.transactions.coordination import TransactionCoordination
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
 
@@ -109,6 +110,7 @@ class Broker:
         self.moves = Moves(self)
         self.replicas: Replicas | None = None  # in a cluster
         self.coordination: Coordination | None = None  # created for the first group request
+        self.transactions: TransactionCoordination | None = None  # created when first used
         self._to_load: asyncio.Handle | None = None
         # The program that runs the broker stops it when this is set.
         self.stopping = asyncio.Event()
@@ -256,6 +258,8 @@ class Broker:
             self._to_load.cancel()
         if self.coordination is not None:
             self.coordination.stop()
+        if self.transactions is not None:
+            self.transactions.stop()
         if self.recompression is not None:
             self.recompression.stop()
         if self.cluster is not None:
