@@ -1,24 +1,24 @@
-"""One broker: connections in, partitions behind them, one event loop, no locks.
+"""One broker: connections, partitions, one event loop, no locks.
 
-Here: what a reader meets first. In folders: net/ (from a socket to a handler), handlers/ (one
-file per API) and requests/ (what several of them share), storage/ (log directories, cleaner,
-housekeeping), groups/ (group coordinator), and for a broker in a cluster: cluster/, controller/
-and replicas/.
+This folder has what a reader needs first. The folders: net/ (from a socket to a handler),
+handlers/ (one file per API) and requests/ (code that several handlers share), storage/ (log
+directories, cleaner, housekeeping), groups/ (group coordinator), and for a broker in a cluster:
+cluster/, controller/ and replicas/.
 
-broker: the broker as a whole: what it owns, how it starts and stops
+broker: the whole broker: its parts, how it starts and stops
 main: starts a broker on this machine and stops it on a signal
 topic: topics in memory, by name and by id
 partition: one partition: its log, its role, and the requests that wait for it
-role: leader, follower, offline: the roles of a replica, and which may follow which
-context: what most parts need of the broker, so that they need not know all of it
+role: leader, follower, offline: the roles of a replica and their legal transitions
+context: what most parts need of the broker, as a Protocol
 uncommitted: batches above the high watermark, and the requests that wait for them
 catalog: topics and configuration, stored in the keeper
-catalog_interface: what both catalogs offer: a lone broker's and a cluster's
+catalog_interface: what both catalogs provide: a lone broker's and a cluster's
 cluster_member: id and address of a broker, as clients see it
 keepers: opens the keeper that the options name
 producer_ids: blocks of producer ids, from the keeper
 metrics: counters, and their page for Prometheus
 metrics_http: the metrics page over HTTP
-health: event loop, open files, disks and log lines: how well the broker is
-loop_heartbeat: shows whether the event loop still turns
+health: the state of event loop, open files, disks and log lines
+loop_heartbeat: shows whether the event loop is running or blocked
 """

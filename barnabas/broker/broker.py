@@ -1,7 +1,7 @@
-"""The broker as a whole: what it owns, how it starts, how it stops.
+"""The whole broker: its parts, how it starts, how it stops.
 
-In: ports, static settings, a keeper of its own or sessions of a cluster's. Out: a listener that
-answers, and a clean stop.
+In: ports, static settings, a keeper, or for a cluster a function that opens keeper sessions. Out:
+a listener that answers, and a clean stop.
 Always: everything that changes state runs on one event loop, so nothing here has a lock.
 Not here: which real ports are used (main.py).
 """
@@ -68,7 +68,8 @@ class Broker:
         open_files_max: int = 4096,
         host_name: Callable[[], str] = lambda: "localhost",
     ) -> None:
-        """`keeper`: of a broker that stands alone; of one in a cluster, what opens a session."""
+        """`keeper`: for a lone broker, its keeper; for a broker in a cluster, what opens a
+        session."""
         self.clock = clock
         self.disk = disk
         self.log = log
@@ -105,17 +106,18 @@ class Broker:
         self.heartbeat = LoopHeartbeat(clock, self.loop, log)
         self.housekeeping = Housekeeping(self, self._context)
         self.cleaner = Cleaner(self)
-        self.recompression: Recompression | None = None  # made when a topic first needs it
+        self.recompression: Recompression | None = None  # created when a topic first needs it
         self.moves = Moves(self)
         self.replicas: Replicas | None = None  # in a cluster
-        self.coordination: Coordination | None = None  # made when there is a group to ask for
-        self.transactions: TransactionCoordination | None = None  # made for the first of them
+        self.coordination: Coordination | None = None  # created for the first group request
+        self.transactions: TransactionCoordination | None = None  # created when first used
         self._to_load: asyncio.Handle | None = None
-        self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
+        # The program that runs the broker stops it when this is set.
+        self.stopping = asyncio.Event()
         self.failure = ""
         self.cluster_id = ""
-        self.logs = Storage(disk, log, self._volume_failed)
-        self._close_logs = False  # whether closing them may be called a clean stop
+        self.logs = Storage(disk, log, self._log_directory_failed)
+        self._close_logs = False  # whether closing them may be recorded as a clean stop
         self.host = ""
         self.port = 0
 
@@ -138,9 +140,9 @@ class Broker:
             await self.cluster.start()
 
     def start(self) -> None:
-        """On its own: open the logs, then the listener; when this returns, the broker answers."""
+        """Start alone: open the logs, then the listener; when this returns, the broker answers."""
         catalog = self.catalog
-        assert isinstance(catalog, Catalog), "in a cluster, join it"
+        assert isinstance(catalog, Catalog), "in a cluster, call join()"
         self.cluster_id = catalog.load_cluster_id(new_id())
         catalog.load_settings()
         self.open_logs()
@@ -149,11 +151,11 @@ class Broker:
         self.logs.forget_gone()
         self.listen()
         if self.topics.get(OFFSETS_TOPIC) is not None:
-            # Behind the first answers, in slices; who asks for a group meanwhile is told so.
+            # After the first replies, in slices; until then, group requests get a retriable error.
             self._to_load = self.loop.call_soon(self._load_groups)
 
     def open_logs(self) -> None:
-        """The settings in the keeper are known, and who this is."""
+        """The settings in the keeper and the id of this broker are known."""
         self.layers = self.catalog.layers(self.static)
         self.config = BrokerConfig(self.layers)
         directories = self.config.directories
@@ -163,7 +165,7 @@ class Broker:
             self.catalog.log_config_of,
             self.descriptors.segments_max // len(directories),
         )
-        # In a cluster, records that a crash took away come back from others.
+        # In a cluster, records that a crash destroyed are copied from other replicas.
         clean = all(log_directory.logs.clean for log_directory in self.logs.log_directories)
         self._close_logs = clean or self.cluster is not None
 
@@ -191,14 +193,14 @@ class Broker:
         elif self.host in ("0.0.0.0", "::"):
             self.host = self._host_name()
             self.log.info(
-                "listening on every interface: clients are told the name of this machine",
+                "listening on every interface: clients get the name of this machine",
                 address=str(Address(self.host, self.port)),
                 change_with="advertised.listeners",
             )
 
     @property
     def listening_port(self) -> int:
-        """The one it was given, where port 0 was asked for."""
+        """The actual port, if port 0 was requested."""
         return self._listening[0].port if self._listening else 0
 
     async def start_metrics(self) -> None:
@@ -212,7 +214,7 @@ class Broker:
             self.log.info("metrics served", at=f"http://{Address(host, port)}/metrics")
 
     def nodes(self) -> list[ClusterMember]:
-        """The brokers there are, as clients are told of them; at the least this one."""
+        """The live brokers, as clients see them; at least this one."""
         own = ClusterMember(BrokerId(self.id), self.host, self.port, self.config.broker_rack)
         if self.cluster is None or not self.cluster.members:
             return [own]
@@ -220,14 +222,14 @@ class Broker:
 
     @property
     def controller_id(self) -> int:
-        """On a broker that stands alone, itself; -1 if there is none now."""
+        """On a lone broker, its own id; -1 if there is no controller."""
         if self.cluster is None:
             return self.id
         controller = self.cluster.controller_id
         return -1 if controller is None else controller
 
     def offline(self, partition: Partition) -> list[int]:
-        """Its replicas that are out of reach."""
+        """Its replicas that are unreachable."""
         if self.cluster is None:
             return [] if partition.is_open else [partition.leader]
         live = self.cluster.members
@@ -238,9 +240,9 @@ class Broker:
         return self._context.buffers.bytes_out
 
     async def stop(self) -> None:
-        """Refuse newcomers, finish what runs, sync the logs, and say that the stop was clean.
+        """Refuse new connections, finish running requests, sync the logs, and record a clean stop.
 
-        Also after a start that failed, however far it came.
+        Also called after a start that failed at any point.
         """
         if self.cluster is not None:
             await self.cluster.leave()
@@ -275,8 +277,8 @@ class Broker:
                 await self.cluster.close()
             self.heartbeat.stop()
 
-    def _volume_failed(self, log_directory: OpenLogDirectory) -> None:
-        """Its partitions are offline; without any directory there is nothing left to do."""
+    def _log_directory_failed(self, log_directory: OpenLogDirectory) -> None:
+        """Its partitions are offline; without any log directory the broker stops."""
         for topic in self.topics:
             for partition in topic.partitions:
                 if partition.name in log_directory.logs.logs:
@@ -284,23 +286,23 @@ class Broker:
         if self.replicas is not None:
             self.replicas.disk_failed(list(log_directory.logs.logs))
         if not self.logs.online():
-            self.give_up("no log directory is left")
+            self.abort("no log directory is online")
 
-    def give_up(self, reason: str) -> None:
-        """The broker cannot keep its promises any more."""
+    def abort(self, reason: str) -> None:
+        """The broker cannot continue: log the reason and stop."""
         self.failure = reason
         self.log.error("broker giving up", reason=reason)
         self.stopping.set()
 
     def reconfigure(self) -> None:
-        """Dynamic settings have changed: put them in force everywhere."""
+        """Dynamic settings have changed: apply them everywhere."""
         self.layers = self.catalog.layers(self.static)
         self.config = BrokerConfig(self.layers)
         for topic in self.topics:
             self.catalog.apply(topic)
 
     def entity_configured(self, kind: str, name: str) -> None:
-        """The settings of a group have changed, or of a subscription to clients' metrics."""
+        """The settings of a group, or of a subscription to client metrics, have changed."""
         if kind == GROUPS and self.coordination is not None:
             self.coordination.group_configured(name)
 
@@ -312,7 +314,7 @@ class Broker:
         limit, option = self.config.max_connections, "max.connections"
         if self.descriptors.connections_max < limit:
             limit = self.descriptors.connections_max
-            option = "the room that the limit of open files leaves"
+            option = "the number of connections that the limit of open files allows"
         if from_host >= self.config.max_connections_per_ip:
             limit, option = self.config.max_connections_per_ip, "max.connections.per.ip"
         elif len(self.connections) < limit:
@@ -340,7 +342,7 @@ class Broker:
             )
 
     def failed(self, connection: Connection, error: Exception) -> None:
-        """A fault of ours: it costs this one connection, and leaves a trace."""
+        """An internal error: it closes this one connection, and is logged with a traceback."""
         self.counts.failures += 1
         self.log.error(
             "request failed",
@@ -351,12 +353,12 @@ class Broker:
         connection.close("the broker failed on this request")
 
     def refused(self, event: str, call: Call, error: KafkaError, **values: object) -> None:
-        """A request that was understood and refused."""
+        """A valid request that was refused."""
         self.counts.refused += 1
         connection = call.connection
         self._refusals.add(event, connection.peer, connection.client_id, error, values)
 
 
 def new_id() -> str:
-    """A random id as Kafka writes it."""
+    """A random id in Kafka's format."""
     return uuid_text(uuid4())

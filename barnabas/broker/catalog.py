@@ -1,8 +1,8 @@
-"""Which topics exist and how they and the brokers are configured, kept in the keeper.
+"""The topics, and the configuration of topics and brokers, stored in the keeper.
 
 In: changes, already checked against the protocol. Out: topics and partitions to serve.
-Always: the keeper has a change before anybody sees it; one change at a time.
-Not here: what the answers look like (handlers/), the logs of a topic
+Always: a change is written to the keeper before it is visible; one change at a time.
+Not here: the format of replies (handlers/), the logs of a topic
 (broker/storage/partition_opening.py).
 """
 
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class CatalogContext(OpeningContext, GroupsContext, Protocol):
-    """What is needed of the broker."""
+    """What the catalog needs of the broker."""
 
     def reconfigure(self) -> None: ...
 
@@ -62,7 +62,7 @@ class CatalogContext(OpeningContext, GroupsContext, Protocol):
 
 
 class Catalog:
-    """The single writer of topics and configuration on a broker of its own."""
+    """The single writer of topics and configuration on a lone broker."""
 
     def __init__(self, broker: CatalogContext, keeper: Keeper) -> None:
         self._broker = broker
@@ -70,19 +70,20 @@ class Catalog:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
         self._one_at_a_time = asyncio.Lock()
         self._producer_ids = range(0)
-        # Settings made by request, of one broker by its id, or of all brokers (None).
+        # Settings made by requests, of one broker by its id, or of all brokers (None).
         self.dynamic: dict[int | None, dict[str, str]] = {}
-        # Settings of groups and of subscriptions to clients' metrics, by kind and name.
+        # Settings of groups and of subscriptions to client metrics, by kind and name.
         self.entities: dict[tuple[str, str], dict[str, str]] = {}
-        # Deleted topics: by shard of groups, up to where its log may have offsets in them.
-        self.doomed: dict[str, tuple[UUID, dict[int, int]]] = {}
+        # Deleted topics: for each group shard, the end offset below which it may have their
+        # offsets.
+        self.deleted_topic_offsets: dict[str, tuple[UUID, dict[int, int]]] = {}
 
     # At start
 
     def load_cluster_id(self, new_id: str) -> str:
-        """The id this cluster was given when it first started.
+        """The id that this cluster got at its first start.
 
-        Whatever else must be there is made first: a first start may be cut off anywhere.
+        All other required nodes are created first: a first start may be interrupted anywhere.
         """
         for path in _PARENTS:
             if not self._keeper.exists(path):
@@ -94,7 +95,7 @@ class Catalog:
         return new_id
 
     def load_settings(self) -> None:
-        """The dynamic settings that concern this broker."""
+        """Load the dynamic settings that apply to this broker."""
         for broker in (None, self._broker.id):
             self.dynamic[broker] = self._read_config(paths.broker_config(broker))
         for kind in (paths.GROUPS, paths.CLIENT_METRICS):
@@ -103,7 +104,7 @@ class Catalog:
                 self.entities[kind, paths.entity_name(node)] = settings
 
     def load_topics(self) -> None:
-        """Every topic in the keeper; a partition without a directory gets a new, empty one."""
+        """Load every topic in the keeper; a partition without a directory gets a new, empty one."""
         self._finish_deletions()
         for name in self._keeper.children(paths.TOPICS):
             path = paths.topic(name)
@@ -112,15 +113,15 @@ class Catalog:
             topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
             lost = self._broker.logs.lost_on()
             if not lost:
-                self._tell_missing(topic, len(replicas))
+                self._warn_of_missing(topic, len(replicas))
             open_partitions(self._broker, topic, len(replicas), lost)
             self._broker.topics.add(topic)
         owned = {partition.name for topic in self._broker.topics for partition in topic.partitions}
         for stray in [each for each in self._broker.logs.logs if each not in owned]:
             set_aside(self._broker, stray)
 
-    def _tell_missing(self, topic: Topic, total: int) -> None:
-        """A log that is gone may have held records: nobody should find out by their absence."""
+    def _warn_of_missing(self, topic: Topic, total: int) -> None:
+        """A missing log may have had records: log a warning, so that the loss is noticed."""
         for index in range(total):
             name = TopicPartition(topic.name, index)
             if name not in self._broker.logs.logs and name not in self._broker.logs.damaged:
@@ -129,7 +130,7 @@ class Catalog:
                 )
 
     def _finish_deletions(self) -> None:
-        """Topics whose deletion a crash cut off: their logs must not outlive them."""
+        """Finish deletions that a crash interrupted: logs must not outlive their topic."""
         logs = self._broker.logs
         for name in self._keeper.children(paths.DELETED_TOPICS):
             path = paths.deleted_topic(name)
@@ -138,16 +139,16 @@ class Catalog:
                 for partition, log in list(logs.logs.items()):
                     if partition.topic == name and log.topic_id in (id_, NO_TOPIC_ID):
                         logs.delete(partition)
-            ends = self._still_to_forget(ends)
+            ends = self._offsets_to_delete(ends)
             if not ends:
                 self._keeper.delete(path)
                 continue
             # From now on another topic may have the name.
             self._keeper.set(path, paths.deleted_topic_data(id_, ends))
-            self.doomed[name] = (id_, ends)
+            self.deleted_topic_offsets[name] = (id_, ends)
 
-    def _still_to_forget(self, ends: dict[int, int] | None) -> dict[int, int]:
-        """Up to where the logs of groups may have offsets in a deleted topic; None: everywhere."""
+    def _offsets_to_delete(self, ends: dict[int, int] | None) -> dict[int, int]:
+        """Below which ends group logs may have offsets of a deleted topic; None: in all logs."""
         path = paths.topic(OFFSETS_TOPIC)
         if not self._keeper.exists(path):
             return {}
@@ -165,7 +166,7 @@ class Catalog:
         return found
 
     def log_config_of(self, topic: str) -> LogConfig:
-        """For logs that are opened before their topics are."""
+        """For logs that are opened before their topics."""
         overrides = self._read_config(paths.topic_config(topic))
         return log_config(TopicConfig(overrides, self._broker.layers), self._broker)
 
@@ -184,17 +185,17 @@ class Catalog:
             ]
             if overrides:
                 operations.append(Create(paths.topic_config(name), paths.config_data(overrides)))
-            # A creation that failed may have left its nodes: these take their place.
+            # A creation that failed may have left its nodes: replace them.
             operations[:0] = self._deletes(paths.topic(name), paths.topic_config(name))
             await self._in_thread(lambda: self._keeper.multi(operations))
             topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
             try:
                 await self._open_in_slices(topic, partitions)
             except (OSError, KafkaError) as error:
-                await self._unmake(topic, partitions)
+                await self._undo_create(topic, partitions)
                 raise _failed(f"topic {name!r} not created", error) from error
             self._broker.topics.add(topic)
-        self._tell_groups(name, of_names=True)
+        self._notify_groups(name, of_names=True)
         self._broker.log.info("topic created", topic=name, id=id_, partitions=partitions)
         return topic
 
@@ -206,47 +207,52 @@ class Catalog:
             self._check_exists(topic)
             mark = paths.deleted_topic(topic.name)
             marks = [mark]
-            if topic.name == OFFSETS_TOPIC:  # with all the offsets that were still to be forgotten
-                marks += [paths.deleted_topic(name) for name in self.doomed if name != topic.name]
+            if topic.name == OFFSETS_TOPIC:  # including all offsets that were still to be deleted
+                marks += [
+                    paths.deleted_topic(name)
+                    for name in self.deleted_topic_offsets
+                    if name != topic.name
+                ]
             operations = [
                 *self._deletes(paths.topic(topic.name), paths.topic_config(topic.name), *marks),
                 Create(mark, paths.deleted_topic_data(topic.id)),
             ]
             await self._in_thread(lambda: self._keeper.multi(operations))
             if topic.name == OFFSETS_TOPIC:
-                self.doomed.clear()
+                self.deleted_topic_offsets.clear()
             self._broker.topics.remove(topic)
             for partition in topic.partitions:
                 partition.close()
             await self._broker.logs.delete_all(partition.name for partition in topic.partitions)
-            # Nobody can commit to it any more, nor yet to the next one of its name.
+            # Offsets of this topic can no longer be committed, nor yet those of the next topic of
+            # its name.
             ends: dict[int, int] = {}
             if self._broker.topics.get(OFFSETS_TOPIC) is not None:
                 from barnabas.broker.groups.coordination import coordination
 
                 ends = await coordination(self._broker).topic_deleted(topic.name)
-            self.doomed[topic.name] = (topic.id, ends)
-            await self._keep_mark(topic.name)
+            self.deleted_topic_offsets[topic.name] = (topic.id, ends)
+            await self._write_mark(topic.name)
         self._broker.log.info("topic deleted", topic=topic.name, id=topic.id)
 
     async def offsets_forgotten(self, shard: int, ends: Mapping[str, int]) -> None:
-        """The log of a shard says so, for these topics up to these ends."""
+        """The log of a shard has the deletions of these topics' offsets up to these ends."""
         async with self._one_at_a_time:
             for name, end in ends.items():
-                _, left = self.doomed.get(name, (NO_TOPIC_ID, {}))
+                _, left = self.deleted_topic_offsets.get(name, (NO_TOPIC_ID, {}))
                 if left.get(shard) == end:
                     del left[shard]
-                    await self._keep_mark(name)
+                    await self._write_mark(name)
 
-    async def _keep_mark(self, name: str) -> None:
-        """It stays as long as there are offsets to forget."""
+    async def _write_mark(self, name: str) -> None:
+        """The mark stays as long as there are offsets to delete."""
         path = paths.deleted_topic(name)
-        id_, ends = self.doomed[name]
+        id_, ends = self.deleted_topic_offsets[name]
         if ends:
             data = paths.deleted_topic_data(id_, ends)
             await self._in_thread(lambda: self._keeper.set(path, data))
         else:
-            del self.doomed[name]
+            del self.deleted_topic_offsets[name]
             await self._in_thread(lambda: self._keeper.delete(path))
 
     async def add_partitions(self, topic: Topic, total: int) -> None:
@@ -269,38 +275,38 @@ class Catalog:
                 await self._in_thread(lambda: self._keeper.set(paths.topic(topic.name), data))
                 problem = f"topic {topic.name!r} has {opened} partitions, not {total}"
                 raise _failed(problem, error) from error
-        self._tell_groups(topic.name, of_names=False)
+        self._notify_groups(topic.name, of_names=False)
         self._broker.log.info("partitions added", topic=topic.name, had=have, has=total)
 
     async def configure_topic(self, topic: Topic, change: Change) -> None:
         async with self._one_at_a_time:
             self._check_exists(topic)
             overrides = change(topic.overrides)
-            await self._keep_config(paths.topic_config(topic.name), overrides)
+            await self._write_config(paths.topic_config(topic.name), overrides)
             topic.overrides = overrides
             self.apply(topic)
         self._broker.log.info("topic configured", topic=topic.name, settings=overrides)
 
     async def configure_broker(self, broker: int | None, change: Change) -> None:
-        """Of one broker, or of all (None)."""
+        """For one broker, or for all (None)."""
         async with self._one_at_a_time:
             settings = change(self.dynamic.get(broker, {}))
-            await self._keep_config(paths.broker_config(broker), settings)
+            await self._write_config(paths.broker_config(broker), settings)
             self.dynamic[broker] = settings
             self._broker.reconfigure()
         self._broker.log.info("broker configured", broker=broker, settings=settings)
 
     async def configure_entity(self, kind: str, name: str, change: Change) -> None:
-        """Of a group, or of a subscription to clients' metrics."""
+        """For a group, or for a subscription to client metrics."""
         async with self._one_at_a_time:
             settings = change(self.entities.get((kind, name), {}))
-            await self._keep_config(paths.entity_config(kind, name), settings)
+            await self._write_config(paths.entity_config(kind, name), settings)
             self.entities[kind, name] = settings
             self._broker.entity_configured(kind, name)
         self._broker.log.info("configured", kind=kind, name=name, settings=settings)
 
     async def new_producer_id(self) -> int:
-        """Ids come from the keeper in blocks, so that none is given out twice, ever."""
+        """Ids come from the keeper in blocks, so that no id is handed out twice."""
         async with self._one_at_a_time:
             if not self._producer_ids:
                 id_ = self._broker.id
@@ -315,23 +321,23 @@ class Catalog:
         self._thread.shutdown()
         self._keeper.close()
 
-    # Inside
+    # Internal
 
-    def _tell_groups(self, topic: str, *, of_names: bool) -> None:
+    def _notify_groups(self, topic: str, *, of_names: bool) -> None:
         if self._broker.coordination is not None:
             self._broker.coordination.topics_changed(topic, of_names=of_names)
 
     def _check_exists(self, topic: Topic) -> None:
-        """It may have been deleted while this change waited for its turn."""
+        """It may have been deleted while this change waited."""
         if self._broker.topics.by_id(topic.id) is None:
             raise InvalidRequest(Code.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic.name!r}")
 
     def _deletes(self, *nodes: str) -> list[Operation]:
-        """For those that are there."""
+        """For the nodes that exist."""
         return [Delete(path) for path in nodes if self._keeper.exists(path)]
 
-    async def _unmake(self, topic: Topic, total: int) -> None:
-        """Take back a topic that could not be made whole; nobody has seen it yet."""
+    async def _undo_create(self, topic: Topic, total: int) -> None:
+        """Undo the creation of a topic that could not be completed; it is not visible yet."""
         logs = self._broker.logs
         try:
             names = (TopicPartition(topic.name, index) for index in range(total))
@@ -339,10 +345,10 @@ class Catalog:
             operations = self._deletes(paths.topic(topic.name), paths.topic_config(topic.name))
             await self._in_thread(lambda: self._keeper.multi(operations))
         except (OSError, KafkaError) as error:
-            self._broker.log.error("topic half made", topic=topic.name, reason=str(error))
+            self._broker.log.error("topic partly created", topic=topic.name, reason=str(error))
 
     async def _open_in_slices(self, topic: Topic, total: int) -> None:
-        """Thousands of new files would keep everybody waiting: others get their turn between."""
+        """Creating thousands of files would block the loop: other requests run between slices."""
         while len(topic.partitions) < total:
             open_partitions(
                 self._broker, topic, min(total, len(topic.partitions) + OPENED_PER_SLICE)
@@ -358,7 +364,7 @@ class Catalog:
         except NoNode:
             return {}
 
-    async def _keep_config(self, path: str, settings: Mapping[str, str]) -> None:
+    async def _write_config(self, path: str, settings: Mapping[str, str]) -> None:
         data = paths.config_data(settings)
 
         def keep() -> None:
@@ -370,11 +376,11 @@ class Catalog:
         await self._in_thread(keep)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        """The keeper syncs to disk: never on the loop."""
+        """The keeper syncs to disk: never call it on the loop."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
         except Failed as error:  # the client gets an error; the operator gets a log line
-            self._broker.log.error("the keeper's file failed", reason=error.detail)
+            self._broker.log.error("keeper file failed", reason=error.detail)
             raise
 
 

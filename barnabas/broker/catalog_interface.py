@@ -1,8 +1,8 @@
-"""What a catalog is asked for, and what is the same in all of them.
+"""What the rest of a broker needs of a catalog, and what is the same in all catalogs.
 
-`Catalog` decides on a broker that stands alone, `ClusterCatalog` asks the controller.
-In: topics and their settings. Out: settings in force, or why a topic cannot be made.
-Not here: where topics are kept (catalog.py, broker/cluster/catalog.py).
+`Catalog` decides on a lone broker, `ClusterCatalog` asks the controller.
+In: topics and their settings. Out: effective settings, or why a topic cannot be created.
+Not here: where topics are stored (catalog.py, broker/cluster/catalog.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from barnabas.broker.requests.recompression import Recompression
 
 Change = Callable[[Mapping[str, str]], dict[str, str]]
-"""Works new settings out from those in force, or raises a KafkaError."""
+"""Computes new settings from the current ones, or raises a KafkaError."""
 
 
 class AnyCatalog(Protocol):
-    """What the rest of a broker asks of its catalog, alone or in a cluster
-    (broker/cluster/catalog.py)."""
+    """The catalog of a lone broker, or of a broker in a cluster (broker/cluster/catalog.py)."""
 
     @property
     def dynamic(self) -> Mapping[int | None, Mapping[str, str]]:
-        """Settings made by request, of one broker by its id, or of all brokers (None)."""
+        """Settings made by requests, of one broker by its id, or of all brokers (None)."""
         ...
 
     @property
     def entities(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
-        """Settings of groups and of subscriptions to clients' metrics, by kind and name."""
+        """Settings of groups and of subscriptions to client metrics, by kind and name."""
         ...
 
     @property
-    def doomed(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
-        """Deleted topics: by shard of groups, up to where its log may have offsets in them."""
+    def deleted_topic_offsets(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
+        """Deleted topics: for each group shard, the end offset below which it may have their
+        offsets."""
         ...
 
     def log_config_of(self, topic: str) -> LogConfig: ...
@@ -73,7 +73,7 @@ class AnyCatalog(Protocol):
 
 
 class TopicsContext(BrokerContext, Protocol):
-    """What putting a topic's settings in force needs of the broker."""
+    """What applying a topic's settings needs of the broker."""
 
     layers: Layers
     topics: Topics
@@ -82,7 +82,7 @@ class TopicsContext(BrokerContext, Protocol):
 
 
 def check_new_topic(topics: Topics, name: str) -> None:
-    """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC when metrics could not tell two names apart."""
+    """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC if two topics would have the same name in metrics."""
     if topics.get(name) is not None:
         raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
     alike = topics.by_metric(metric_name(name))
@@ -90,12 +90,12 @@ def check_new_topic(topics: Topics, name: str) -> None:
         raise InvalidRequest(
             Code.INVALID_TOPIC_EXCEPTION,
             f"topic {name!r} differs from {alike.name!r} only in '.' and '_',"
-            " which metrics cannot tell apart",
+            " which are the same in metrics: choose another name",
         )
 
 
 def apply_config(broker: TopicsContext, topic: Topic) -> None:
-    """Put a topic's configuration in force."""
+    """Apply a topic's configuration."""
     topic.config = TopicConfig(topic.overrides, broker.layers)
     set_codec(broker, topic)
     config = log_config(topic.config, broker)
@@ -106,7 +106,7 @@ def apply_config(broker: TopicsContext, topic: Topic) -> None:
 
 def set_codec(broker: TopicsContext, topic: Topic) -> None:
     kind = topic.config.compression_type
-    if kind == "producer" or topic.internal:  # the broker packs its own as it likes
+    if kind == "producer" or topic.internal:  # the broker compresses its own records as it likes
         topic.codec = None
         return
     from barnabas.broker.requests.recompression import Recompression, codec_of
@@ -117,14 +117,14 @@ def set_codec(broker: TopicsContext, topic: Topic) -> None:
 
 
 def _segment_ms(config: TopicConfig) -> int:
-    """What is to be compacted in time must leave the active segment in time."""
+    """Records that must be compacted in time must leave the active segment in time."""
     if "compact" in config.cleanup_policy:
         return min(config.segment_ms, config.max_compaction_lag_ms)
     return config.segment_ms
 
 
 def log_config(config: TopicConfig, broker: TopicsContext) -> LogConfig:
-    """What a log needs to know of its topic's configuration."""
+    """What a log needs of its topic's configuration."""
     return LogConfig(
         segment_bytes=config.segment_bytes,
         segment_ms=_segment_ms(config),

@@ -1,15 +1,15 @@
-"""A broker of the cluster, as clients are told of it."""
+"""A broker of the cluster, as clients see it."""
 
 from typing import NamedTuple
 
 from barnabas.model.ids import BrokerId
 
 PEER = "broker://"
-"""How the client id of a broker begins: what it forwards is not forwarded again."""
+"""The prefix of a broker's client id: requests from a broker are not forwarded again."""
 
 
 class ClusterMember(NamedTuple):
-    """One that lives."""
+    """A live broker."""
 
     id: BrokerId
     host: str

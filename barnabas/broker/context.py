@@ -1,4 +1,4 @@
-"""What most parts of a broker need of it, so that they need not know the whole broker."""
+"""What most parts of a broker need of it, so that they do not depend on the whole broker."""
 
 import asyncio
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BrokerContext(Protocol):
-    """Ask for `id` and `config` each time: both change while a broker runs."""
+    """Read `id` and `config` each time: both change while a broker runs."""
 
     id: int
     config: BrokerConfig
@@ -29,7 +29,7 @@ class BrokerContext(Protocol):
 
 
 class GroupsContext(BrokerContext, Protocol):
-    """What the coordinator of groups needs, and whoever calls `coordination()`."""
+    """What the group coordinator and the callers of `coordination()` need."""
 
     topics: "Topics"
     catalog: "AnyCatalog"

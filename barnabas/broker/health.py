@@ -1,8 +1,8 @@
-"""How well this broker is, beside being alive: its event loop, its open files, its disks, its log.
+"""The health of this broker: its event loop, its open files, its disks, its log lines.
 
 In: log directories, the heartbeat of the loop, the logger. Out: figures, for `/metrics` and for
 `barnabas status`.
-Always: nothing here asks a disk, which may not answer.
+Always: nothing here accesses a disk, which may not answer.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ STATES = ("online", "full", "offline")
 
 
 class LogDirHealth(NamedTuple):
-    """`reason` says why it is offline."""
+    """`reason`: why it is offline."""
 
     path: str
     state: str
@@ -24,7 +24,7 @@ class LogDirHealth(NamedTuple):
 
 
 class Health(NamedTuple):
-    """`open_files` is -1 where the system does not say."""
+    """`open_files` is -1 if the system does not report it."""
 
     loop_delay_ms_p99: int
     open_files: int

@@ -14,7 +14,7 @@ KEEPER_FILE = "keeper.db"
 
 
 def open_own(directory: str) -> Keeper:
-    """Of a broker that stands alone: nobody else, so no session."""
+    """For a lone broker: no other process uses it, so it needs no session."""
     return SqliteKeeper(os.path.join(directory, KEEPER_FILE))
 
 
@@ -23,7 +23,7 @@ def open_session(config: BrokerConfig, listener: Listener) -> Keeper:
     timeout_ms = config.zookeeper_session_timeout_ms
     if config.zookeeper_connect:
         return _zookeeper(config.zookeeper_connect, timeout_ms, listener)
-    assert config.keeper_file, "this broker stands alone"
+    assert config.keeper_file, "this broker runs alone"
     return SqliteKeeper(config.keeper_file, timeout_ms, listener)
 
 
@@ -35,6 +35,6 @@ def _zookeeper(addresses: str, timeout_ms: int, listener: Listener) -> Keeper:
             raise
         raise Failed(
             Code.INVALID_CONFIG,
-            f"zookeeper.connect={addresses} needs kazoo: pip install 'barnabas[zookeeper]'",
+            f"zookeeper.connect={addresses} requires kazoo: pip install 'barnabas[zookeeper]'",
         ) from None
     return ZookeeperKeeper(addresses, timeout_ms, listener)

@@ -1,8 +1,8 @@
-"""Shows whether the event loop still turns: for the keeper's session, and for people.
+"""Shows whether the event loop is running: for the keeper's session, and for people.
 
-In: turns of the loop. Out: how long ago the last one was, from any thread; the delay of turns.
-Always: only the loop itself writes, so that a loop which hangs in a call cannot look alive.
-Not here: what a session does about a loop that stands still (keeper/).
+In: iterations of the loop. Out: the time since the last one, from any thread; delays.
+Always: only the loop itself writes, so that a loop that hangs in a call cannot look alive.
+Not here: what a session does about a loop that hangs (keeper/).
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from barnabas.system.logs import Logger
 
 BEAT_MS = 100
 WINDOW_MS = 60_000
-BLOCKED_MS = 1_000  # from here on a delay is worth a line in the log
+BLOCKED_MS = 1_000  # longer delays are logged
 
 
 class LoopHeartbeat:
-    """Starts with the listener, ends after everything else."""
+    """Starts with the listener, stops last."""
 
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop, log: Logger) -> None:
         self._clock = clock
@@ -36,11 +36,11 @@ class LoopHeartbeat:
             self._timer.cancel()
 
     def idle_ms(self) -> int:
-        """Since the loop last turned. From any thread."""
+        """Milliseconds since the last iteration of the loop. From any thread."""
         return self._clock.monotonic_ms() - self._beat_ms
 
     def delay_ms_p99(self) -> int:
-        """What 99 of 100 events of the last minute waited at the most for the loop."""
+        """The delay that 99 of 100 events of the last minute did not exceed."""
         delays = sorted(self._delays_ms)
         return delays[len(delays) * 99 // 100] if delays else 0
 
@@ -49,7 +49,7 @@ class LoopHeartbeat:
         delay_ms = max(0, now_ms - self._beat_ms - BEAT_MS)
         self._beat_ms = now_ms
         self._delays_ms.append(delay_ms)
-        # Events that came while the loop stood still waited too, each for the rest of that time.
+        # Events that arrived while the loop hung waited too, each for the rest of that time.
         for waited_ms in range(delay_ms - BEAT_MS, max(0, delay_ms - WINDOW_MS), -BEAT_MS):
             self._delays_ms.append(waited_ms)
         if delay_ms >= BLOCKED_MS:

@@ -21,8 +21,8 @@ from barnabas.system.disk import DirectoryLock, SystemDisk
 from barnabas.system.logs import Logger, take_over
 from barnabas.system.network import SystemNetwork
 
-LOOP_DESCRIPTORS = 8  # what an event loop opens when it is made
-OPEN_FILES_MAX = 1 << 20  # where the hard limit is none; the usual fs.nr_open
+LOOP_DESCRIPTORS = 8  # what an event loop opens when it is created
+OPEN_FILES_MAX = 1 << 20  # used if there is no hard limit; the usual fs.nr_open
 
 
 def run(
@@ -32,12 +32,12 @@ def run(
     failed: Callable[[str], None] | None = None,
     lifeline: int | None = None,
 ) -> int:
-    """Until SIGTERM or SIGINT. `ready` is told the address once the broker answers.
+    """Run until SIGTERM or SIGINT. `ready` is called with the address once the broker answers.
 
-    `data`: the log directories; the first one holds the keeper's file too, of a lone broker.
-    `failed` is told the reason where the broker could not start or go on. `lifeline`: a descriptor
-    that someone keeps open while the broker is wanted.
-    The exit code: 0 after a clean stop, 1 when the broker could not start or go on.
+    `data`: the log directories; a lone broker's first one has the keeper's file too.
+    `failed` is called with the reason if the broker could not start or continue. `lifeline`: a
+    descriptor that the parent process keeps open while the broker should run.
+    The exit code: 0 after a clean stop, 1 if the broker could not start or continue.
     """
     log = Logger()
     directories = list(dict.fromkeys(os.path.abspath(path) for path in data))
@@ -48,7 +48,7 @@ def run(
                     os.makedirs(path, exist_ok=True)
                     held.callback(DirectoryLock(path).release)
                 except OSError:
-                    if not number:  # of the others, whatever can be used is
+                    if not number:  # of the others, those that can be used are used
                         raise
             full = {**settings, "log.dirs": ",".join(directories)}
             _check_descriptors()
@@ -93,10 +93,10 @@ async def _serve(
             return
         await broker.start_metrics()
     except BaseException:
-        with suppress(OSError):  # what went wrong first is what to tell
+        with suppress(OSError):  # report the first error, not this one
             await broker.stop()
         raise
-    _calm_garbage_collection()
+    _tune_garbage_collection()
     log.info("limit of open files", open_files_max=open_files_max)
     ready(broker.host, broker.port)
     await broker.stopping.wait()
@@ -107,7 +107,7 @@ async def _serve(
 
 
 async def _joined(broker: Broker) -> bool:
-    """A cluster may let a broker wait for long; who no longer wants it need not. False: stopped."""
+    """Joining a cluster may take long; a stop request ends the wait. False: stopped."""
     if broker.cluster is None:
         broker.start()
         return True
@@ -128,21 +128,21 @@ async def _joined(broker: Broker) -> bool:
 
 
 def _watch(broker: Broker, lifeline: int) -> None:
-    """Whoever started this broker is gone when the other end of the pipe is closed."""
+    """The process that started this broker has ended when the other end of the pipe is closed."""
     os.set_blocking(lifeline, False)
 
     def readable() -> None:
         with suppress(BlockingIOError):
             if not os.read(lifeline, 4096):
                 broker.loop.remove_reader(lifeline)
-                broker.log.warning("broker stopping: the process that started it is gone")
+                broker.log.warning("broker stopping: the process that started it has ended")
                 broker.stopping.set()
 
     broker.loop.add_reader(lifeline, readable)
 
 
 def host_name() -> str:
-    """The name of this machine, if it leads anywhere; else the one that always does, from here."""
+    """The name of this machine if it resolves, otherwise localhost."""
     name = socket.gethostname()
     try:
         socket.getaddrinfo(name, None)
@@ -152,7 +152,7 @@ def host_name() -> str:
 
 
 def _check_descriptors() -> None:
-    """An OSError that says so: where libuv finds no descriptor, it aborts the process."""
+    """Raises a clear OSError: libuv aborts the process if it finds no free descriptor."""
     opened: list[int] = []
     try:
         while len(opened) < LOOP_DESCRIPTORS:
@@ -175,8 +175,9 @@ def _raise_file_limit() -> int:
     return wanted
 
 
-def _calm_garbage_collection() -> None:
-    """Requests leave no circles behind: what lives now lives for good, and the rest can wait."""
+def _tune_garbage_collection() -> None:
+    """Requests create no reference cycles: existing objects stay alive, and collection can be
+    rare."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)

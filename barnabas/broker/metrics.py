@@ -1,6 +1,6 @@
-"""Counters that cost an addition each, and their page for Prometheus.
+"""Counters that cost one addition each, and their page for Prometheus.
 
-Always: counting is free of imports and locks; the page is built only when it is asked for.
+Always: counting needs no imports and no locks; the page is built only when it is requested.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from barnabas.broker.topic import Topics
 
 Figures = Iterable[tuple[str, str, float]]
-"""Of each its name, what it is, and its value."""
+"""The name, the description and the value of each."""
 
 
 class Counts:
@@ -85,8 +85,8 @@ class _Collector:
             ("bytes_in", "Bytes of batches appended.", counts.bytes_in),
             ("bytes_out", "Bytes of batches sent to consumers.", counts.bytes_out),
             ("fetches", "Fetch requests answered.", counts.fetches),
-            ("requests_refused", "Requests turned down with an error.", counts.refused),
-            ("request_failures", "Requests that failed by a fault of the broker.", counts.failures),
+            ("requests_refused", "Requests refused with an error.", counts.refused),
+            ("request_failures", "Requests that failed in the broker.", counts.failures),
             ("connections_accepted", "Connections accepted.", counts.connections_accepted),
             ("connections_refused", "Connections over a limit.", counts.connections_refused),
             ("connections_broken", "Connections closed for a reason.", counts.connections_broken),
@@ -101,7 +101,7 @@ class _Collector:
             ("topics", "Topics.", len(broker.topics)),
             ("partitions", "Partitions.", sum(len(t.partitions) for t in broker.topics)),
             ("fetch_sessions", "Incremental fetch sessions.", len(broker.fetch_sessions)),
-            ("request_buffer_bytes", "Memory of requests under way.", broker.request_buffer_bytes),
+            ("request_buffer_bytes", "Memory of current requests.", broker.request_buffer_bytes),
         )
         yield from gauges("barnabas_", figures)
         yield from _health(health_of(broker.logs, broker.heartbeat, broker.log))
@@ -179,11 +179,11 @@ def _compaction(cleaner: "Cleaner", topics: "Topics", wall_ms: int) -> "Iterator
 
     figures: Figures = (
         ("runs", "Passes of compaction over a log.", cleaner.runs),
-        ("failures", "Passes that came to nothing.", cleaner.failures),
+        ("failures", "Passes that failed.", cleaner.failures),
         ("bytes_read", "Bytes of segments compacted.", cleaner.bytes_read),
-        ("bytes_written", "Bytes of the segments in their place.", cleaner.bytes_written),
-        ("records_dropped", "Records that a later one took the place of.", cleaner.records_dropped),
-        ("busy_ms", "Milliseconds with a pass under way.", cleaner.busy_ms),
+        ("bytes_written", "Bytes of the segments that replaced them.", cleaner.bytes_written),
+        ("records_dropped", "Records replaced by a later one.", cleaner.records_dropped),
+        ("busy_ms", "Milliseconds with a pass in progress.", cleaner.busy_ms),
     )
     yield from counters("barnabas_compaction_", figures)
     yield GaugeMetricFamily(
@@ -201,7 +201,7 @@ def _compaction(cleaner: "Cleaner", topics: "Topics", wall_ms: int) -> "Iterator
             try:
                 found = look(partition.log, wall_ms)
             except (OSError, KafkaError):
-                continue  # the cleaner tells of it
+                continue  # reported by the cleaner
             values = [topic.name, str(partition.name.partition)]
             dirty.add_metric(values, found.dirty_bytes)
             ratio.add_metric(values, found.dirty_ratio)

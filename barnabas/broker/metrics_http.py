@@ -1,6 +1,6 @@
-"""The metrics page over HTTP: one GET, one answer, closed.
+"""The metrics page over HTTP: one GET, one reply, then the connection is closed.
 
-Always: a request is bounded in size and time, and can do nothing but read.
+Always: a request is bounded in size and time, and can only read.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def serve(page: Page, host: str, port: int) -> asyncio.Server:
             async with asyncio.timeout(REQUEST_S_MAX):
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            return  # a scraper that does not speak HTTP gets nothing
+            return  # a client that does not speak HTTP gets no reply
         finally:
             writer.close()
 

@@ -1,4 +1,4 @@
-"""Blocks of producer ids, from the keeper: no id is handed out twice, by whichever broker, ever."""
+"""Blocks of producer ids, from the keeper: no id is ever handed out twice, by any broker."""
 
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import BadVersion, Keeper, ensure
@@ -9,7 +9,7 @@ ID_MAX = (1 << 63) - 1
 
 
 def next_block(keeper: Keeper, broker: int) -> range:
-    """Blocks: not for an event loop. Whoever is quicker has it; the other takes the next one."""
+    """Blocks: do not call it on an event loop. If two brokers compete, the loser takes the next."""
     path = paths.PRODUCER_ID_BLOCK
     if not keeper.exists(path):
         ensure(keeper, path)

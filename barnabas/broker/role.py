@@ -1,33 +1,33 @@
-"""What a broker is to a partition, and which role may follow which.
+"""The role of a replica on this broker, and the legal transitions.
 
-    ABSENT ──take_log──> ASSIGNED ──> LEADER <──> FOLLOWER
+    ABSENT ──assign_log──> ASSIGNED ──> LEADER <──> FOLLOWER
       ^                     ^  └─────────────────────^
       │                     └── stop (from LEADER, FOLLOWER)
-      └── give_up_log (from any)
+      └── drop_log (from any)
 
     any ──fail──> OFFLINE        any ──close──> CLOSED
 
-A broker that stands alone makes its partitions as LEADER, or OFFLINE if a log cannot be opened.
-Always: a role changes only as the table says; `Partition` asserts it.
+A lone broker creates its partitions as LEADER, or OFFLINE if a log cannot be opened.
+Always: a role changes only as in the table; `Partition` asserts it.
 """
 
 from enum import Enum
 
 
 class Role(Enum):
-    """Only LEADER takes appends; LEADER and FOLLOWER can be read."""
+    """Only LEADER accepts appends; LEADER and FOLLOWER can be read."""
 
     ABSENT = "absent"
-    """No replica here: the partition is known by what the controller says of it."""
+    """No replica here: the partition is known from the controller's metadata."""
     ASSIGNED = "assigned"
-    """The log is here and waits for LeaderAndIsr, or was stopped by StopReplica."""
+    """The log exists and waits for LeaderAndIsr, or was stopped by StopReplica."""
     LEADER = "leader"
     FOLLOWER = "follower"
-    """Of the leader, or of nobody while there is none."""
+    """Follows the leader, or no broker while there is no leader."""
     OFFLINE = "offline"
     """The log directory is offline, until the broker is restarted with a healthy disk."""
     CLOSED = "closed"
-    """The topic was deleted, or the log is being handed over."""
+    """The topic was deleted, or the log is being moved."""
 
 
 _ENDS = (Role.ABSENT, Role.OFFLINE, Role.CLOSED)

@@ -1,23 +1,26 @@
 """Topics in memory: by name, by id, and their partitions."""
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 from uuid import UUID
 
-from barnabas.broker.partition import Partition, absent_partition
+from barnabas.broker.no_log import NoLog
+from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.config.topic import TopicConfig
+from barnabas.log.log import Log
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
-from barnabas.model.ids import TopicPartition, check_topic_name
+from barnabas.model.ids import BrokerId, TopicPartition, check_topic_name
 from barnabas.wire.compression import Codec
 
-PARTITIONS_MAX = 200_000  # of one topic: a number from outside makes no more
+PARTITIONS_MAX = 200_000  # of one topic: a larger number in a request is refused
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 
 class Topic:
-    """A name, an id that dies with it, its partitions, and its configuration."""
+    """A name, an id that no other topic ever has, its partitions, and its configuration."""
 
     __slots__ = ("codec", "config", "id", "internal", "name", "overrides", "partitions")
 
@@ -28,12 +31,13 @@ class Topic:
         self.id = id_
         self.internal = name in INTERNAL
         self.config = config
-        self.codec: Codec | None = None  # of stored batches; None: as they were sent
-        self.overrides = dict(overrides)  # as they were set, text
+        self.codec: Codec | None = None  # of stored batches; None: as the producer sent them
+        self.overrides = dict(overrides)  # as they were set, as text
         self.partitions: list[Partition] = []
 
-    def place(self, index: int) -> Partition:
-        """The one of this number, wherever its replicas are, and all below it."""
+    def ensure_partition(self, index: int) -> Partition:
+        """The partition of this number, on whatever brokers it is; creates it and those below
+        it."""
         if not 0 <= index < PARTITIONS_MAX:
             raise InvalidRequest(
                 Code.INVALID_PARTITIONS,
@@ -44,7 +48,7 @@ class Topic:
         return self.partitions[index]
 
     def partition(self, index: int) -> Partition:
-        """One that is led here; NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR if it is not."""
+        """A partition led here; NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR if it is not."""
         if 0 <= index < len(self.partitions):
             found = self.partitions[index]
             if found.role is not Role.LEADER:
@@ -53,7 +57,7 @@ class Topic:
         raise self._no_partition(index)
 
     def replica(self, index: int) -> Partition:
-        """One that can be read here: led, or followed."""
+        """A partition that can be read here: led, or followed."""
         if 0 <= index < len(self.partitions):
             found = self.partitions[index]
             if found.role is not Role.LEADER and found.following is None:
@@ -69,7 +73,7 @@ class Topic:
 
 
 class Topics:
-    """All topics of the cluster, in the order of their names."""
+    """All topics of the cluster, ordered by name."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Topic] = {}
@@ -103,14 +107,21 @@ class Topics:
 
 
 def metric_name(topic: str) -> str:
-    """What metrics call a topic: two names that differ only in '.' and '_' would be one."""
+    """The name of a topic in metrics: names that differ only in '.' and '_' would be the same."""
     return topic.replace(".", "_")
 
 
 def why_missing(name: str) -> Code:
-    """Of a name that is no topic's: no topic can have it, or none has it now."""
+    """The error for an unknown name: no topic can have it, or none has it now."""
     try:
         check_topic_name(name)
     except KafkaError as error:
         return error.code
     return Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def absent_partition(name: TopicPartition) -> Partition:
+    """A partition without a replica on this broker; `update_metadata` sets its leader."""
+    partition = Partition(name, cast(Log, NoLog()), None, BrokerId(-1), Role.ABSENT)
+    partition.replicas, partition.in_sync = [], []
+    return partition

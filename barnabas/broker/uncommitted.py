@@ -1,7 +1,8 @@
-"""Batches that are in a log and do not count yet, and who waits for each.
+"""Batches that are in a log and not committed yet, and the requests that wait for each.
 
-In: batches as they are appended, the offset below which records count. Out: answers.
-Always: oldest first; everybody who waits is told once, of success or of why it never comes.
+In: batches as they are appended, the high watermark. Out: completed requests.
+Always: oldest first; each waiting request is completed once, with success or with the reason why
+the record will not be committed here.
 """
 
 from collections import deque
@@ -11,11 +12,11 @@ from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.model.errors import KafkaError
 
 Outcome = KafkaError | None
-"""None: the record counts. Else why it does not, or why nobody will find out here."""
+"""None: the record is committed. Otherwise why it is not, or why the outcome is unknown here."""
 
 
 class UncommittedBatch:
-    """One that waits; `end` is the offset behind it."""
+    """One uncommitted batch; `end` is the offset after it."""
 
     __slots__ = ("end", "size", "waiting")
 
@@ -26,7 +27,7 @@ class UncommittedBatch:
 
 
 class UncommittedBatches:
-    """Of one partition."""
+    """The uncommitted batches of one partition."""
 
     __slots__ = ("_batches",)
 
@@ -40,7 +41,7 @@ class UncommittedBatches:
         self._batches.append(UncommittedBatch(end, size))
 
     def wait(self, offset: int) -> DeferredReply[Outcome] | None:
-        """For the batch that holds `offset`; None if there is none. Mostly it is the last."""
+        """Wait for the batch with `offset`; None if there is none. Usually it is the last batch."""
         found: UncommittedBatch | None = None
         for batch in reversed(self._batches):
             if batch.end <= offset:
@@ -52,8 +53,9 @@ class UncommittedBatches:
         found.waiting.append(answer.set)
         return answer
 
-    def upto(self, offset: int) -> tuple[int, list[Callable[[Outcome], None]]]:
-        """Those that end at or below `offset` go: their bytes, and who waited."""
+    def take_up_to(self, offset: int) -> tuple[int, list[Callable[[Outcome], None]]]:
+        """Remove batches that end at or below `offset`: their bytes, and the requests that
+        waited."""
         batches = self._batches
         size = 0
         waiting: list[Callable[[Outcome], None]] = []
@@ -63,16 +65,17 @@ class UncommittedBatches:
             waiting += batch.waiting
         return size, waiting
 
-    def fail(self, why: KafkaError) -> None:
-        """Nobody here will know."""
+    def fail(self, error: KafkaError) -> None:
+        """Drop all batches and fail the requests that wait for them: the outcome is unknown
+        here."""
         batches, self._batches = self._batches, deque()
         for batch in batches:
-            for tell in batch.waiting:
-                tell(why)
+            for complete in batch.waiting:
+                complete(error)
 
-    def disappoint(self, why: KafkaError) -> None:
-        """Who waits now is told; the batches stay, and may count one day."""
+    def fail_waiting(self, error: KafkaError) -> None:
+        """Fail the requests that wait now; the batches stay and may still be committed."""
         for batch in self._batches:
             waiting, batch.waiting = batch.waiting, []
-            for tell in waiting:
-                tell(why)
+            for complete in waiting:
+                complete(error)

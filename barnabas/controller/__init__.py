@@ -1,1 +1,1 @@
-"""The controller: who leads which partition, and where replicas are. Pure; broker/ drives it."""
+"""Decides which broker leads which partition, and where replicas are. Pure; broker/ runs it."""

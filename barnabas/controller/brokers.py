@@ -1,9 +1,9 @@
-"""Brokers come, go, ask to stop, lose disks, and are forgotten.
+"""Handles brokers that register, fail, shut down, lose disks, and are unregistered.
 
-In: who is registered now, and what a broker says of itself. Out: other leaders, smaller in-sync
-sets, and everything told to whoever has come.
-Always: a broker that has registered anew was away: it is in sync no longer while anybody else is,
-however short it was, since it may have come back without its disk (KIP-903).
+In: the registered brokers, and what a broker reports about itself. Out: new leaders, smaller
+in-sync sets, and the complete metadata for brokers that have registered.
+Always: a broker that has registered again was away, however briefly. It leaves the in-sync set if
+another replica is in sync, because it may have come back without its disk (KIP-903).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,16 +34,18 @@ from barnabas.model.ids import BrokerId, TopicPartition
 
 
 def brokers_changed(tenure: ControllerTenure) -> Steps[None]:
-    """Somebody has come or gone: see who."""
+    """The set of registered brokers has changed: compare it with the previous one."""
     found: Sequence[BrokerInfo] = yield ReadBrokers()
     here = {broker.id: broker for broker in found}
     known = tenure.cluster.brokers
-    gone = [id_ for id_, before in known.items() if _epoch(here.get(id_)) != before.epoch]
-    come = [broker for id_, broker in here.items() if tenure.cluster.epoch(id_) != broker.epoch]
-    if gone:
-        yield from _lose(tenure, gone, here)
-    if come:
-        yield from _gain(tenure, come)
+    failed = [id_ for id_, before in known.items() if _epoch(here.get(id_)) != before.epoch]
+    registered = [
+        broker for id_, broker in here.items() if tenure.cluster.epoch(id_) != broker.epoch
+    ]
+    if failed:
+        yield from _brokers_failed(tenure, failed, here)
+    if registered:
+        yield from _brokers_registered(tenure, registered)
     changed = [broker for id_, broker in here.items() if known.get(id_) not in (None, broker)]
     for broker in changed:  # the same registration with other data
         tenure.cluster.brokers[broker.id] = broker
@@ -55,55 +57,58 @@ def _epoch(broker: BrokerInfo | None) -> int:
     return -1 if broker is None else broker.epoch
 
 
-def _lose(
-    tenure: ControllerTenure, gone: Sequence[BrokerId], here: Mapping[BrokerId, BrokerInfo]
+def _brokers_failed(
+    tenure: ControllerTenure, failed: Sequence[BrokerId], here: Mapping[BrokerId, BrokerInfo]
 ) -> Steps[None]:
     cluster = tenure.cluster
     led: dict[PartitionView, str] = {}
     followed: dict[PartitionView, str] = {}
-    for broker in gone:
-        anew = broker in here
-        cause = f"broker {broker} {'has registered anew' if anew else 'is gone'}"
+    for broker in failed:
+        registered_again = broker in here
+        event = "has registered again" if registered_again else "is no longer registered"
+        cause = f"broker {broker} {event}"
         cluster.leave(broker)
-        tenure.story.add(tenure.now, "broker down", cause)
-        yield LogLine("broker down", {"broker": broker, "anew": anew}, loud=True)
+        tenure.history.add(tenure.now, "broker down", cause)
+        yield LogLine(
+            "broker down", {"broker": broker, "registered_again": registered_again}, warn=True
+        )
         led.update(dict.fromkeys(cluster.led(broker), cause))
         for partition in cluster.hosted(broker):
             followed.setdefault(partition, cause)
     tenure.brokers_changed()
-    if led:  # their clients wait: these first
+    if led:  # clients of these partitions wait, so they come first
         yield from repair(tenure, led)
         yield from tenure.flush()
     yield from repair(tenure, {each: why for each, why in followed.items() if each not in led})
     for waiting in tenure.deletions.values():
-        for broker in gone:
+        for broker in failed:
             waiting.pop(broker, None)
     yield from topics.forget_marks(tenure)
 
 
-def _gain(tenure: ControllerTenure, come: Sequence[BrokerInfo]) -> Steps[None]:
+def _brokers_registered(tenure: ControllerTenure, registered: Sequence[BrokerInfo]) -> Steps[None]:
     cluster = tenure.cluster
     concerned: dict[PartitionView, str] = {}
-    yield from remember(tenure, come)
-    for broker in come:
+    yield from remember(tenure, registered)
+    for broker in registered:
         cluster.join(broker)
-        tenure.welcome(broker.id)
-        tenure.story.add(tenure.now, "broker up", f"broker {broker.id} has registered")
+        tenure.send_everything(broker.id)
+        tenure.history.add(tenure.now, "broker up", f"broker {broker.id} has registered")
         yield LogLine(
             "broker up", {"broker": broker.id, "epoch": broker.epoch, "rack": broker.rack}
         )
         for partition in cluster.hosted(broker.id):
             if partition.leader == NO_LEADER:
-                concerned[partition] = f"broker {broker.id} is there"
+                concerned[partition] = f"broker {broker.id} has registered"
     yield from repair(tenure, concerned)
     yield from moves.finish(tenure, list(cluster.moving))
 
 
-def remember(tenure: ControllerTenure, come: Iterable[BrokerInfo]) -> Steps[None]:
-    """Replicas can be placed on a broker while it is down, and a log directory that is missing at
-    its return is noticed."""
+def remember(tenure: ControllerTenure, registered: Iterable[BrokerInfo]) -> Steps[None]:
+    """Replicas can be placed on a broker while it is down. A log directory that is missing when the
+    broker comes back is noticed."""
     changes = []
-    for broker in come:
+    for broker in registered:
         before = tenure.cluster.known_brokers.get(broker.id)
         after = _known(before, broker)
         if after != before:
@@ -112,7 +117,7 @@ def remember(tenure: ControllerTenure, come: Iterable[BrokerInfo]) -> Steps[None
                 yield LogLine(
                     "log directory replaced: its replicas are copied again",
                     {"broker": broker.id, "before": before.directories, "now": after.directories},
-                    loud=True,
+                    warn=True,
                 )
     if changes:
         yield Write([RememberBroker(each) for each in changes])
@@ -123,7 +128,7 @@ def remember(tenure: ControllerTenure, come: Iterable[BrokerInfo]) -> Steps[None
 def _known(before: KnownBroker | None, now: BrokerInfo) -> KnownBroker:
     if before is None:
         return KnownBroker(now.id, now.rack, now.directories)
-    if not now.directories:  # it does not say
+    if not now.directories:  # it does not report them
         return before._replace(rack=now.rack)
     lost = any(each not in now.directories for each in before.directories)
     epoch = now.epoch if lost else before.lost_epoch
@@ -136,7 +141,7 @@ def reported(
     epoch: int,
     reports: Mapping[TopicPartition, ReplicaReport],
 ) -> Steps[None]:
-    """A broker has said what it has of partitions that nobody leads."""
+    """A broker has reported its replicas of partitions that have no leader."""
     cluster = tenure.cluster
     if cluster.epoch(broker) != epoch:
         return
@@ -157,7 +162,7 @@ def reported(
                 yield LogLine(
                     "replica not complete",
                     {"broker": broker, "partition": str(name), "reason": report.reason},
-                    loud=True,
+                    warn=True,
                 )
     yield from repair(tenure, alone, answered=True)
     yield from repair(tenure, concerned)
@@ -167,7 +172,7 @@ def reported(
 
 
 def wait_over(tenure: ControllerTenure) -> Steps[None]:
-    """The time for missing members is over for some partitions."""
+    """The wait for missing members is over for some partitions."""
     due = {
         each: "its other in-sync replicas did not come back in time"
         for each, at in tenure.waiting.items()
@@ -182,10 +187,11 @@ def wait_over(tenure: ControllerTenure) -> Steps[None]:
 def repair(
     tenure: ControllerTenure, concerned: Mapping[PartitionView, str], *, answered: bool = False
 ) -> Steps[None]:
-    """Leaders for those that can have one, and in-sync sets without those that are gone.
+    """Elect leaders where possible, and remove unregistered brokers from in-sync sets.
 
-    Who could lead the others is asked, and so is a leader that would be alone in its set; the
-    answers come back here (`reported`). `answered`: the leaders have just done so.
+    Replicas that could lead the other partitions are asked for a report, and so is a leader that
+    would be alone in its in-sync set; the replies arrive at `reported`. `answered`: the leaders
+    have just replied.
     """
     cluster, unclean = tenure.cluster, dict[str, bool]()
     nexts = []
@@ -195,7 +201,7 @@ def repair(
         else:
             waited = tenure.waiting.get(partition, tenure.now + 1) <= tenure.now
             state = after_loss(cluster, partition, tenure.epoch, waited=waited, answered=answered)
-            if not _hopeless(partition, state):
+            if not _has_no_candidate(partition, state):
                 tenure.waiting.pop(partition, None)
             elif proof.unreported(cluster, partition):
                 tenure.ask_for_report(partition)
@@ -217,15 +223,15 @@ def _ask_leaders(tenure: ControllerTenure, concerned: Mapping[PartitionView, str
             tenure.ask_leader(partition, cause)
 
 
-def _hopeless(partition: PartitionView, state: PartitionLeadership | None) -> bool:
-    """Nobody who may lead is there."""
+def _has_no_candidate(partition: PartitionView, state: PartitionLeadership | None) -> bool:
+    """No broker that may lead is registered."""
     return (partition.leader if state is None else state.leader) == NO_LEADER
 
 
 def replicas_failed(
     tenure: ControllerTenure, broker: BrokerId, epoch: int, names: Iterable[TopicPartition]
 ) -> Steps[None]:
-    """A disk of a broker that is there: others take over what was on it."""
+    """A disk of a registered broker has failed: other replicas take over its partitions."""
     if tenure.cluster.epoch(broker) != epoch:
         return
     concerned: dict[PartitionView, str] = {}
@@ -236,27 +242,27 @@ def replicas_failed(
             concerned[partition] = f"a disk of broker {broker} has failed"
     if not concerned:
         return
-    tenure.story.add(tenure.now, "disk failed", f"broker {broker} lost {len(concerned)} replicas")
-    yield LogLine("replicas offline", {"broker": broker, "replicas": len(concerned)}, loud=True)
+    tenure.history.add(tenure.now, "disk failed", f"broker {broker} lost {len(concerned)} replicas")
+    yield LogLine("replicas offline", {"broker": broker, "replicas": len(concerned)}, warn=True)
     yield from repair(tenure, concerned)
     for partition in concerned:
-        tenure.retell(partition, everyone=False)
+        tenure.send_state(partition, all_replicas=False)
     yield from tenure.flush()
 
 
 def shut_down(
     tenure: ControllerTenure, broker: BrokerId, epoch: int
 ) -> Steps[list[TopicPartition]]:
-    """A broker is about to stop. The answer: what it still leads, because nobody else can."""
+    """A broker shuts down. Returns the partitions it still leads because no other replica can."""
     cluster = tenure.cluster
     if cluster.epoch(broker) != epoch:
         raise Fenced(
             Code.STALE_BROKER_EPOCH,
-            f"broker {broker} has epoch {cluster.epoch(broker)} now, not {epoch}",
+            f"broker {broker} has epoch {cluster.epoch(broker)}, not {epoch}",
         )
     if broker not in cluster.leaving:
         cluster.leaving[broker] = None
-        tenure.story.add(tenure.now, "broker stopping", f"broker {broker} has asked to stop")
+        tenure.history.add(tenure.now, "broker stopping", f"broker {broker} has asked to stop")
         yield LogLine("broker stopping", {"broker": broker})
     cause = f"broker {broker} is about to stop"
     nexts = []
@@ -272,16 +278,14 @@ def shut_down(
 
 
 def unregister(tenure: ControllerTenure, broker: BrokerId) -> Steps[None]:
-    """A broker that is gone for good."""
+    """Forget a broker that will not come back."""
     if broker in tenure.cluster.brokers:
         raise InvalidRequest(
-            Code.INVALID_REQUEST, f"broker {broker} is alive: stop it before it is forgotten"
+            Code.INVALID_REQUEST, f"broker {broker} is alive: stop it before you unregister it"
         )
     settings = yield ReadConfig("brokers", str(broker))
     if not tenure.cluster.known(broker) and not settings:
-        raise InvalidRequest(
-            Code.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}, and nothing is kept of it"
-        )
+        raise InvalidRequest(Code.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
     if tenure.cluster.hosted(broker):
         some = next(iter(tenure.cluster.hosted(broker))).name
         raise InvalidRequest(
@@ -291,5 +295,7 @@ def unregister(tenure: ControllerTenure, broker: BrokerId) -> Steps[None]:
         )
     yield Write([ForgetBroker(broker)])
     tenure.cluster.known_brokers.pop(broker, None)
-    tenure.story.add(tenure.now, "broker forgotten", f"broker {broker} was unregistered by request")
+    tenure.history.add(
+        tenure.now, "broker unregistered", f"broker {broker} was unregistered by a request"
+    )
     yield LogLine("broker unregistered", {"broker": broker})

@@ -1,9 +1,9 @@
 """The controller: one operation per event.
 
-Each operation gives the steps of its work (steps.py), to be driven to their end before the next
-begins.
-In: events, requests, the time. Out: steps, and what each operation returns.
-Always: the same events and answers give the same steps.
+Each operation is a generator of steps (steps.py). All steps of one operation are executed before
+the next operation begins.
+In: events, requests, the time. Out: steps, and the result of each operation.
+Always: the same events and replies give the same steps.
 Not here: the queue, the keeper, the network (broker/controller/election.py).
 """
 
@@ -34,7 +34,8 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaR
 
 
 class Controller:
-    """One term: who loses its epoch lets go of it, and begins again with another."""
+    """One tenure. A controller that loses its epoch is discarded; the next tenure has a new
+    object."""
 
     def __init__(
         self,
@@ -44,18 +45,18 @@ class Controller:
         chance: Callable[[int], int],
         new_id: Callable[[], UUID],
     ) -> None:
-        """`chance` gives a number below the one it is given."""
+        """`chance` returns a random number below its argument."""
         self._tenure = ControllerTenure(broker, epoch, options, chance, new_id)
 
-    # What is seen from outside
+    # Queries
 
     @property
     def cluster(self) -> ClusterState:
         return self._tenure.cluster
 
     @property
-    def story(self) -> ClusterHistory:
-        return self._tenure.story
+    def history(self) -> ClusterHistory:
+        return self._tenure.history
 
     @property
     def epoch(self) -> int:
@@ -71,11 +72,11 @@ class Controller:
 
     @property
     def deletions(self) -> Iterable[str]:
-        """Topics whose logs some broker that is there has still to remove."""
+        """Topics whose logs some registered broker still has to delete."""
         return self._tenure.deletions
 
     def next_deadline(self) -> int | None:
-        """When `tick` is wanted."""
+        """When `tick` must be called."""
         rebalance_at = self._tenure.rebalance_at
         times = [*self._tenure.waiting.values(), *([] if rebalance_at is None else [rebalance_at])]
         return min(times, default=None)
@@ -96,7 +97,7 @@ class Controller:
     def answered(
         self, broker: BrokerId, request: ProtocolMessage, response: ProtocolMessage, now: int
     ) -> Steps[None]:
-        """A broker's answer to what was sent to it."""
+        """A broker's reply to a request that was sent to it."""
         tenure = self._at(now)
         if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
             failed = _on_failed_disks(response, tenure.cluster)
@@ -114,11 +115,11 @@ class Controller:
         ):
             yield from topics.stopped(tenure, broker, _deleted_topics(request))
 
-    def retell(self, broker: BrokerId, now: int) -> Steps[None]:
-        """Everything, to a broker that has missed something."""
+    def send_everything(self, broker: BrokerId, now: int) -> Steps[None]:
+        """Send everything to a broker that has missed something."""
         tenure = self._at(now)
         if broker in tenure.cluster.brokers:
-            tenure.welcome(broker)
+            tenure.send_everything(broker)
             tenure.cluster.forget_reports(broker)
             for partition in tenure.cluster.leaderless:
                 if broker in partition.assignment.replicas and partition.state is not None:
@@ -143,14 +144,15 @@ class Controller:
         return topics.create(self._at(now), name, partitions, factor, settings, placed)
 
     def add_partitions(self, name: str, total: int, placed: Placed | None, now: int) -> Steps[None]:
-        return topics.grow(self._at(now), name, total, placed)
+        return topics.add_partitions(self._at(now), name, total, placed)
 
     def delete_topic(self, name: str, id_: UUID, now: int) -> Steps[None]:
         return topics.delete(self._at(now), name, id_)
 
     def configure(self, kind: str, name: str, settle: Settle, now: int) -> Steps[dict[str, str]]:
-        """Of a topic ("topics"), of one broker, or of all (an empty name; "brokers"); of a group
-        ("groups"), or of a subscription to clients' metrics ("client-metrics")."""
+        """Change the settings of a topic ("topics"), of one broker or of all (an empty name;
+        "brokers"), of a group ("groups"), or of a subscription to client metrics
+        ("client-metrics")."""
         tenure = self._at(now)
         if kind == "topics":
             topics.existing(tenure, name)
@@ -174,7 +176,7 @@ class Controller:
     def _change_min_insync(
         tenure: ControllerTenure, kind: str, name: str, wanted: int | None
     ) -> Steps[None]:
-        """Before it is written: leaders commit with fewer in sync as soon as they read it."""
+        """Before the write: leaders commit with fewer replicas in sync as soon as they read it."""
         cluster = tenure.cluster
         if kind == "topics":
             cluster.topics[name].min_insync = wanted
@@ -185,7 +187,7 @@ class Controller:
         yield from in_sync.forget_eligible(tenure, name if kind == "topics" else None)
 
     def why_offline(self, name: TopicPartition) -> str:
-        """Of a partition that nobody leads; empty if somebody does."""
+        """Why a partition has no leader; empty if it has one."""
         partition = self.cluster.find(name)
         if partition is None or partition.leader != NO_LEADER:
             return ""
@@ -218,8 +220,8 @@ class Controller:
         return moves.begin(self._at(now), requested_moves, factor_may_change=factor_may_change)
 
     def moving(self, asked: Mapping[str, Sequence[int]] | None) -> dict[TopicPartition, Assignment]:
-        """What is being moved, of some partitions or of all."""
-        return moves.under_way(self._tenure, asked)
+        """Reassignments in progress, of some partitions or of all."""
+        return moves.in_progress(self._tenure, asked)
 
     def _at(self, now: int) -> ControllerTenure:
         self._tenure.now = now

@@ -1,14 +1,14 @@
 """Chooses leaders.
 
-In: a partition and who is there. Out: its next state, or None if it should stay as it is.
+In: a partition and the registered brokers. Out: its next state, or None if nothing changes.
 Always: a leader comes from the in-sync set, unless the caller allows one that may have lost
-records; each new leadership has a new leader epoch; the in-sync set never becomes empty. Where
-nobody of it is there, it stays as it is: whoever of it comes back, and can prove that it still has
-all that was committed, leads (proof.py). So does an eligible replica (KIP-966).
-Always: the in-sync set shrinks to its leader alone only after that leader has answered. A killed
-broker stays registered until its session ends; if its disk is lost as well, a set that had shrunk
-to it would name no replica that has the records, though all others have them.
-Not here: writing the state, telling brokers (tenure.py).
+records; each new leadership has a new leader epoch; the in-sync set never becomes empty. If no
+member is registered, the set does not change: a member that comes back and can prove that it
+still has all committed records leads (proof.py). So does an eligible replica (KIP-966).
+Always: the in-sync set shrinks to its leader alone only after that leader has replied. A killed
+broker stays registered until its session ends. If its disk is lost as well, a set that had shrunk
+to it would name no replica that has the records, although all others have them.
+Not here: writing the state, sending it to brokers (tenure.py).
 """
 
 from barnabas.controller import proof
@@ -19,7 +19,7 @@ from barnabas.model.ids import BrokerId
 def first_state(
     cluster: ClusterState, partition: PartitionView, epoch: int
 ) -> PartitionLeadership | None:
-    """Of a new partition: all replicas that are there are in sync, because there is nothing yet."""
+    """Of a new partition: all replicas on registered brokers are in sync, because it is empty."""
     isr = tuple(each for each in partition.assignment.replicas if cluster.usable(each, partition))
     if not isr:
         return None
@@ -35,21 +35,21 @@ def after_loss(
     waited: bool = False,
     answered: bool = False,
 ) -> PartitionLeadership | None:
-    """Replicas are not there any more, or are there again. None: nothing changes by that.
+    """Replicas became unavailable, or available again. None: the state does not change.
 
-    Members that have registered again lead only by proof, and only where no member is left that has
-    not; `waited`: without those that are still missing (proof.py). `answered`: the leader has
-    reported a complete log since the others were lost.
+    Members that have registered again lead only by proof, and only if no member is left that has
+    not registered again. `waited`: do not wait for members that are still missing (proof.py).
+    `answered`: the leader has reported a complete log since the others became unavailable.
     """
     state = partition.state
     assert state is not None
-    level = _level(cluster, partition, state)
+    level = _current_members(cluster, partition, state)
     alone = len(level) == 1 and len(state.isr) > 1 and not answered
     if state.leader in level:
         unchanged = level == state.isr or alone
         return None if unchanged else with_isr(cluster, partition, level, epoch)
     if state.leader in cluster.leaving and cluster.is_current(state.leader, state) and not level:
-        return None  # it leads on until it is gone: nobody else can
+        return None  # it leads until it stops: no other replica can
     for candidate in partition.assignment.replicas:
         if candidate in level and alone:
             return state._replace(
@@ -74,19 +74,19 @@ def after_loss(
 
 
 def is_alone(cluster: ClusterState, partition: PartitionView) -> bool:
-    """Has the in-sync set to shrink to the leader, once the leader has answered?"""
+    """Whether the in-sync set shrinks to the leader, once the leader has replied."""
     state = partition.state
     return (
         state is not None
         and len(state.isr) > 1
-        and _level(cluster, partition, state) == (state.leader,)
+        and _current_members(cluster, partition, state) == (state.leader,)
     )
 
 
-def _level(
+def _current_members(
     cluster: ClusterState, partition: PartitionView, state: PartitionLeadership
 ) -> tuple[BrokerId, ...]:
-    """The in-sync members that are there, in the registration in which they became members."""
+    """The available in-sync members that have not registered again since they became members."""
     return tuple(
         each
         for each in state.isr
@@ -97,7 +97,7 @@ def _level(
 def preferred(
     cluster: ClusterState, partition: PartitionView, epoch: int
 ) -> PartitionLeadership | None:
-    """None: the preferred leader leads already, or cannot."""
+    """None: the preferred leader leads already, or cannot lead."""
     state, leader = partition.state, partition.preferred
     if state is None or leader == state.leader or not may_lead(cluster, partition, leader):
         return None
@@ -105,7 +105,7 @@ def preferred(
 
 
 def may_lead(cluster: ClusterState, partition: PartitionView, broker: BrokerId) -> bool:
-    """Is it in sync, and has been since it registered?"""
+    """Whether it is in sync, and has been since it registered."""
     state = partition.state
     return (
         state is not None
@@ -118,7 +118,7 @@ def may_lead(cluster: ClusterState, partition: PartitionView, broker: BrokerId) 
 def _led_by_proof(
     cluster: ClusterState, partition: PartitionView, leader: BrokerId, epoch: int
 ) -> PartitionLeadership:
-    """Alone in sync. Others that are proven to be complete stay eligible."""
+    """Its leader is alone in the in-sync set. Others that are proven complete stay eligible."""
     state = led_by(cluster, partition, leader, (leader,), epoch)
     reports = {each: cluster.report(each, partition) for each in state.elr}
     eligible = tuple(
@@ -151,7 +151,7 @@ def with_isr(
 ) -> PartitionLeadership:
     """The same leadership with another in-sync set.
 
-    Who stays in it stays as what it was; who gets into it, and `proven`, is there as it is now.
+    Members that stay keep their broker epoch; new members, and `proven`, get their present one.
     """
     state = partition.state
     assert state is not None
@@ -162,6 +162,6 @@ def with_isr(
         for each in isr
     )
     elr: tuple[BrokerId, ...] = ()
-    if len(isr) < cluster.isr_min(partition):
+    if len(isr) < cluster.min_isr(partition):
         elr = tuple(each for each in proof.members(state) if each not in isr)
     return state._replace(isr=isr, controller_epoch=epoch, isr_epochs=epochs, elr=elr)

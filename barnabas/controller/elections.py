@@ -1,7 +1,7 @@
-"""Elections that somebody wants though nobody has died.
+"""Elections that are requested although no broker has failed.
 
-In: a request (ElectLeaders), the time, settings that now allow what they did not. Out: leaders.
-Always: a preferred leader takes over only if it is in sync; nobody in sync is passed over.
+In: a request (ElectLeaders), the time, settings that now allow unclean elections. Out: leaders.
+Always: a preferred leader takes over only if it is in sync; no in-sync replica is passed over.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from barnabas.model.ids import TopicPartition
 
 
 class ElectionKind(IntEnum):
-    """As the protocol numbers them."""
+    """The protocol's numbers."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -26,7 +26,7 @@ class ElectionKind(IntEnum):
 def elect(
     tenure: ControllerTenure, kind: ElectionKind, names: Iterable[TopicPartition] | None
 ) -> Steps[dict[TopicPartition, KafkaError | None]]:
-    """Per partition how it went. None: all; then those that need none are not in the answer."""
+    """The result per partition. None: all; partitions that need no election are then left out."""
     answers: dict[TopicPartition, KafkaError | None] = {}
     nexts = []
     every = names is None
@@ -48,7 +48,9 @@ def _next(tenure: ControllerTenure, kind: ElectionKind, name: TopicPartition) ->
     if partition is None:
         raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}")
     if partition.state is None:
-        raise _no(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {name} has ever been there")
+        raise _no(
+            Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {name} has ever been available"
+        )
     if kind is ElectionKind.PREFERRED:
         if partition.leader == partition.preferred:
             raise _no(Code.ELECTION_NOT_NEEDED, f"{name} is led by its preferred leader")
@@ -57,15 +59,15 @@ def _next(tenure: ControllerTenure, kind: ElectionKind, name: TopicPartition) ->
             raise _no(
                 Code.PREFERRED_LEADER_NOT_AVAILABLE,
                 f"broker {partition.preferred}, the preferred leader of {name}, is not in sync or"
-                f" not there; in sync are {list(partition.state.isr)}",
+                f" not available; the in-sync replicas are {list(partition.state.isr)}",
             )
-        return NextState(partition, state, "the preferred leader was asked for")
+        return NextState(partition, state, "an election of the preferred leader was requested")
     if partition.leader != NO_LEADER:
         raise _no(Code.ELECTION_NOT_NEEDED, f"{name} is led by broker {partition.leader}")
     state = after_loss(tenure.cluster, partition, tenure.epoch, unclean=True)
     if state is None or state.leader == NO_LEADER:
-        raise _no(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {name} is there")
-    return NextState(partition, state, "an unclean election was asked for")
+        raise _no(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {name} is available")
+    return NextState(partition, state, "an unclean election was requested")
 
 
 def _no(code: Code, detail: str) -> KafkaError:
@@ -73,7 +75,8 @@ def _no(code: Code, detail: str) -> KafkaError:
 
 
 def unclean_allowed(tenure: ControllerTenure, topic: str | None) -> Steps[None]:
-    """Settings have changed, of a topic or of all: those without a leader may have one now."""
+    """The settings of a topic or of all have changed: leaderless partitions may elect a leader
+    now."""
     cause = "unclean elections are allowed now"
     concerned = {
         each: cause for each in tenure.cluster.leaderless if topic in (None, each.name.topic)
@@ -83,7 +86,7 @@ def unclean_allowed(tenure: ControllerTenure, topic: str | None) -> Steps[None]:
 
 
 def rebalance(tenure: ControllerTenure) -> Steps[None]:
-    """Leadership goes back to preferred leaders where too much of it is elsewhere."""
+    """Move leadership back to preferred leaders where too many partitions are led by others."""
     options, cluster = tenure.options, tenure.cluster
     if tenure.rebalance_at is None or tenure.now < tenure.rebalance_at:
         return
@@ -97,14 +100,14 @@ def rebalance(tenure: ControllerTenure) -> Steps[None]:
         if len(elsewhere) * 100 <= len(own) * options.imbalance_percent:
             continue
         share = f"{len(elsewhere)} of the {len(own)} partitions that broker {broker} should lead"
-        nexts += _back(tenure, elsewhere, f"{share} were led by others")
+        nexts += _to_preferred(tenure, elsewhere, f"{share} were led by others")
     if nexts:
-        yield LogLine("leadership goes back", {"partitions": len(nexts)})
+        yield LogLine("preferred leaders elected", {"partitions": len(nexts)})
     yield from tenure.write(nexts)
     yield from tenure.flush()
 
 
-def _back(
+def _to_preferred(
     tenure: ControllerTenure, partitions: Iterable[PartitionView], cause: str
 ) -> list[NextState]:
     states = ((each, preferred(tenure.cluster, each, tenure.epoch)) for each in partitions)

@@ -1,8 +1,8 @@
-"""What happened in the cluster, and why: the last thousands of it, for people to read.
+"""What happened in the cluster, and why: the last few thousand events, for people to read.
 
-In: one entry per election, change of an in-sync set, broker that came or went, and piece of admin
-work. Out: the same, oldest first.
-Always: bounded; an entry says its cause in words.
+In: one entry per election, in-sync set change, broker registration or failure, and admin
+operation. Out: the same entries, oldest first.
+Always: bounded; an entry states its cause in words.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ ENTRIES_MAX = 10_000
 
 
 class HistoryEntry(NamedTuple):
-    """`what` is one of a few words, `cause` a sentence, the rest is for partitions."""
+    """`what` is one of a few phrases, `cause` a sentence; the other fields are for partitions."""
 
     number: int
     at_ms: int
@@ -32,7 +32,7 @@ class HistoryEntry(NamedTuple):
 
 
 class ClusterHistory:
-    """Kept by whoever is controller, while it is."""
+    """Kept by the active controller, during its tenure."""
 
     def __init__(self) -> None:
         self._entries: deque[HistoryEntry] = deque(maxlen=ENTRIES_MAX)
@@ -42,7 +42,7 @@ class ClusterHistory:
         return iter(self._entries)
 
     def since(self, number: int) -> list[HistoryEntry]:
-        """Those after it."""
+        """Entries after this number."""
         return [entry for entry in self._entries if entry.number > number]
 
     def add(self, at_ms: int, what: str, cause: str, *, topic: str = "") -> None:
@@ -57,7 +57,8 @@ class ClusterHistory:
         new: PartitionLeadership,
         cause: str,
     ) -> None:
-        """The first leader of a partition is told with its topic, not a thousand times."""
+        """The first leader of a partition is part of its topic's entry; it gets no entry of its
+        own."""
         if old is None:
             return
         self._number += 1

@@ -1,10 +1,10 @@
 """In-sync sets that leaders propose (AlterPartition).
 
-In: per partition a set, with the epochs it was worked out from. Out: what the partition is now, or
-why the proposal does not count.
-Always: only the leader of the last epoch is heard, only on the last state; nobody gets into the set
-who is not alive in that very registration, or is about to stop; all that is accepted of a request
-is one write; a proposal that comes twice is answered twice alike.
+In: per partition a set, with the epochs it was computed from. Out: the partition's new state, or
+why the proposal is rejected.
+Always: only the leader of the latest epoch may propose, and only for the latest state. A broker
+is added only if it is alive in the same registration and is not shutting down. All accepted
+proposals of a request are one write. A repeated proposal gets the same reply.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ MIN_INSYNC = "min.insync.replicas"
 
 
 class InSyncProposal(NamedTuple):
-    """`isr`: brokers and their epochs, -1 where the leader does not know it."""
+    """`isr`: brokers and their epochs, -1 where the leader does not know the epoch."""
 
     topic: UUID
     partition: int
@@ -40,14 +40,14 @@ class ProposalResult(NamedTuple):
 
 
 def min_insync(settings: Mapping[str, str]) -> int | None:
-    """As a topic's settings, or those of all brokers, say; None: they do not."""
+    """From the settings of a topic, or of all brokers; None: not set."""
     said = settings.get(MIN_INSYNC, "")
     return int(said) if said.isdecimal() else None
 
 
 def forget_eligible(tenure: ControllerTenure, topic: str | None) -> Steps[None]:
-    """Of a topic, or of all: fewer in sync are enough from now on to commit records, which the
-    eligible replicas do not have."""
+    """For a topic, or for all: fewer in-sync replicas can commit records from now on, and the
+    eligible replicas do not have those records."""
     cause = f"{MIN_INSYNC} was changed"
     concerned = [
         NextState(each, each.state._replace(elr=(), controller_epoch=tenure.epoch), cause)
@@ -64,7 +64,7 @@ def alter(
     broker_epoch: int,
     proposals: Sequence[InSyncProposal],
 ) -> Steps[Code | list[ProposalResult]]:
-    """One verdict per proposal, or one code for all."""
+    """One result per proposal, or one error code for all."""
     cluster = tenure.cluster
     if cluster.epoch(leader) != broker_epoch:
         return Code.STALE_BROKER_EPOCH
@@ -96,7 +96,7 @@ def alter(
     yield from tenure.write(nexts.values())
     for number, each in nexts.items():
         verdicts[number] = ProposalResult(Code.NONE, each.partition.state)
-        tenure.told_by_answer(each.partition)
+        tenure.sent_in_reply(each.partition)
     yield from moves.finish(tenure, [each.partition for each in nexts.values()])
     yield from tenure.flush()
     return verdicts
@@ -110,7 +110,7 @@ def _judge(
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     isr = [broker for broker, _ in proposal.isr]
     if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.version:
-        return Code.NOT_CONTROLLER  # it has heard of a later controller than this one
+        return Code.NOT_CONTROLLER  # it knows a later controller than this one
     if proposal.leader_epoch < state.leader_epoch:
         return Code.FENCED_LEADER_EPOCH
     if state.leader != leader:
@@ -141,7 +141,7 @@ def _cause(leader: BrokerId, state: PartitionLeadership, isr: Sequence[BrokerId]
         words.append(f"{_brokers(out)} fell behind")
     if new:
         words.append(f"{_brokers(new)} caught up")
-    return f"leader {leader} says that {' and '.join(words) or 'it has recovered'}"
+    return f"leader {leader} reports that {' and '.join(words) or 'it has recovered'}"
 
 
 def _brokers(ids: Sequence[str]) -> str:

@@ -1,21 +1,22 @@
-"""What the controller tells brokers, and how they may rely on it.
+"""The requests that the controller sends to brokers, and what a broker may rely on.
 
-LeaderAndIsr, to brokers that have a replica. A replica acts on a state whose leader epoch is
-larger than its own, or equal with a larger partition epoch: then only the in-sync set, or the
-replicas, are other ones, and the leader goes on without a break. Leader -1: nobody leads, the
-replica waits. `is_new`: a log that is not there is made; a broker that should lead without it, and
-without `leader_recovery_state`, refuses with KAFKA_STORAGE_ERROR. `type` 2 comes first to a
-broker that has registered and has all that is its own: a log it does not name is a stray, which is
-set aside, not deleted.
-DescribeReplicas, to brokers with replicas of partitions that nobody leads: it is asked before they
-are told anything else of them, so that a log that is missing is not made before.
-StopReplica: `delete_partition` says whether the log goes too. Leader epoch -2 stops whatever is
-there: its topic is deleted. Else it is that of the last state, and one that is larger at the
-replica is a later word.
-UpdateMetadata, to all: `type` 2 replaces all that is known; else topics and partitions that are
-named are other ones or new. All live brokers are always named; offline replicas are as of then, and
-a broker that is not named later takes its own with it. Leader -2: the topic is deleted.
-Each carries the epoch of the broker it is meant for, and of the controller.
+LeaderAndIsr, to brokers that have a replica. A replica applies a state whose leader epoch is
+larger than its own, or equal with a larger partition epoch: then only the in-sync set or the
+replicas have changed, and the leader continues without interruption. Leader -1: no leader, the
+replica waits. `is_new`: a log that does not exist is created. A broker that should lead without
+a log, and without `leader_recovery_state`, refuses with KAFKA_STORAGE_ERROR. `type` 2 is the first
+to a broker that has registered, and lists all of its replicas: a log that it does not list is a
+stray, which is renamed, not deleted.
+DescribeReplicas, to brokers with replicas of partitions that have no leader. It is sent before
+anything else about these partitions, so that a missing log is not created before the report.
+StopReplica: `delete_partition` says whether the log is deleted too. Leader epoch -2 stops the
+replica in any state: its topic is deleted. Otherwise it is the epoch of the latest state, and a
+replica with a larger epoch ignores the request.
+UpdateMetadata, to all: `type` 2 replaces all metadata; otherwise the listed topics and partitions
+are new or changed. All live brokers are always listed. Offline replicas are those at the time of
+the request; when a broker is no longer listed, its replicas are offline too. Leader -2: the topic
+is deleted.
+Each request carries the epoch of the receiving broker and of the controller.
 """
 
 from collections import defaultdict
@@ -57,7 +58,7 @@ PLAINTEXT = 0
 
 
 class RequestBuilder:
-    """Writes messages for one term of a controller."""
+    """Builds the requests of one controller tenure."""
 
     def __init__(self, controller: BrokerId, epoch: int) -> None:
         self.controller = controller
@@ -72,7 +73,7 @@ class RequestBuilder:
         new: Container[PartitionView] = (),
         type_: int = SOME,
     ) -> LeaderAndIsrRequest:
-        """Of partitions that have a state."""
+        """For partitions that have a state."""
         leaders: dict[BrokerId, None] = {}
         topics: dict[TopicView, list[LeaderAndIsrPartitionState]] = {}
         for partition in partitions:
@@ -221,8 +222,8 @@ class RequestBuilder:
 
 
 def _may_be_new(state: PartitionLeadership, to: BrokerInfo) -> bool:
-    """The broker is in sync as it is registered now, so it cannot have lost a log since: if one is
-    missing, it was never made, because the controller that created the partition was cut off."""
+    """The broker is in sync in its present registration, so it cannot have lost a log since: a
+    missing log was never created, because the controller that created the partition stopped."""
     return state.epoch_of(to.id) == to.epoch
 
 

@@ -1,11 +1,11 @@
 """Places replicas on brokers as Kafka's AdminUtils does.
 
-In: brokers with their racks, counts, where to begin. Out: per partition its brokers, the preferred
-leader first.
-Always: replicas of one partition are on different brokers; leaders go round over all brokers, and
-the followers of one leader over all others; where every broker has a rack, replicas are in as many
+In: brokers with their racks, counts, where to begin. Out: the brokers of each partition, the
+preferred leader first.
+Always: replicas of one partition are on different brokers; leaders rotate over all brokers, and
+the followers of one leader over all others; if every broker has a rack, replicas are in as many
 racks as there are, or as there are replicas.
-Why not random: nobody could tell where a partition will be, and some broker would get too many.
+Why not random: the placement would be unpredictable, and some brokers would get too many replicas.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ def place_on_all(
     shift: int,
     first: int = 0,
 ) -> list[tuple[BrokerId, ...]]:
-    """On brokers that are up; where these are too few, each partition is on all of them, and its
-    last replicas are on brokers that are down."""
+    """On brokers that are up. If these are too few, each partition is on all of them, and its last
+    replicas are on brokers that are down."""
     if factor <= len(up) or factor < 1:
         return place(up, partitions, factor, start=start, shift=shift, first=first)
     if factor > len(up) + len(down):
@@ -47,7 +47,7 @@ def place_on_all(
 def _filled(
     down: Mapping[BrokerId, str | None], used: set[str | None], count: int, turn: int
 ) -> list[BrokerId]:
-    """Another one first for each partition; brokers in racks that have no replica go before."""
+    """Each partition begins with another broker; brokers in racks without a replica come first."""
     brokers = sorted(down)
     turned = brokers[turn % len(brokers) :] + brokers[: turn % len(brokers)]
     return sorted(turned, key=lambda each: down[each] in used)[:count]
@@ -65,7 +65,7 @@ def place(
     """For partitions from number `first` on."""
     if factor < 1:
         raise InvalidRequest(
-            Code.INVALID_REPLICATION_FACTOR, f"replication factor {factor}: it must be above 0"
+            Code.INVALID_REPLICATION_FACTOR, f"replication factor {factor}: must be above 0"
         )
     if factor > len(racks):
         raise InvalidRequest(
@@ -73,7 +73,7 @@ def place(
             f"replication factor {factor}: {len(racks)} brokers are registered",
         )
     known = {broker: rack for broker, rack in sorted(racks.items()) if rack is not None}
-    if len(known) < len(racks):  # not of all: then none can be kept apart
+    if len(known) < len(racks):  # some brokers have no rack, so racks cannot be considered
         brokers, known = sorted(racks), {}
     else:
         brokers = alternated(known)
@@ -91,7 +91,7 @@ def place(
 
 
 def alternated(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
-    """One broker of each rack in turn, for as long as there are any."""
+    """One broker of each rack in turn, until all brokers are used."""
     by_rack: dict[str, list[BrokerId]] = {}
     for broker, rack in sorted(racks.items(), key=lambda each: (each[1], each[0])):
         by_rack.setdefault(rack, []).append(broker)

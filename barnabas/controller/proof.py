@@ -1,13 +1,13 @@
-"""Decides which replica may lead a partition that no registered in-sync replica leads.
+"""Decides which replica may lead a partition that has no registered in-sync replica.
 
-In: what replicas report of their logs (DescribeReplicas), each in its present registration.
+In: the reports of replicas about their logs (DescribeReplicas), each of its present registration.
 Out: the broker that leads, or None, and the reason in words.
-Always: a replica that lost its log, or whose log began again and has not caught up since, is not
-chosen; a log that is shorter than its broker had written down is chosen only after every member
-has reported and none of them is complete.
-Always: a member is a broker of the in-sync set or of the eligible replicas: each had all that was
-committed. A member that stopped cleanly still has it. After other stops the members are compared:
-the controller waits WAIT_MS for those that are missing.
+Always: a replica that lost its log, or whose log started empty again and has not caught up since,
+is not elected. A log that is shorter than its broker had recorded is elected only after every
+member has reported and none of them is complete.
+Always: a member is a broker of the in-sync set or of the eligible replicas: each had all committed
+records. A member that stopped cleanly still has them. After other stops the members are compared:
+the controller waits WAIT_MS for missing members.
 Why: docs/adr/0038.
 """
 
@@ -24,16 +24,16 @@ WAIT_MS = 10_000
 
 
 class ReplicaCompleteness(IntEnum):
-    """How much a replica has, by what its broker knows. The numbers are those of the protocol."""
+    """How much a replica has, as far as its broker knows. The numbers are those of the protocol."""
 
-    LOST = 0  # it had a log, which is gone, or which began again and has not caught up since
+    LOST = 0  # it had a log that is lost, or that started empty again and has not caught up since
     ABSENT = 1  # there is no log, and no trace of one
-    SHORT = 2  # the log ends before what the broker had written down
+    SHORT = 2  # the log ends before the offset that the broker had recorded
     COMPLETE = 3
 
 
 class ReplicaReport(NamedTuple):
-    """What a broker says of one replica."""
+    """A broker's report about one replica."""
 
     copy: ReplicaCompleteness
     clean: bool
@@ -48,14 +48,14 @@ class ReplicaReport(NamedTuple):
 
 
 def members(state: "PartitionLeadership") -> tuple[BrokerId, ...]:
-    """The brokers that had all that was committed."""
+    """The brokers that had all committed records."""
     return (*state.isr, *state.elr)
 
 
 def leader(
     cluster: "ClusterState", partition: "PartitionView", *, waited: bool = False
 ) -> BrokerId | None:
-    """`waited`: the time for missing members is over."""
+    """`waited`: the wait for missing members is over."""
     state = partition.state
     assert state is not None
     wanted = members(state)
@@ -75,7 +75,7 @@ def leader(
 
 
 def any_leader(cluster: "ClusterState", partition: "PartitionView") -> BrokerId | None:
-    """Of all replicas that are there, the one with the most: committed records may be lost."""
+    """The available replica with the most records: committed records may be lost."""
     replicas = [each for each in partition.assignment.replicas if cluster.usable(each, partition)]
     reports = _reports(cluster, partition, replicas)
     for copies in (
@@ -89,14 +89,14 @@ def any_leader(cluster: "ClusterState", partition: "PartitionView") -> BrokerId 
 
 
 def is_awaited(cluster: "ClusterState", partition: "PartitionView") -> bool:
-    """A complete member is there; another may have more, and WAIT_MS is not over."""
+    """A complete member is available; another may have more records, and WAIT_MS is not over."""
     assert partition.state is not None
     reports = _reports(cluster, partition, members(partition.state))
     return any(said.copy is ReplicaCompleteness.COMPLETE for said in reports.values())
 
 
 def unreported(cluster: "ClusterState", partition: "PartitionView") -> list[BrokerId]:
-    """Replicas on brokers that are there and have not reported yet."""
+    """Replicas on registered brokers that have not reported yet."""
     return [
         each
         for each in partition.assignment.replicas
@@ -108,7 +108,7 @@ def why_offline(cluster: "ClusterState", partition: "PartitionView") -> str:
     """In words, with the remedy."""
     state = partition.state
     if state is None:
-        return "no broker that has a replica has ever been there: start one of its brokers"
+        return "no broker that has a replica has ever been available: start one of its brokers"
     parts, name = [], partition.name
     for broker in members(state):
         report = cluster.report(broker, partition)
@@ -121,7 +121,7 @@ def why_offline(cluster: "ClusterState", partition: "PartitionView") -> str:
         else:
             parts.append(f"broker {broker} {report.reason}")
     return (
-        f"no replica that is known to be complete is there: {'; '.join(parts)}."
+        f"no replica that is known to be complete is available: {'; '.join(parts)}."
         " Start the brokers that are down, with their disks, or elect another replica and lose"
         f" records: barnabas cluster elect --unclean {name.topic}:{name.partition}"
     )
@@ -149,7 +149,7 @@ def _reports(
 
 
 def _longest(partition: "PartitionView", reports: dict[BrokerId, ReplicaReport]) -> BrokerId | None:
-    """Of equals, the first among the replicas."""
+    """The first in the order of the replicas, if several are equal."""
     best: BrokerId | None = None
     for broker in partition.assignment.replicas:
         if broker in reports and (best is None or reports[broker].length > reports[best].length):

@@ -1,11 +1,11 @@
 """Moves replicas to other brokers, step by step (KIP-455).
 
-In: where replicas shall be, or that a move be given up. Out: first the old and the new replicas
-together, then, when all new ones are in sync, the new ones alone.
-Always: a move that has begun is in the topic's node, so that any later controller ends it; no
-replica is removed before all that stay are in sync; nobody who leads is removed before another
-leads.
-Not here: how fast records are copied (throttles are the followers').
+In: the target replicas, or the request to cancel. Out: first the old and the new replicas
+together; then, when all new ones are in sync, the new ones alone.
+Always: a reassignment that has begun is in the topic's node, so any later controller completes it.
+No replica is removed before all that stay are in sync; a leader is removed only after another
+replica leads.
+Not here: how fast records are copied (the followers have the throttles).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from barnabas.model.ids import BrokerId, TopicPartition
 
 
 class ReassignmentRequest(NamedTuple):
-    """Where a partition's replicas shall be; None: where they were before the move."""
+    """The target replicas of a partition; None: cancel, back to the original replicas."""
 
     name: TopicPartition
     replicas: Sequence[BrokerId] | None
@@ -38,7 +38,7 @@ def begin(
     *,
     factor_may_change: bool = True,
 ) -> Steps[dict[TopicPartition, KafkaError | None]]:
-    """Per partition whether it has begun; those that cannot do not keep the others."""
+    """The result per partition; a partition that cannot be reassigned does not stop the others."""
     answers: dict[TopicPartition, KafkaError | None] = {}
     by_topic: dict[TopicView, list[NextState]] = {}
     for requested in requested_moves:
@@ -51,9 +51,9 @@ def begin(
             answers[requested.name] = None
             if assignment != partition.assignment:
                 cause = (
-                    "the move was given up"
+                    "the reassignment was cancelled"
                     if requested.replicas is None
-                    else "a move was asked for"
+                    else "a reassignment was requested"
                 )
                 state = _within(tenure, partition, assignment.replicas)
                 by_topic.setdefault(partition.topic, []).append(
@@ -67,10 +67,10 @@ def begin(
         yield from _write(tenure, topic, nexts)
         for partition, brokers in dropped:
             _stop(tenure, partition, brokers)
-            tenure.joined(partition)
+            tenure.replicas_added(partition)
             begun.append(partition)
             yield LogLine(
-                "replicas to be moved",
+                "reassignment started",
                 {
                     "partition": str(partition.name),
                     "replicas": partition.assignment.target,
@@ -84,7 +84,7 @@ def begin(
 
 
 def finish(tenure: ControllerTenure, partitions: Sequence[PartitionView]) -> Steps[None]:
-    """Those of them that are being moved and whose new replicas are all in sync."""
+    """Complete reassignments whose new replicas are all in sync."""
     by_topic: dict[TopicView, list[NextState]] = {}
     for partition in partitions:
         state = _finished(tenure, partition)
@@ -99,7 +99,7 @@ def finish(tenure: ControllerTenure, partitions: Sequence[PartitionView]) -> Ste
         for partition, brokers in removed:
             _stop(tenure, partition, brokers)
             yield LogLine(
-                "replicas moved",
+                "reassignment completed",
                 {"partition": str(partition.name), "replicas": partition.assignment.replicas},
             )
 
@@ -122,7 +122,8 @@ def _finished(tenure: ControllerTenure, partition: PartitionView) -> PartitionLe
 
 
 def _write(tenure: ControllerTenure, topic: TopicView, nexts: Sequence[NextState]) -> Steps[None]:
-    """The topic's node has all partitions: it is written once, before the states are in pieces."""
+    """The topic's node has all partitions: write it once, before the states, which are in
+    batches."""
     assignments = topic.assignments()
     for each in nexts:
         assert each.assignment is not None
@@ -137,13 +138,13 @@ def _check(
     if partition is None:
         raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {requested.name}")
     if partition.state is None:
-        raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{requested.name} has had no leader yet")
+        raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{requested.name} has never had a leader")
     current = partition.assignment
     before = tuple(each for each in current.replicas if each not in current.adding)
     if requested.replicas is None:
         if not current.moving:
             raise InvalidRequest(
-                Code.NO_REASSIGNMENT_IN_PROGRESS, f"{requested.name} is not being moved"
+                Code.NO_REASSIGNMENT_IN_PROGRESS, f"{requested.name} is not being reassigned"
             )
         target = before
     else:
@@ -152,8 +153,8 @@ def _check(
     if not factor_may_change and len(target) != len(before):
         raise InvalidRequest(
             Code.INVALID_REPLICATION_FACTOR,
-            f"{requested.name} has {len(before)} replicas, {len(target)} are asked for:"
-            " the request does not allow their number to change",
+            f"{requested.name} has {len(before)} replicas, the request names {len(target)}:"
+            " the request does not allow the replication factor to change",
         )
     adding = tuple(each for each in target if each not in before)
     removing = tuple(each for each in before if each not in target)
@@ -168,9 +169,9 @@ def _check_target(
 ) -> None:
     problem = ""
     if not target:
-        problem = "no replica is given"
+        problem = "there is no replica"
     elif len(set(target)) < len(target):
-        problem = "a broker is named twice"
+        problem = "a broker is listed twice"
     else:
         for broker in target:
             if broker not in before and broker not in tenure.cluster.brokers:
@@ -182,7 +183,7 @@ def _check_target(
 def _within(
     tenure: ControllerTenure, partition: PartitionView, replicas: Sequence[BrokerId]
 ) -> PartitionLeadership:
-    """Its state without those that an earlier move had added and this one does not want."""
+    """Its state without the replicas that an earlier move had added and this one does not want."""
     state = partition.state
     assert state is not None
     isr = tuple(each for each in state.isr if each in replicas)
@@ -195,8 +196,8 @@ def _within(
             return state._replace(elr=())
     raise InvalidRequest(
         Code.INVALID_REPLICA_ASSIGNMENT,
-        f"{partition.name}: nobody who would be left is in sync; wait, or name one of"
-        f" {list(state.isr)} among the replicas",
+        f"{partition.name}: none of the remaining replicas is in sync; wait, or include one of"
+        f" {list(state.isr)} in the replicas",
     )
 
 
@@ -212,10 +213,10 @@ def _stop(tenure: ControllerTenure, partition: PartitionView, brokers: Iterable[
         tenure.stop_replica(broker, partition.name, partition.state.leader_epoch)
 
 
-def under_way(
+def in_progress(
     tenure: ControllerTenure, asked: Mapping[str, Sequence[int]] | None
 ) -> dict[TopicPartition, Assignment]:
-    """Those that are being moved, of some partitions or of all."""
+    """Reassignments in progress, of some partitions or of all."""
     if asked is None:
         return {each.name: each.assignment for each in tenure.cluster.moving}
     names = [TopicPartition(topic, index) for topic, some in asked.items() for index in some]

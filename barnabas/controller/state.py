@@ -1,9 +1,9 @@
 """What the controller knows: brokers, topics, and the state of every partition.
 
-In: values that the keeper has. Out: the same, by name, by broker, and counted.
-Always: it holds only what has been written; `put` is the one way a partition's state changes, so
-that the indexes and counts go with it and nothing has to be counted over all partitions.
-Not here: what should happen (the other files), how nodes are written (broker/controller/store.py).
+In: values from the keeper. Out: the same, indexed by name and by broker, and counted.
+Always: it holds only what has been written. A partition's state changes only by `put`, which also
+updates the indexes and counts, so nothing has to be counted over all partitions.
+Not here: the decisions (the other modules), how nodes are written (broker/controller/store.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ NO_LEADER = BrokerId(-1)
 
 
 class BrokerEndpoint(NamedTuple):
-    """An address that a broker tells others."""
+    """An address that a broker advertises."""
 
     listener: str
     host: str
@@ -27,33 +27,33 @@ class BrokerEndpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A broker that is registered. Its epoch is another one each time it registers."""
+    """A registered broker. It gets a new epoch each time it registers."""
 
     id: BrokerId
     epoch: int
     endpoints: tuple[BrokerEndpoint, ...] = ()
     rack: str | None = None
     directories: tuple[str, ...] = ()
-    """The ids of its log directories (KIP-858); empty if it did not say."""
+    """The ids of its log directories (KIP-858); empty if it did not report them."""
     min_insync: int = 1
-    """What holds there for topics that do not say."""
+    """Its min.insync.replicas, for topics that have none."""
 
 
 class KnownBroker(NamedTuple):
-    """A broker that has registered once and was not unregistered since; it may be down."""
+    """A broker that has registered and was not unregistered since; it may be down."""
 
     id: BrokerId
     rack: str | None
     directories: tuple[str, ...]
     lost_epoch: int = -1
-    """Of the last registration in which a log directory of before was missing."""
+    """The epoch of the last registration in which a previous log directory was missing."""
 
 
 class PartitionLeadership(NamedTuple):
-    """Who leads a partition, as its state node says.
+    """The leader and the in-sync set of a partition, from its state node.
 
-    `version` is that of the node: the partition epoch, which every change raises. The leader epoch
-    grows only with each new leadership, so that a smaller ISR fences no client.
+    `version` is that of the node: the partition epoch, which increases with every change. The
+    leader epoch increases only with each new leadership, so that a smaller ISR fences no client.
     """
 
     leader: BrokerId
@@ -62,16 +62,16 @@ class PartitionLeadership(NamedTuple):
     controller_epoch: int
     version: int = 0
     recovering: bool = False
-    """Since an unclean election; until its leader has said that it is well again."""
+    """Since an unclean election, until its leader has reported that it has recovered."""
     isr_epochs: tuple[int, ...] = ()
-    """Of the brokers in `isr` when they were put there: one that has registered anew since may
-    have lost its disk, and is in sync no longer, whatever happened while nobody was controller."""
+    """The epochs of the brokers in `isr` when they were added. A broker that has registered again
+    since may have lost its disk and is no longer in sync, also if there was no controller then."""
     elr: tuple[BrokerId, ...] = ()
     """Eligible leader replicas (KIP-966): brokers that left `isr` when it became smaller than
-    min.insync.replicas. Nothing was committed since, so they have all that was committed."""
+    min.insync.replicas. Nothing was committed since, so they have all committed records."""
 
     def epoch_of(self, broker: BrokerId) -> int:
-        """As which a broker is in `isr`; -1 if that is not known."""
+        """The broker epoch with which a broker is in `isr`; -1 if it is not known."""
         for each, epoch in zip(self.isr, self.isr_epochs, strict=False):
             if each == broker:
                 return epoch
@@ -79,9 +79,9 @@ class PartitionLeadership(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Where the replicas of a partition are, the preferred leader first.
+    """The brokers of a partition's replicas, the preferred leader first.
 
-    During a move, `replicas` has the new ones first and then those to be removed.
+    During a reassignment, `replicas` has the new ones first and then those to be removed.
     """
 
     replicas: tuple[BrokerId, ...]
@@ -94,7 +94,7 @@ class Assignment(NamedTuple):
 
     @property
     def target(self) -> tuple[BrokerId, ...]:
-        """Where they shall be when the move is over."""
+        """The replicas after the reassignment."""
         if not self.removing:
             return self.replicas
         return tuple(each for each in self.replicas if each not in self.removing)
@@ -121,7 +121,7 @@ class PartitionView:
 
     @property
     def under_replicated(self) -> bool:
-        """Replicas that are only on their way do not count."""
+        """Replicas that are still being added are ignored."""
         wanted = len(self.assignment.replicas) - len(self.assignment.adding)
         return self.state is None or len(self.state.isr) < wanted
 
@@ -134,7 +134,7 @@ class TopicView:
     def __init__(self, name: str, id_: UUID, assignments: Iterable[Assignment] = ()) -> None:
         self.name = name
         self.id = id_
-        self.min_insync: int | None = None  # as its settings say
+        self.min_insync: int | None = None  # from its settings
         self.partitions = [PartitionView(self, *each) for each in enumerate(assignments)]
 
     def assignments(self) -> dict[int, Assignment]:
@@ -142,34 +142,34 @@ class TopicView:
 
 
 Partitions = dict[PartitionView, None]
-"""In the order they came: a set would not keep it."""
+"""In insertion order, which a set would not keep."""
 
 
 class ClusterState:
-    """Brokers, topics and partitions, found by what an event brings."""
+    """Brokers, topics and partitions, indexed by what an event names."""
 
     def __init__(self) -> None:
-        self.brokers: dict[BrokerId, BrokerInfo] = {}  # in the order of their ids
-        self.leaving: dict[BrokerId, None] = {}  # they have asked to stop
-        self.known_brokers: dict[BrokerId, KnownBroker] = {}  # also those that are down
-        self.min_insync: int | None = None  # the least that settings of brokers say
+        self.brokers: dict[BrokerId, BrokerInfo] = {}  # ordered by id
+        self.leaving: dict[BrokerId, None] = {}  # they are shutting down
+        self.known_brokers: dict[BrokerId, KnownBroker] = {}  # including those that are down
+        self.min_insync: int | None = None  # the smallest value in the settings of brokers
         self.topics: dict[str, TopicView] = {}
         self.by_id: dict[UUID, TopicView] = {}
         self.moving: Partitions = {}
         self.leaderless: Partitions = {}  # offline, or without a first state
         self.partitions = 0
         self.under_replicated = 0
-        self.imbalanced = 0  # led, but not by the preferred leader
+        self.imbalanced = 0  # led by another broker than the preferred leader
         self._hosted: dict[BrokerId, Partitions] = {}
         self._led: dict[BrokerId, Partitions] = {}
-        self._failed: dict[BrokerId, Partitions] = {}  # replicas on disks that failed
-        # What brokers said of their replicas; None: asked, not answered yet.
+        self._failed: dict[BrokerId, Partitions] = {}  # replicas on failed disks
+        # The reports of brokers about their replicas; None: requested, no reply yet.
         self._reports: dict[BrokerId, dict[PartitionView, ReplicaReport | None]] = {}
 
     # Brokers
 
     def join(self, broker: BrokerInfo) -> None:
-        """Registered, perhaps anew: nothing is left of what was said of it before."""
+        """It has registered, perhaps again: earlier reports about it are dropped."""
         self.leave(broker.id)
         self.brokers[broker.id] = broker
         self.brokers = dict(sorted(self.brokers.items()))
@@ -184,20 +184,20 @@ class ClusterState:
         self._failed.setdefault(broker, {})[partition] = None
 
     def online(self, broker: BrokerId, partition: PartitionView) -> bool:
-        """Whether a replica is there at all."""
+        """Whether the replica is available: its broker is registered and its disk works."""
         return broker in self.brokers and partition not in self._failed.get(broker, ())
 
     def usable(self, broker: BrokerId, partition: PartitionView) -> bool:
-        """Whether a replica could lead for a while."""
+        """Whether the replica could lead: it is available and its broker is not shutting down."""
         return self.online(broker, partition) and broker not in self.leaving
 
     def is_current(self, broker: BrokerId, state: PartitionLeadership) -> bool:
-        """Is it registered as it was when it got into the in-sync set?"""
+        """Whether it has the registration with which it joined the in-sync set."""
         epoch = state.epoch_of(broker)
         return epoch >= 0 and self.epoch(broker) == epoch
 
     def report(self, broker: BrokerId, partition: PartitionView) -> ReplicaReport | None:
-        """What it said of its replica, in this registration."""
+        """Its report about its replica, of this registration."""
         return self._reports.get(broker, {}).get(partition)
 
     def is_asked(self, broker: BrokerId, partition: PartitionView) -> bool:
@@ -211,9 +211,9 @@ class ClusterState:
     def forget_reports(self, broker: BrokerId) -> None:
         self._reports.pop(broker, None)
 
-    def isr_min(self, partition: PartitionView) -> int:
-        """With fewer in sync no leader commits anything. Where the topic does not say it, it is the
-        least that holds on any broker: their configuration files may differ."""
+    def min_isr(self, partition: PartitionView) -> int:
+        """With fewer replicas in sync, no leader commits anything. If the topic does not set it,
+        the smallest value of any broker: their configuration files may differ."""
         wanted = partition.topic.min_insync
         if wanted is None:
             said = [each.min_insync for each in self.brokers.values()]
@@ -233,7 +233,7 @@ class ClusterState:
         return self._led.get(broker, {})
 
     def known(self, broker: BrokerId) -> bool:
-        """Registered once, or named by an assignment."""
+        """It has registered before, or an assignment names it."""
         return broker in self.brokers or broker in self.known_brokers or bool(self.hosted(broker))
 
     def all(self) -> Iterator[PartitionView]:
@@ -246,7 +246,7 @@ class ClusterState:
             return None
         return topic.partitions[name.partition]
 
-    # Changes, once they are written
+    # Changes, after they are written
 
     def add_topic(self, topic: TopicView) -> None:
         """With its partitions."""
@@ -275,11 +275,11 @@ class ClusterState:
         state: PartitionLeadership | None = None,
         assignment: Assignment | None = None,
     ) -> None:
-        """What is not given stays as it is."""
+        """Arguments that are not given stay unchanged."""
         self._count(partition, -1)
         if state is not None and state.leader != NO_LEADER:
             for reports in self._reports.values():
-                reports.pop(partition, None)  # they may be older than what is written from now on
+                reports.pop(partition, None)  # they may be older than later writes
         partition.state = state or partition.state
         partition.assignment = assignment or partition.assignment
         self._count(partition, 1)

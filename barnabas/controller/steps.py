@@ -1,12 +1,12 @@
-"""What the controller's work consists of: steps that it yields, and what it is told of each.
+"""The steps of the controller's work, and the result of each step.
 
-Each event is handled by a generator. It yields `Write` and `Read` and is sent their results; it
-yields `SendRequest` and `LogLine`, which nobody waits for. Whoever drives it adds to every write
-the check that this controller's epoch is still the last one, all in one transaction; when that
-fails, the generator is closed and the controller resigns.
-Always: memory changes after the write it stands for has succeeded, never before.
-A write that fails because a node is not as the controller thinks raises `Conflict` inside the
-generator; what it does not catch makes the controller read everything anew.
+Each event is handled by a generator. It yields `Write` and `Read` and receives their results; it
+yields `SendRequest` and `LogLine` without a result. The caller that runs the generator adds to
+every write the check that this controller's epoch is still the latest, in one transaction. If the
+check fails, the generator is closed and the controller resigns.
+Always: memory changes after the corresponding write has succeeded, never before.
+A write that fails because a node differs from the controller's memory raises `Conflict` inside the
+generator; if the generator does not catch it, the controller reads everything again.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -23,18 +23,18 @@ T = TypeVar("T")
 
 
 class Conflict(Exception):
-    """The keeper has something else than the controller thought; nothing was written."""
+    """The keeper's data differs from what the controller expected; nothing was written."""
 
 
 class WriteTooLarge(InvalidRequest):
-    """The keeper cannot take this write; nothing was written."""
+    """The write is larger than the keeper accepts; nothing was written."""
 
 
-# What is written
+# Writes
 
 
 class NewTopic(NamedTuple):
-    """A topic with its settings; its partitions follow, in the same write or later ones."""
+    """A topic with its settings; its partitions follow, in the same write or in later ones."""
 
     name: str
     id: UUID
@@ -50,14 +50,15 @@ class NewState(NamedTuple):
 
 
 class SetState(NamedTuple):
-    """Another state. `state.version` is the one it had before, checked; the result is the new."""
+    """A new state. `state.version` is the previous version, which is checked. Result: the new
+    one."""
 
     name: TopicPartition
     state: PartitionLeadership
 
 
 class SetAssignments(NamedTuple):
-    """All partitions of a topic, with those that do not change."""
+    """All partitions of a topic, including those that do not change."""
 
     topic: str
     id: UUID
@@ -65,7 +66,7 @@ class SetAssignments(NamedTuple):
 
 
 class MarkDeleted(NamedTuple):
-    """From here on a topic is being deleted; `brokers` may have logs of it."""
+    """The topic is being deleted from now on; `brokers` may have logs of it."""
 
     topic: str
     id: UUID
@@ -81,19 +82,19 @@ class RemoveStates(NamedTuple):
 
 
 class RemoveTopic(NamedTuple):
-    """The topic itself and its settings; its states are gone."""
+    """The topic itself and its settings; its states are already deleted."""
 
     topic: str
 
 
 class Unmark(NamedTuple):
-    """Nobody alive has a log of the deleted topic any more."""
+    """No registered broker has a log of the deleted topic any more."""
 
     topic: str
 
 
 class SetConfig(NamedTuple):
-    """Settings of a topic, a group, one broker or all (an empty name); every broker is told."""
+    """Settings of a topic, a group, one broker or all (an empty name); all brokers are notified."""
 
     kind: str  # "topics", "brokers", "groups" or "client-metrics"
     name: str
@@ -107,7 +108,7 @@ class RememberBroker(NamedTuple):
 
 
 class ForgetBroker(NamedTuple):
-    """What is kept of a broker that will not come back."""
+    """Delete the data about a broker that will not come back."""
 
     broker: BrokerId
 
@@ -118,19 +119,20 @@ Change = (
 )  # fmt: skip
 
 
-# What is read
+# Reads
 
 
 class ReadAll(NamedTuple):
-    """Everything, for a controller that begins. The answer: `KeeperSnapshot`."""
+    """Everything, for a controller that starts. Result: `KeeperSnapshot`."""
 
 
 class ReadBrokers(NamedTuple):
-    """Who is registered now. The answer: a list of BrokerInfo, by id; it is watched from now on."""
+    """The registered brokers. Result: a list of BrokerInfo, by id; the list is watched from now
+    on."""
 
 
 class ReadConfig(NamedTuple):
-    """The answer: settings, empty if there are none."""
+    """Result: the settings, empty if there are none."""
 
     kind: str
     name: str
@@ -138,7 +140,7 @@ class ReadConfig(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicFound:
-    """A topic as the keeper has it. `adopted`: made by a broker that stood alone."""
+    """A topic as the keeper has it. `adopted`: created by a broker that ran alone."""
 
     name: str
     id: UUID
@@ -150,7 +152,7 @@ class TopicFound:
 
 @dataclass(frozen=True, slots=True)
 class DeletionMark:
-    """A mark of a topic that was being deleted."""
+    """The mark of a topic that was being deleted."""
 
     topic: str
     id: UUID
@@ -160,7 +162,8 @@ class DeletionMark:
 
 @dataclass(frozen=True, slots=True)
 class KeeperSnapshot:
-    """What the keeper has, read after the epoch was taken: nobody else can write any more."""
+    """All data of the keeper, read after the epoch was claimed: no other controller can write
+    now."""
 
     brokers: Sequence[BrokerInfo]
     topics: Sequence[TopicFound]
@@ -169,11 +172,11 @@ class KeeperSnapshot:
     settings: Sequence[Mapping[str, str]] = ()  # of all brokers, and of each
 
 
-# The steps
+# Steps
 
 
 class Write(NamedTuple):
-    """All or none. The answer: per change its new version, or None where there is none."""
+    """All changes or none. Result: the new version of each change, or None if it has none."""
 
     changes: Sequence[Change]
 
@@ -182,9 +185,9 @@ Read = ReadAll | ReadBrokers | ReadConfig
 
 
 class SendRequest(NamedTuple):
-    """In order with all others to that broker, tried again until answered or the broker is gone.
+    """In order with all others to that broker; retried until the broker replies or is unregistered.
 
-    The answer comes back as `Answered`, unless it is of no interest.
+    The reply arrives as `Answered`, unless the controller does not need it.
     """
 
     broker: BrokerId
@@ -192,15 +195,15 @@ class SendRequest(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A line in the log: what happened, loudly or not."""
+    """A log line: the event and its values, at warning level if `warn`."""
 
     event: str
     values: Mapping[str, object]
-    loud: bool = False
+    warn: bool = False
 
 
 Step = Write | Read | SendRequest | LogLine
 Steps = Generator[Step, Any, T]
 
 Settle = Callable[[Mapping[str, str]], dict[str, str]]
-"""Works new settings out from those in force, or raises a KafkaError."""
+"""Computes new settings from the current ones, or raises a KafkaError."""

@@ -1,8 +1,8 @@
-"""The first thing a controller does: know everything, and end what others have begun.
+"""What a controller does first: it reads everything, and completes what others have begun.
 
-In: all that the keeper has. Out: leaders where there are none, deletions and moves that go on,
-everything told to everybody.
-Always: nothing is taken over from the last controller but what it wrote.
+In: all data of the keeper. Out: leaders for partitions that have none, deletions and reassignments
+that continue, the complete metadata for all brokers.
+Always: nothing is adopted from the previous controller except what it wrote.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from barnabas.controller.steps import (
 from barnabas.controller.tenure import ControllerTenure, NextState
 
 ADOPTED_EPOCH = 1 << 16
-"""A broker that stood alone counted its crashes in its log (ADR 5): nobody crashes that often."""
+"""A broker that ran alone counted its crashes in its log (ADR 5): none crashes that often."""
 
 
 def take_over(tenure: ControllerTenure) -> Steps[None]:
@@ -33,11 +33,11 @@ def take_over(tenure: ControllerTenure) -> Steps[None]:
     tenure.cluster.min_insync = min(said, default=None)
     for broker in found.brokers:
         tenure.cluster.join(broker)
-        tenure.welcome(broker.id)
+        tenure.send_everything(broker.id)
     for topic in found.topics:
         tenure.cluster.add_topic(_view(topic))
     tenure.rebalance_at = tenure.now + tenure.options.rebalance_interval_ms
-    tenure.story.add(
+    tenure.history.add(
         tenure.now,
         "controller elected",
         f"broker {tenure.controller} is controller in epoch {tenure.epoch}",
@@ -72,23 +72,24 @@ def _view(found: TopicFound) -> TopicView:
 
 
 def _is_adopted(found: TopicFound) -> bool:
-    """Or was on the way to it when that was cut off."""
+    """Or its adoption was interrupted."""
     return found.adopted or any(
         state.leader_epoch >= ADOPTED_EPOCH for state in found.states.values()
     )
 
 
 def _first(tenure: ControllerTenure, adopted: Mapping[str, TopicFound]) -> Steps[None]:
-    """Of partitions whose creation was cut off, and of those that no controller has seen."""
+    """First states, for partitions whose creation was interrupted or that no controller has
+    seen."""
     nexts = []
     for partition in tenure.cluster.leaderless:
         if partition.state is not None:
             continue
         if partition.name.topic in adopted:
             state = _adopted(tenure, partition)
-            nexts.append(NextState(partition, state, "its broker stood alone before"))
+            nexts.append(NextState(partition, state, "its broker ran alone before"))
         elif first := first_state(tenure.cluster, partition, tenure.epoch):
-            nexts.append(NextState(partition, first, "its creation was cut off"))
+            nexts.append(NextState(partition, first, "its creation was interrupted"))
     own = [
         SetAssignments(each.name, each.id, each.assignments)
         for each in adopted.values()
@@ -105,8 +106,8 @@ def _adopted(tenure: ControllerTenure, partition: PartitionView) -> PartitionLea
 
 
 def _after_absence(tenure: ControllerTenure) -> Steps[None]:
-    """Brokers may have gone, or gone and come back, while nobody was controller."""
+    """Brokers may have failed, or restarted, while there was no controller."""
     known = (each for each in tenure.cluster.all() if each.state is not None)
     yield from brokers.repair(
-        tenure, dict.fromkeys(known, "brokers went while there was no controller")
+        tenure, dict.fromkeys(known, "brokers failed while there was no controller")
     )

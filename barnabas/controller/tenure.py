@@ -1,9 +1,9 @@
-"""One term of a controller: what it knows, and how each of its changes is written and told.
+"""One tenure of a controller: its state, and how each change is written and sent to brokers.
 
 In: changes that operations have decided on. Out: writes of a thousand changes at most, then
-messages: per event one LeaderAndIsr to each broker concerned, one StopReplica, one UpdateMetadata
+requests: per event one LeaderAndIsr to each affected broker, one StopReplica, one UpdateMetadata
 to all.
-Always: a change is in memory, in the story and in messages only after its write.
+Always: a change is in memory, in the history and in requests only after its write.
 Not here: the decisions (brokers.py, topics.py, in_sync.py, reassignment.py, elections.py).
 """
 
@@ -40,17 +40,17 @@ from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.update_metadata import UpdateMetadataTopicState
 
 CHANGES_MAX = 1000  # in one write
-WRITE_BYTES_MAX = 900_000  # about, in one write: ZooKeeper takes a million
+WRITE_BYTES_MAX = 900_000  # approximate, per write: ZooKeeper accepts a million
 UNCLEAN = "unclean.leader.election.enable"
-_NOBODY, _LEADER, _EVERYONE = 0, 1, 2
+_NO_REPLICA, _LEADER, _ALL_REPLICAS = 0, 1, 2
 
 
 @dataclass(slots=True)
 class ControllerOptions:
-    """What the broker's configuration says; it may change meanwhile."""
+    """The options of the broker's configuration; they may change at any time."""
 
     unclean: bool = False
-    unclean_static: bool = False  # what holds when no request has said anything
+    unclean_static: bool = False  # the value in the configuration file
     rebalance: bool = True
     rebalance_interval_ms: int = 300_000
     imbalance_percent: int = 10
@@ -66,7 +66,7 @@ class NextState(NamedTuple):
 
 
 class ControllerTenure:
-    """From one election of the controller to the next."""
+    """From one controller election to the next."""
 
     def __init__(
         self,
@@ -79,29 +79,30 @@ class ControllerTenure:
         self.controller = controller
         self.epoch = epoch
         self.options = options
-        self.chance = chance  # a number below the one given
+        self.chance = chance  # returns a random number below its argument
         self.new_id = new_id
         self.now = 0
         self.cluster = ClusterState()
-        self.story = ClusterHistory()
+        self.history = ClusterHistory()
         self.elections = 0
         self.unclean_elections = 0
-        self.deletions: dict[str, dict[BrokerId, None]] = {}  # brokers that have not answered
+        self.deletions: dict[str, dict[BrokerId, None]] = {}  # brokers that have not replied
         self.rebalance_at: int | None = None
-        self.waiting: dict[PartitionView, int] = {}  # until when, for members that are missing
-        # In-sync sets that shrink to their leader once it has answered, and why.
+        self.waiting: dict[PartitionView, int] = {}  # until when it waits for missing members
+        # In-sync sets that shrink to their leader once it has replied, and why.
         self.unanswered: dict[PartitionView, str] = {}
         self._request_builder = RequestBuilder(controller, epoch)
         self._clear()
 
     def _clear(self) -> None:
-        # What brokers are to be told at the end of this event.
-        self._changed: dict[PartitionView, int] = {}  # told to nobody but in metadata, or to whom
+        # Requests to send at the end of this event.
+        # Only in metadata, or which replicas also get LeaderAndIsr.
+        self._changed: dict[PartitionView, int] = {}
         self._new: dict[PartitionView, None] = {}
         self._stops: dict[BrokerId, dict[TopicPartition, int]] = {}
-        self._questions: dict[BrokerId, list[PartitionView]] = {}
+        self._report_requests: dict[BrokerId, list[PartitionView]] = {}
         self._deleted: list[UpdateMetadataTopicState] = []
-        self._newcomers: dict[BrokerId, None] = {}
+        self._newly_registered: dict[BrokerId, None] = {}
         self._brokers_changed = False
 
     # Writing
@@ -112,33 +113,33 @@ class ControllerTenure:
         *extra: Change,
         then: Callable[[], None] | None = None,
     ) -> Steps[None]:
-        """Next states, and with the first of them what else is to be written.
+        """Write next states, and with the first of them other changes.
 
-        `then` is called when that is done, before anything else changes in memory.
+        `then` is called after that first write, before anything else changes in memory.
         """
         rest = deque(nexts)
-        few = _some(rest, WRITE_BYTES_MAX - sum(map(_bytes_of, extra)))
+        few = _take_batch(rest, WRITE_BYTES_MAX - sum(map(_bytes_of, extra)))
         while few or extra:
             versions = yield Write([*extra, *(_change(each) for each in few)])
             if then is not None:
                 then()
             for each, version in zip(few, versions[len(extra) :], strict=True):
                 yield from self._written(each, version)
-            few, extra, then = _some(rest, WRITE_BYTES_MAX), (), None
+            few, extra, then = _take_batch(rest, WRITE_BYTES_MAX), (), None
 
     def _written(self, each: NextState, version: int) -> Steps[None]:
         partition, old = each.partition, each.partition.state
         new = each.state._replace(version=version)
         what = what_changed(old, new)
         self.cluster.put(partition, new, each.assignment)
-        self.story.add_state(self.now, partition.name, old, new, each.cause)
-        led_anew = old is None or new.leader_epoch != old.leader_epoch
-        if led_anew:
+        self.history.add_state(self.now, partition.name, old, new, each.cause)
+        new_leadership = old is None or new.leader_epoch != old.leader_epoch
+        if new_leadership:
             self.unanswered.pop(partition, None)
             self.elections += new.leader != NO_LEADER
         if old is None:
             self._new[partition] = None
-        self.retell(partition, everyone=led_anew or each.assignment is not None)
+        self.send_state(partition, all_replicas=new_leadership or each.assignment is not None)
         if what == "unclean election":
             self.unclean_elections += 1
             yield LogLine(
@@ -150,17 +151,17 @@ class ControllerTenure:
                     "isr_before": () if old is None else old.isr,
                     "cause": each.cause,
                 },
-                loud=True,
+                warn=True,
             )
         elif what == "leader lost":
             yield LogLine(
                 "partition offline",
                 {"partition": str(partition.name), "isr": new.isr, "cause": each.cause},
-                loud=True,
+                warn=True,
             )
 
     def allows_unclean(self, topic: str, known: dict[str, bool]) -> Steps[bool]:
-        """`known`: what was read before, in this event."""
+        """`known`: values that were already read in this event."""
         if topic not in known:
             settings = yield ReadConfig("topics", topic)
             said = settings.get(UNCLEAN)
@@ -173,51 +174,52 @@ class ControllerTenure:
         return {each.id: each.rack for each in brokers if each.id not in self.cluster.leaving}
 
     def racks_down(self) -> dict[BrokerId, str | None]:
-        """Registered brokers that are down or about to stop: replicas are placed on them where
-        the others are too few, as in Kafka."""
+        """Registered brokers that are down or shutting down: replicas are placed on them if the
+        others are too few, as in Kafka."""
         up = self.racks()
         known = {each.id: each.rack for each in self.cluster.known_brokers.values()}
         known.update((each.id, each.rack) for each in self.cluster.brokers.values())
         return {broker: rack for broker, rack in known.items() if broker not in up}
 
-    # Telling
+    # Requests to brokers
 
-    def welcome(self, broker: BrokerId) -> None:
-        """It is told everything at the end of this event."""
-        self._newcomers[broker] = None
+    def send_everything(self, broker: BrokerId) -> None:
+        """Send it everything at the end of this event."""
+        self._newly_registered[broker] = None
         self._brokers_changed = True
 
     def brokers_changed(self) -> None:
         self._brokers_changed = True
 
-    def retell(self, partition: PartitionView, *, everyone: bool) -> None:
-        """Its state: to all replicas, or to the leader only. Metadata go to all brokers."""
-        whom = _EVERYONE if everyone else _LEADER
-        self._changed[partition] = max(whom, self._changed.get(partition, _NOBODY))
+    def send_state(self, partition: PartitionView, *, all_replicas: bool) -> None:
+        """Send its state to all replicas, or only to the leader. Metadata are sent to all
+        brokers."""
+        recipients = _ALL_REPLICAS if all_replicas else _LEADER
+        self._changed[partition] = max(recipients, self._changed.get(partition, _NO_REPLICA))
 
-    def told_by_answer(self, partition: PartitionView) -> None:
-        """The leader has asked for its last change, and hears of it by the answer."""
-        self._changed[partition] = _NOBODY
+    def sent_in_reply(self, partition: PartitionView) -> None:
+        """The leader proposed this change, and the reply to its proposal has the new state."""
+        self._changed[partition] = _NO_REPLICA
 
-    def joined(self, partition: PartitionView) -> None:
-        """It has replicas that have nothing yet."""
+    def replicas_added(self, partition: PartitionView) -> None:
+        """It has replicas that have no records yet."""
         self._new[partition] = None
 
     def ask_for_report(self, partition: PartitionView) -> None:
-        """All its replicas that are there and were not asked yet."""
+        """From all available replicas that were not asked yet."""
         for broker in unreported(self.cluster, partition):
             if not self.cluster.is_asked(broker, partition):
                 self.cluster.put_report(broker, partition, None)
-                self._questions.setdefault(broker, []).append(partition)
+                self._report_requests.setdefault(broker, []).append(partition)
 
     def ask_leader(self, partition: PartitionView, cause: str) -> None:
-        """Whether it still has its log: the in-sync set shall shrink to it."""
+        """Whether it still has its log: the in-sync set is to shrink to it."""
         if partition not in self.unanswered:
-            self._questions.setdefault(partition.leader, []).append(partition)
+            self._report_requests.setdefault(partition.leader, []).append(partition)
         self.unanswered[partition] = cause
 
     def stop_replica(self, broker: BrokerId, name: TopicPartition, epoch: int) -> None:
-        """With its log."""
+        """And delete its log."""
         if broker in self.cluster.brokers:
             self._stops.setdefault(broker, {})[name] = epoch
 
@@ -229,34 +231,34 @@ class ControllerTenure:
             self.unanswered.pop(partition, None)
 
     def flush(self) -> Steps[None]:
-        """Tell brokers what this event has changed."""
+        """Send the changes of this event to brokers."""
         cluster, request_builder = self.cluster, self._request_builder
-        for broker, asked in sorted(self._questions.items()):
+        for broker, asked in sorted(self._report_requests.items()):
             if broker in cluster.brokers:
                 yield SendRequest(
                     broker, request_builder.describe_replicas(cluster.brokers[broker], asked)
                 )
-        for broker in sorted(self._newcomers, key=self._own_last):
+        for broker in sorted(self._newly_registered, key=self._own_last):
             hosted = [each for each in cluster.hosted(broker) if each.state is not None]
-            yield self._lead(broker, hosted, ALL)
-        told: dict[BrokerId, list[PartitionView]] = {}
-        for partition, whom in self._changed.items():
-            for broker in _recipients(partition, whom):
-                if broker in cluster.brokers and broker not in self._newcomers:
-                    told.setdefault(broker, []).append(partition)
-        for broker in sorted(told, key=self._own_last):
-            yield self._lead(broker, told[broker], SOME)
+            yield self._leader_and_isr(broker, hosted, ALL)
+        to_replicas: dict[BrokerId, list[PartitionView]] = {}
+        for partition, recipients in self._changed.items():
+            for broker in _recipients(partition, recipients):
+                if broker in cluster.brokers and broker not in self._newly_registered:
+                    to_replicas.setdefault(broker, []).append(partition)
+        for broker in sorted(to_replicas, key=self._own_last):
+            yield self._leader_and_isr(broker, to_replicas[broker], SOME)
         for broker, stops in sorted(self._stops.items()):
             to = cluster.brokers[broker]
             yield SendRequest(broker, request_builder.stop_replica(to, stops, delete=True))
-        yield from self._publish()
+        yield from self._update_metadata()
         self._clear()
 
     def _own_last(self, broker: BrokerId) -> tuple[bool, BrokerId]:
-        """The others can be at it while this broker does what it is told itself."""
+        """This broker's own requests are last, so that the others work at the same time."""
         return broker == self.controller, broker
 
-    def _lead(
+    def _leader_and_isr(
         self, broker: BrokerId, partitions: Sequence[PartitionView], type_: int
     ) -> SendRequest:
         to = self.cluster.brokers[broker]
@@ -266,12 +268,12 @@ class ControllerTenure:
         )
         return SendRequest(broker, message)
 
-    def _publish(self) -> Steps[None]:
+    def _update_metadata(self) -> Steps[None]:
         cluster, request_builder = self.cluster, self._request_builder
         live = live_brokers(cluster.brokers.values())
-        if self._newcomers:
+        if self._newly_registered:
             everything = request_builder.described(cluster.all(), cluster)
-            for broker in self._newcomers:
+            for broker in self._newly_registered:
                 to = cluster.brokers[broker]
                 yield SendRequest(
                     broker, request_builder.update_metadata(to, everything, live, type_=ALL)
@@ -279,18 +281,18 @@ class ControllerTenure:
         if self._changed or self._deleted or self._brokers_changed:
             some = self._deleted + request_builder.described(self._changed, cluster)
             for broker, to in cluster.brokers.items():
-                if broker not in self._newcomers:
+                if broker not in self._newly_registered:
                     yield SendRequest(broker, request_builder.update_metadata(to, some, live))
 
 
-def _recipients(partition: PartitionView, whom: int) -> Sequence[BrokerId]:
-    if whom == _EVERYONE:
+def _recipients(partition: PartitionView, recipients: int) -> Sequence[BrokerId]:
+    if recipients == _ALL_REPLICAS:
         return partition.assignment.replicas
-    return (partition.leader,) if whom == _LEADER else ()
+    return (partition.leader,) if recipients == _LEADER else ()
 
 
-def _some(nexts: deque[NextState], bytes_max: int) -> list[NextState]:
-    """As many as one write can have, at most; taken from `nexts`."""
+def _take_batch(nexts: deque[NextState], bytes_max: int) -> list[NextState]:
+    """As many as fit into one write; removed from `nexts`."""
     some: list[NextState] = []
     while nexts and len(some) < CHANGES_MAX:
         each = nexts[0]
@@ -305,7 +307,7 @@ def _some(nexts: deque[NextState], bytes_max: int) -> list[NextState]:
 
 
 def _bytes_of(change: Change) -> int:
-    """About; of those that can be large."""
+    """Approximate; for changes that can be large."""
     if not isinstance(change, NewTopic | SetAssignments):
         return 0
     ids = sum(

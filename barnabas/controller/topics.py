@@ -1,11 +1,12 @@
-"""Topics are made, grow, and are deleted.
+"""Creates topics, adds partitions, and deletes topics.
 
 In: names, counts, assignments, all checked against the protocol. Out: their nodes and states, and
-what brokers are told.
-Always: what a crash cuts off goes on under the next controller: a partition without a state gets
-one, a topic with a mark is deleted to the end. A deleted name can be used again at once: its next
-topic has another id, and each broker hears of the end of the old one first.
-Not here: what a topic may be called and set to (broker/handlers/).
+requests to brokers.
+Always: an operation that a crash interrupts continues under the next controller: a partition
+without a state gets one, a topic with a deletion mark is deleted completely. A deleted name can be
+used again at once: its next topic has another id, and each broker first receives the deletion of
+the old topic.
+Not here: which names and settings a topic may have (broker/handlers/).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ def create(
     settings: Mapping[str, str],
     placed: Placed | None = None,
 ) -> Steps[TopicView]:
-    """By counts, or placed as told. All in one write, unless it is very large."""
+    """By counts, or with the given assignments. One write, unless it is very large."""
     cluster = tenure.cluster
     if name in cluster.topics:
         raise _exists(name)
@@ -70,35 +71,36 @@ def create(
         if name in cluster.topics:
             raise
         raise _exists(name) from None
-    tenure.story.add(
-        tenure.now, "topic created", f"{len(placed)} partitions, by request", topic=name
+    tenure.history.add(
+        tenure.now, "topic created", f"{len(placed)} partitions, by a request", topic=name
     )
     yield LogLine("topic created", {"topic": name, "id": topic.id, "partitions": len(placed)})
     yield from tenure.flush()
     return topic
 
 
-def grow(
+def add_partitions(
     tenure: ControllerTenure, name: str, total: int, placed: Placed | None = None
 ) -> Steps[None]:
-    """To this many partitions."""
+    """Add partitions up to this total."""
     topic = existing(tenure, name)
     have = len(topic.partitions)
     if total <= have:
         raise InvalidRequest(
             Code.INVALID_PARTITIONS,
-            f"topic {name!r} has {have} partitions; {total} would not be more",
+            f"topic {name!r} has {have} partitions; {total} is not more",
         )
     if any(each.assignment.moving for each in topic.partitions):
         raise Retriable(
-            Code.REASSIGNMENT_IN_PROGRESS, f"topic {name!r} is being moved: wait until that is over"
+            Code.REASSIGNMENT_IN_PROGRESS,
+            f"topic {name!r} is being reassigned: wait until that has completed",
         )
     if placed is None:
         placed = _placed_after(tenure, topic, total)
     elif len(placed) != total - have:
         raise InvalidRequest(
             Code.INVALID_REPLICA_ASSIGNMENT,
-            f"{total - have} partitions to add, {len(placed)} assignments",
+            f"{total - have} partitions to add, but {len(placed)} assignments",
         )
     else:
         _check(tenure, have, placed)
@@ -109,17 +111,19 @@ def grow(
     assignments = topic.assignments()
     assignments.update((each.name.partition, each.assignment) for each in new)
     yield from tenure.write(
-        _first_states(tenure, new, "the topic grew"),
+        _first_states(tenure, new, "partitions were added"),
         SetAssignments(name, topic.id, assignments),
         then=lambda: tenure.cluster.add_partitions(topic, new),
     )
-    tenure.story.add(tenure.now, "topic grew", f"from {have} to {total}, by request", topic=name)
+    tenure.history.add(
+        tenure.now, "partitions added", f"from {have} to {total}, by a request", topic=name
+    )
     yield LogLine("partitions added", {"topic": name, "had": have, "has": total})
     yield from tenure.flush()
 
 
 def _placed_after(tenure: ControllerTenure, topic: TopicView, total: int) -> Placed:
-    """As Kafka goes on: beginning with the broker that comes first in partition 0."""
+    """As in Kafka: starting with the first broker of partition 0."""
     racks = tenure.racks()
     first = topic.partitions[0].assignment.replicas
     brokers = sorted(racks)
@@ -137,14 +141,14 @@ def _first_states(
 
 
 def _check(tenure: ControllerTenure, first: int, placed: Placed) -> None:
-    """An assignment by request. As in Kafka, all partitions have the same number of replicas."""
+    """A requested assignment. As in Kafka, all partitions have the same number of replicas."""
     known = {**tenure.racks(), **tenure.racks_down()}
     for index, replicas in enumerate(placed, first):
         problem = ""
         if not replicas:
-            problem = "no replica is given"
+            problem = "there is no replica"
         elif len(set(replicas)) < len(replicas):
-            problem = "a broker is there more than once"
+            problem = "a broker is listed twice"
         elif unknown := [each for each in replicas if each not in known]:
             problem = f"there is no broker {unknown[0]}"
         elif len(replicas) != len(placed[0]):
@@ -170,7 +174,7 @@ def _exists(name: str) -> KafkaError:
 
 
 def delete(tenure: ControllerTenure, name: str, id_: UUID) -> Steps[None]:
-    """The topic is gone when this is done; its logs go from the brokers that are there."""
+    """The topic does not exist when this returns. Registered brokers delete its logs afterwards."""
     topic = existing(tenure, name, id_)
     hosts = {broker: None for each in topic.partitions for broker in each.assignment.replicas}
     mark = MarkDeleted(name, id_, len(topic.partitions), sorted(hosts))
@@ -181,11 +185,12 @@ def delete(tenure: ControllerTenure, name: str, id_: UUID) -> Steps[None]:
 
 
 def resume(tenure: ControllerTenure, deletion: DeletionMark) -> Steps[None]:
-    """A deletion that an earlier controller began."""
+    """Continue a deletion that an earlier controller began."""
     topic = tenure.cluster.topics.get(deletion.topic)
     if topic is not None and topic.id == deletion.id:
         yield from _remove(tenure, topic, None)
-    elif topic is not None:  # the name was used again, so everybody knows of the end of the old
+    # The name was used again, so all brokers know of the deletion of the old topic.
+    elif topic is not None:
         yield Write([Unmark(deletion.topic)])
         return
     _stop(tenure, deletion.topic, deletion.partitions, deletion.brokers)
@@ -193,7 +198,7 @@ def resume(tenure: ControllerTenure, deletion: DeletionMark) -> Steps[None]:
 
 
 def _remove(tenure: ControllerTenure, topic: TopicView, mark: MarkDeleted | None) -> Steps[None]:
-    """From the keeper, the last part first of what was made last, and from memory."""
+    """From the keeper, in the reverse order of creation, and from memory."""
     total = len(topic.partitions)
     begun = () if mark is None else (mark,)
     for start in range(0, max(total - CHANGES_MAX, 0), CHANGES_MAX):
@@ -204,7 +209,7 @@ def _remove(tenure: ControllerTenure, topic: TopicView, mark: MarkDeleted | None
     yield Write([*begun, RemoveStates(topic.name, range(last, total)), RemoveTopic(topic.name)])
     tenure.cluster.remove_topic(topic)
     tenure.topic_deleted(topic)
-    tenure.story.add(tenure.now, "topic deleted", "by request", topic=topic.name)
+    tenure.history.add(tenure.now, "topic deleted", "by a request", topic=topic.name)
     yield LogLine("topic deleted", {"topic": topic.name, "id": topic.id})
 
 
@@ -218,14 +223,15 @@ def _stop(tenure: ControllerTenure, name: str, partitions: int, hosts: Iterable[
 
 
 def stopped(tenure: ControllerTenure, broker: BrokerId, names: Iterable[str]) -> Steps[None]:
-    """A broker has answered that logs of deleted topics are gone, or cannot be reached any more."""
+    """A broker has replied that it deleted logs of deleted topics, or it is no longer
+    registered."""
     for name in names:
         tenure.deletions.get(name, {}).pop(broker, None)
     yield from forget_marks(tenure)
 
 
 def forget_marks(tenure: ControllerTenure) -> Steps[None]:
-    """Of deletions that nobody alive has still to carry out."""
+    """Remove the marks of deletions that no registered broker has to execute any more."""
     for name, waiting in list(tenure.deletions.items()):
         if not waiting:
             yield Write([Unmark(name)])

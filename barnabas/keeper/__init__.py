@@ -1,1 +1,1 @@
-"""The ZooKeeper-shaped store through which brokers agree: interface, memory, SQLite file."""
+"""The store that brokers share, with ZooKeeper's data model: interface, memory, SQLite file."""

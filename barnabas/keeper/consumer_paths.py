@@ -1,7 +1,7 @@
-"""Where consumers without a coordinator keep their group, and how it is written: as Kafka 0.8 did.
+"""The nodes of consumer groups without a coordinator, and their contents: as in Kafka 0.8.
 
 In and out: plain values and the bytes of a node.
-Always: `ids` and `owners` are ephemeral, `offsets` stay; an offset is that of the next record.
+Always: `ids` and `owners` are ephemeral, `offsets` persist; an offset is that of the next record.
 """
 
 import json
@@ -23,7 +23,7 @@ def member(group: str, member_id: str) -> str:
 
 
 def owners(group: str, topic: str) -> str:
-    """A node for each partition that somebody reads."""
+    """A node for each partition that a member reads."""
     return f"{CONSUMERS}/{group}/owners/{topic}"
 
 
@@ -40,7 +40,7 @@ def offset(group: str, at: TopicPartition) -> str:
 
 
 def member_data(topics: Sequence[str], wall_ms: int) -> bytes:
-    """What a member reads, and since when it is there."""
+    """The topics a member reads, and since when it is a member."""
     fields = {
         "version": 1,
         "subscription": dict.fromkeys(topics, 1),
@@ -51,7 +51,7 @@ def member_data(topics: Sequence[str], wall_ms: int) -> bytes:
 
 
 def read_member(path: str, data: bytes) -> tuple[str, ...]:
-    """The topics of a member; one that names them by a pattern cannot be reckoned with."""
+    """The topics of a member. A member that subscribes by a pattern is not supported."""
     try:
         fields = json.loads(data)
         topics, pattern = fields["subscription"], fields["pattern"]

@@ -1,8 +1,8 @@
-"""Nodes that only the controller writes, at the paths and in the words of ZooKeeper-era Kafka.
+"""Nodes that only the controller writes, at the paths and in the format of ZooKeeper-era Kafka.
 
 In and out: plain values and the JSON bytes of a node.
-Always: what Kafka 2.8 to 3.9 wrote can be read. A state has two fields that Kafka does not know,
-`isr_epochs` and `elr`, and a mark of deletion two, `partitions` and `brokers`; Kafka ignores them.
+Always: nodes that Kafka 2.8 to 3.9 wrote can be read. A state has two fields that Kafka does not
+have, `isr_epochs` and `elr`; a deletion mark has `partitions` and `brokers`. Kafka ignores them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,8 @@ Ids = Sequence[int]
 
 
 class StateNode(NamedTuple):
-    """`isr_epochs`: of the brokers in `isr`, in their order; empty if Kafka wrote it."""
+    """`isr_epochs`: the epochs of the brokers in `isr`, in the same order; empty if Kafka wrote
+    it."""
 
     leader: int
     leader_epoch: int
@@ -45,7 +46,7 @@ class TopicNode(NamedTuple):
 
 
 class DeletionNode(NamedTuple):
-    """`brokers` may still have logs; None: the mark is of a broker that stood alone."""
+    """`brokers` may still have logs; None: a broker that ran alone wrote the mark."""
 
     id: UUID
     partitions: int
@@ -53,7 +54,7 @@ class DeletionNode(NamedTuple):
 
 
 class KnownBrokerNode(NamedTuple):
-    """A broker that has registered once; Kafka has no such node."""
+    """A broker that has registered before; Kafka has no such node."""
 
     rack: str | None
     directories: Sequence[str]
@@ -111,7 +112,7 @@ def read_controller(path: str, data: bytes) -> int:
 
 
 def read_epoch(path: str, data: bytes) -> int:
-    """Of a controller: a number; an empty node is one that nobody has written yet."""
+    """The controller epoch: a number; an empty node has not been written yet."""
     try:
         return int(data or 0)
     except ValueError as problem:

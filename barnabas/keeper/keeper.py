@@ -1,16 +1,16 @@
-"""The contract of the store through which brokers agree.
+"""The contract of the store that brokers share.
 
-A tree of small nodes, each with data and a version that every change raises by one.
-Paths are ZooKeeper-era Kafka's (paths.py). A keeper that is opened with a timeout is one session:
-when it is not heard of for that long, or its owner stands still for that long (`tie_to`), or it is
-closed, its ephemeral nodes go. A session that has expired
-stays so: open another.
+A tree of small nodes, each with data and a version that every change increases by one.
+Paths are those of ZooKeeper-era Kafka (paths.py). A keeper that is opened with a timeout is one
+session. Its ephemeral nodes are deleted when the session is not renewed for that long, when its
+owner hangs for that long (`bind_to_owner`), or when it is closed. An expired session stays expired:
+open another.
 Always: a write that returned survives a crash of the machine, unless the store is in memory;
-`multi` does all of its operations or none; a write under a session that has expired is not done;
-a write that may or may not be done raises `OutcomeUnknown`.
+`multi` does all of its operations or none; a write in an expired session is not done;
+a write whose outcome is unknown raises `OutcomeUnknown`.
 Watches fire once, for the next change after the read that set them. While SUSPENDED there are
-none: after CONNECTED, read and watch again. A keeper that polls may miss a node that came and went
-between two looks; it never misses one that is different from what was read.
+none: after CONNECTED, read and watch again. A keeper that polls may miss a node that was created
+and deleted between two polls; it never misses a node that differs from what was read.
 """
 
 import re
@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from barnabas.model.errors import Code, Failed
 
-ROOT = "/"  # always there
+ROOT = "/"  # always exists
 ANY_VERSION = -1
 DATA_LENGTH_MAX = 1_048_576  # ZooKeeper's limit, so that a store can move there
 PATH_LENGTH_MAX = 1024
@@ -30,7 +30,7 @@ _PATH = re.compile(r"(/[^/\x00-\x1f\x7f]+)+")
 
 
 class KeeperError(Exception):
-    """A node is not as the caller thinks. `path` says which."""
+    """A node is not as the caller expects. `path` names the node."""
 
     problem = "is not as expected"
 
@@ -40,37 +40,37 @@ class KeeperError(Exception):
 
 
 class NodeExists(KeeperError):
-    """Created by someone before."""
+    """Another session created it before."""
 
     problem = "exists"
 
 
 class NoNode(KeeperError):
-    """Not there, or not there any more; of `create`, the parent."""
+    """It does not exist, or no longer exists; for `create`, the parent."""
 
     problem = "does not exist"
 
 
 class BadVersion(KeeperError):
-    """Changed by someone since it was read: read again."""
+    """It was changed since it was read: read again."""
 
     problem = "has another version"
 
 
 class NotEmpty(KeeperError):
-    """Has children: delete them first."""
+    """It has children: delete them first."""
 
     problem = "has children"
 
 
 class NoChildren(KeeperError):
-    """Ephemeral: nothing can be below it."""
+    """It is ephemeral and cannot have children."""
 
     problem = "is ephemeral and cannot have children"
 
 
 class Unavailable(Failed):
-    """Nothing is wrong with a node: the store cannot be asked, or not by this session."""
+    """The node is not the problem: the store cannot be reached, or not by this session."""
 
     code_ = Code.BROKER_NOT_AVAILABLE
 
@@ -79,43 +79,43 @@ class Unavailable(Failed):
 
 
 class Disconnected(Unavailable):
-    """Nothing was done: try again when the session is connected."""
+    """Nothing was done: retry when the session is connected."""
 
 
 class OutcomeUnknown(Unavailable):
-    """The write may be done, now or later, or not: read before going on."""
+    """The write may be done, now or later, or not: read before you continue."""
 
     code_ = Code.REQUEST_TIMED_OUT
 
 
 class SessionExpired(Unavailable):
-    """Nothing was done, nor will be: the ephemeral nodes are gone; open another session."""
+    """Nothing was done or will be done; the ephemeral nodes are deleted. Open another session."""
 
 
 class TooLarge(ValueError):
-    """A write that the keeper cannot take at once; nothing was written."""
+    """The write is larger than the keeper accepts; nothing was written."""
 
     def __init__(self, size: int, limit: int, path: str) -> None:
-        super().__init__(f"{size} bytes in one write, beginning with {path}: {limit} are possible")
+        super().__init__(f"{size} bytes in one write that begins with {path}; the limit is {limit}")
         self.size = size
         self.limit = limit
 
 
 class SessionState(Enum):
-    """What a listener is told of its session. It is connected when it is opened."""
+    """What a listener receives about its session. A session is connected when it is opened."""
 
     CONNECTED = "connected"
-    SUSPENDED = "suspended"  # it may expire meanwhile; all its watches are gone
-    EXPIRED = "expired"  # the last that is told
+    SUSPENDED = "suspended"  # it may expire meanwhile; all its watches are removed
+    EXPIRED = "expired"  # the last event
 
 
 class WatchEventType(Enum):
-    """happened to a node that was watched."""
+    """What happened to a watched node."""
 
     CREATED = "created"
     CHANGED = "changed"
     DELETED = "deleted"
-    CHILDREN = "children"  # one came or went
+    CHILDREN = "children"  # one was created or deleted
 
 
 class Event(NamedTuple):
@@ -124,17 +124,17 @@ class Event(NamedTuple):
 
 
 Idle = Callable[[], int]
-"""For how many milliseconds the owner of a session has stood still. Called on any thread."""
+"""For how many milliseconds the owner of a session has hung. Called on any thread."""
 
 Listener = Callable[[Event | SessionState], None]
-"""Called on any thread, one call at a time. It hands over and returns, and asks no keeper."""
+"""Called on any thread, one call at a time. It must return soon and must not call a keeper."""
 
 
 class Node(NamedTuple):
-    """What a node holds. A new node has version 0.
+    """The contents of a node. A new node has version 0.
 
-    `created` is larger for each later creation, in the whole store: a node that was deleted and
-    created again is another one. `owner` is the session of an ephemeral node, or 0.
+    `created` is larger for each later creation in the whole store, so a node that was deleted and
+    created again has another value. `owner` is the session of an ephemeral node, or 0.
     """
 
     data: bytes
@@ -144,7 +144,7 @@ class Node(NamedTuple):
 
 
 class Create(NamedTuple):
-    """`sequential`: ten digits are added to the name, of a number that its parent counts up."""
+    """`sequential`: ten digits are added to the name, from a counter of the parent."""
 
     path: str
     data: bytes = b""
@@ -179,7 +179,7 @@ _BYTES_PER_OPERATION = 100
 
 
 def check_size(operations: Sequence[Operation], limit: int, root: str = "") -> None:
-    """TooLarge, if they are more than `limit` bytes."""
+    """Raise TooLarge if the operations have more than `limit` bytes."""
     total = 0
     for operation in operations:
         total += _BYTES_PER_OPERATION + len(root) + len(operation.path.encode())
@@ -189,31 +189,31 @@ def check_size(operations: Sequence[Operation], limit: int, root: str = "") -> N
 
 
 class Keeper(Protocol):
-    """The store, seen by one session. Calls may block: not for an event loop."""
+    """The store as one session sees it. Calls may block: do not call it from an event loop."""
 
     @property
     def session(self) -> int:
-        """Its id, as in `Node.owner`; 0: opened without a timeout, nothing ephemeral."""
+        """Its id, as in `Node.owner`; 0: opened without a timeout, no ephemeral nodes."""
         ...
 
-    def tie_to(self, idle_ms: Idle) -> None:
-        """From now on the session ends when its owner has stood still for the timeout, as it
-        ends with the process. Without this a thread that still runs keeps the session of an
-        owner that hangs. Does not block."""
+    def bind_to_owner(self, idle_ms: Idle) -> None:
+        """From now on the session ends when its owner has hung for the timeout, as it ends with the
+        process. Without this, a thread that still runs would keep the session of an owner that
+        hangs. Does not block."""
         ...
 
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """The path, with its number if sequential. The parent must be there."""
+        """The path, with its number if sequential. The parent must exist."""
         ...
 
     def get(self, path: str, *, watch: bool = False) -> Node:
-        """Watches for CHANGED and DELETED; sets no watch where there is no node."""
+        """Watches for CHANGED and DELETED; sets no watch if the node does not exist."""
         ...
 
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """Many at once, in their order, without a watch; None where there is no node."""
+        """Many at once, in the same order, without a watch; None if a node does not exist."""
         ...
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
@@ -231,17 +231,17 @@ class Keeper(Protocol):
         ...
 
     def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        """All, or none and the error of the first that cannot be done."""
+        """All, or none and the error of the first operation that fails."""
         ...
 
     def close(self) -> None:
-        """Ends the session, and with it its ephemeral nodes, at once."""
+        """Ends the session at once and deletes its ephemeral nodes."""
         ...
 
 
 def ensure(keeper: Keeper, path: str) -> None:
-    """Create a node and its parents, where they are not there yet."""
-    for each in lineage(path):
+    """Create a node and its parents, if they do not exist."""
+    for each in with_parents(path):
         try:
             keeper.create(each)
         except NodeExists:
@@ -261,33 +261,35 @@ def check_path(path: str) -> str:
 
 def check_data(path: str, data: bytes) -> bytes:
     if len(data) > DATA_LENGTH_MAX:
-        raise ValueError(f"keeper node {path}: {len(data)} bytes, {DATA_LENGTH_MAX} at most")
+        raise ValueError(f"keeper node {path}: {len(data)} bytes, the limit is {DATA_LENGTH_MAX}")
     return data
 
 
 def check_operations(operations: Sequence[Operation], session: int) -> Sequence[Operation]:
     if len(operations) > OPERATIONS_MAX:
-        raise ValueError(f"{len(operations)} operations in one multi, {OPERATIONS_MAX} at most")
+        raise ValueError(
+            f"{len(operations)} operations in one multi, the limit is {OPERATIONS_MAX}"
+        )
     for operation in operations:
         check_path(operation.path)
         if isinstance(operation, Create | Set):
             check_data(operation.path, operation.data)
         if operation.path == ROOT and isinstance(operation, Create | Delete):
-            raise ValueError("keeper path '/': the root is always there")
+            raise ValueError("keeper path '/': the root cannot be created or deleted")
         if isinstance(operation, Create) and operation.ephemeral and not session:
             raise ValueError(
-                f"keeper node {operation.path}: ephemeral, but the keeper has no session: "
+                f"keeper node {operation.path}: ephemeral nodes require a session: "
                 "open it with a timeout"
             )
     return operations
 
 
-def numbered(path: str, number: int) -> str:
+def sequential_path(path: str, number: int) -> str:
     return f"{path}{number:010d}"
 
 
-def lineage(path: str) -> list[str]:
-    """All above it but the root, from the top, and itself."""
+def with_parents(path: str) -> list[str]:
+    """All its parents except the root, from the top, and the path itself."""
     names = path.strip("/").split("/")
     return ["/" + "/".join(names[:depth]) for depth in range(1, len(names) + 1)]
 
@@ -296,6 +298,6 @@ def parent(path: str) -> str:
     return path.rpartition("/")[0] or ROOT
 
 
-def of_version(path: str, found: int, wanted: int) -> None:
+def check_version(path: str, found: int, wanted: int) -> None:
     if wanted not in (ANY_VERSION, found):
         raise BadVersion(path, f"{found}, not {wanted}")

@@ -1,9 +1,9 @@
-"""A keeper in memory: for tests, the simulator and brokers that leave nothing behind.
+"""A keeper in memory: for tests, the simulator and brokers that store nothing.
 
 One `MemoryStore` holds the tree; each `MemoryKeeper` on it is a session of its own.
-In: operations, time (`advance`), faults. Out: answers, and what each session's listener is told,
-before the call that caused it returns.
-Always: the same calls give the same answers and the same events in the same order.
+In: operations, time (`advance`), faults. Out: results, and events for each session's listener,
+which are delivered before the call that caused them returns.
+Always: the same calls give the same results and the same events in the same order.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,19 +33,19 @@ from barnabas.keeper.keeper import (
     Set,
     WatchEventType,
     check_operations,
-    numbered,
-    of_version,
+    check_version,
     parent,
+    sequential_path,
 )
 
 
 @dataclass(slots=True)
-class _Held:
-    """A node and what is below it."""
+class _StoredNode:
+    """A node and its children."""
 
     node: Node
     below: dict[str, None] = field(default_factory=dict)
-    births: int = 0  # of children, ever
+    births: int = 0  # children created so far
 
 
 @dataclass(slots=True)
@@ -55,19 +55,20 @@ class _Session:
     deadline_ms: int
     listener: Listener | None
     state: SessionState = SessionState.CONNECTED
-    watches: dict[tuple[str, bool], None] = field(default_factory=dict)  # of children?
+    # By path and whether of its children.
+    watches: dict[tuple[str, bool], None] = field(default_factory=dict)
     fails_next: str = ""
 
-    def tell(self, news: Event | SessionState) -> None:
+    def notify(self, news: Event | SessionState) -> None:
         if self.listener is not None:
             self.listener(news)
 
 
 class MemoryStore:
-    """The tree, its sessions, and all that can go wrong with them."""
+    """The tree, its sessions, and all faults that tests can cause."""
 
     def __init__(self, now_ms: int = 0) -> None:
-        self._nodes = {ROOT: _Held(Node(b"", 0))}
+        self._nodes = {ROOT: _StoredNode(Node(b"", 0))}
         self._sessions: dict[int, _Session] = {}
         self._last_id = 0
         self.now_ms = now_ms
@@ -75,7 +76,8 @@ class MemoryStore:
     # Time
 
     def advance(self, now_ms: int) -> None:
-        """Sessions not renewed for their timeout expire, the one that is due first, first."""
+        """Sessions that were not renewed within their timeout expire, in the order of their
+        deadlines."""
         self.now_ms = max(self.now_ms, now_ms)
         due = [each for each in self._sessions.values() if each.deadline_ms <= self.now_ms]
         for session in sorted(due, key=lambda each: (each.deadline_ms, each.id)):
@@ -87,7 +89,7 @@ class MemoryStore:
     # Faults
 
     def expire(self, session: int) -> None:
-        """At will. One that is suspended is told when it reconnects."""
+        """Immediately. A suspended session is notified when it reconnects."""
         over = self._sessions.pop(session, None)
         if over is None:
             return
@@ -95,22 +97,22 @@ class MemoryStore:
         self._remove_ephemerals(over.id)
         if over.state is SessionState.CONNECTED:
             over.state = SessionState.EXPIRED
-            over.tell(SessionState.EXPIRED)
+            over.notify(SessionState.EXPIRED)
 
     def disconnect(self, session: int) -> None:
-        """Its calls fail and its watches are gone; time runs on."""
+        """Its calls fail and its watches are removed; time continues."""
         found = self._sessions[session]
         if found.state is SessionState.CONNECTED:
             found.state = SessionState.SUSPENDED
             found.watches.clear()
-            found.tell(SessionState.SUSPENDED)
+            found.notify(SessionState.SUSPENDED)
 
     def lose_watches(self, session: int) -> None:
-        """As if each of them had been set and never heard of again."""
+        """As if the watches had been set and had never fired."""
         self._sessions[session].watches.clear()
 
     def fail_next_write(self, session: int, *, done: bool) -> None:
-        """The next write is done, or not; its session is disconnected before it hears which."""
+        """The next write is done, or not; its session is disconnected before it knows which."""
         self._sessions[session].fails_next = "done" if done else "lost"
 
     # For the sessions
@@ -124,7 +126,7 @@ class MemoryStore:
     def is_open(self, session: int) -> bool:
         return session in self._sessions
 
-    def held(self, path: str) -> _Held:
+    def held(self, path: str) -> _StoredNode:
         held = self._nodes.get(path)
         if held is None:
             raise NoNode(path)
@@ -163,7 +165,7 @@ class MemoryStore:
         path = operation.path
         held = self.held(path)
         node = held.node
-        of_version(path, node.version, operation.version)
+        check_version(path, node.version, operation.version)
         if isinstance(operation, Set):
             held.node = node._replace(data=bytes(operation.data), version=node.version + 1)
             undo.append(lambda: setattr(held, "node", node))
@@ -198,19 +200,19 @@ class MemoryStore:
             raise NoNode(parent(name), f"cannot create {name}")
         if above.node.owner:
             raise NoChildren(parent(name))
-        path = numbered(name, above.births) if operation.sequential else name
+        path = sequential_path(name, above.births) if operation.sequential else name
         if path in self._nodes:
             raise NodeExists(path)
         node = Node(bytes(operation.data), 0, self._last_id, owner if operation.ephemeral else 0)
-        self._nodes[path] = _Held(node)
+        self._nodes[path] = _StoredNode(node)
         above.below[path] = None
         above.births += 1
 
-        def unmake() -> None:
+        def undo_create() -> None:
             del self._nodes[path], above.below[path]
             above.births -= 1
 
-        undo.append(unmake)
+        undo.append(undo_create)
         events += [
             Event(WatchEventType.CREATED, path),
             Event(WatchEventType.CHILDREN, parent(path)),
@@ -222,14 +224,14 @@ class MemoryStore:
             (session, event)
             for event in events
             for session in self._sessions.values()
-            if _hears(session, event)
+            if _takes_watch(session, event)
         ]
         for session, event in heard:
-            session.tell(event)
+            session.notify(event)
 
 
-def _hears(session: _Session, event: Event) -> bool:
-    """Whether it watches for this; if so, it does no longer."""
+def _takes_watch(session: _Session, event: Event) -> bool:
+    """Whether it watches for this event; if so, the watch is removed."""
     watches, path = session.watches, event.path
     if event.what is WatchEventType.CHILDREN:
         return watches.pop((path, True), 0) is None
@@ -239,7 +241,7 @@ def _hears(session: _Session, event: Event) -> bool:
 
 
 class MemoryKeeper:
-    """Holds the contract of keeper.py, but for surviving a crash.
+    """Implements the contract of keeper.py, but does not survive a crash.
 
     Without a timeout it has no session, and can be used again after it was closed.
     """
@@ -260,21 +262,21 @@ class MemoryKeeper:
     def session(self) -> int:
         return 0 if self._session is None else self._session.id
 
-    def tie_to(self, idle_ms: Idle) -> None:
+    def bind_to_owner(self, idle_ms: Idle) -> None:
         self._idle_ms = idle_ms
 
     def _deadline_ms(self, session: _Session) -> int:
-        """Of one that is renewed now: it lasts from when its owner last moved."""
+        """For a session that is renewed now: counted from the last activity of its owner."""
         return self.store.now_ms - self._idle_ms() + session.timeout_ms
 
     def renew(self) -> None:
-        """What a process that lives does every third of its timeout."""
+        """A live process does this every third of its timeout."""
         self._check_alive()
         if self._session is not None:
             self._session.deadline_ms = self._deadline_ms(self._session)
 
     def reconnect(self) -> None:
-        """After `MemoryStore.disconnect`: it is connected again, or hears that it has expired."""
+        """After `MemoryStore.disconnect`: it is connected again, or learns that it has expired."""
         session = self._session
         if session is None or session.state is not SessionState.SUSPENDED:
             return
@@ -282,7 +284,7 @@ class MemoryKeeper:
         session.state = SessionState.CONNECTED if alive else SessionState.EXPIRED
         if alive:
             session.deadline_ms = self._deadline_ms(session)
-        session.tell(session.state)
+        session.notify(session.state)
 
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
@@ -331,7 +333,7 @@ class MemoryKeeper:
             try:
                 self.store.write(operations, session.id)
             except KeeperError:
-                pass  # whatever the answer is, it is lost
+                pass  # the result is lost in any case
         self.store.disconnect(session.id)
         raise OutcomeUnknown(f"session {session.id} was disconnected during a write")
 
@@ -353,5 +355,5 @@ class MemoryKeeper:
         if not watch:
             return
         if self._session is None:
-            raise ValueError(f"keeper node {path}: only a session can watch")
+            raise ValueError(f"keeper node {path}: watches require a session")
         self._session.watches[path, children] = None

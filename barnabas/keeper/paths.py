@@ -1,7 +1,7 @@
-"""Where things are in the keeper, and how they are written: ZooKeeper-era Kafka's way.
+"""The paths of nodes in the keeper, and their contents: those of ZooKeeper-era Kafka.
 
 In and out: plain values and the JSON bytes of a node.
-Always: what Kafka 2.8 to 3.9 wrote to ZooKeeper can be read; fields not known are ignored.
+Always: nodes that Kafka 2.8 to 3.9 wrote to ZooKeeper can be read; unknown fields are ignored.
 """
 
 import json
@@ -29,7 +29,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 
 class Endpoint(NamedTuple):
-    """An address that a broker tells others."""
+    """An address that a broker advertises."""
 
     listener: str
     host: str
@@ -37,7 +37,7 @@ class Endpoint(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """What a live broker says of itself."""
+    """What a live broker registers."""
 
     endpoints: tuple[Endpoint, ...]
     rack: str | None
@@ -48,7 +48,7 @@ class Registration(NamedTuple):
 
 
 def broker(id_: int) -> str:
-    """There as long as the broker's session is. Its `created` is the broker's epoch."""
+    """Exists as long as the broker's session. Its `created` is the broker's epoch."""
     return f"{BROKERS}/{id_}"
 
 
@@ -99,7 +99,7 @@ def topic(name: str) -> str:
 
 
 def deleted_topic(name: str) -> str:
-    """There while logs of a deleted topic, or offsets in it, may still be in their place."""
+    """Exists while logs of a deleted topic, or committed offsets in it, may still exist."""
     return f"{DELETED_TOPICS}/{name}"
 
 
@@ -113,13 +113,13 @@ def broker_config(broker: int | None) -> str:
 
 
 def entity_config(kind: str, name: str) -> str:
-    """Of a group, or of a subscription to clients' metrics: their names may be any text."""
+    """Of a group, or of a subscription to client metrics: their names may be any text."""
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else _percent(c) for c in name)
     return f"/config/{kind}/{safe.replace('.', '%2E') if not safe.strip('.') else safe}"
 
 
 def entity_name(node: str) -> str:
-    """The name again, from that of its node; one that this code did not write is taken as it is."""
+    """The name from that of its node; a node that this code did not write is taken literally."""
     first, *rest = node.split("%")
     try:
         data = first.encode() + b"".join(bytes((int(p[:2], 16),)) + p[2:].encode() for p in rest)
@@ -157,7 +157,8 @@ def read_topic(path: str, data: bytes) -> tuple[UUID, dict[int, list[int]]]:
 
 
 def deleted_topic_data(topic_id: UUID, offsets: Mapping[int, int] | None = None) -> bytes:
-    """`offsets`: the logs are gone; below which ends the logs of groups may still have offsets."""
+    """`offsets`: the logs are deleted; group logs may have offsets of the topic below these
+    ends."""
     fields: dict[str, Any] = {"version": 1, "topic_id": uuid_text(topic_id)}
     if offsets is not None:
         fields["offsets"] = {str(shard): end for shard, end in sorted(offsets.items())}
@@ -187,7 +188,7 @@ def read_config(path: str, data: bytes) -> dict[str, str]:
 
 
 def config_change_data(entity: str) -> bytes:
-    """`entity`: a path below /config whose settings are other ones now."""
+    """`entity`: a path below /config whose settings have changed."""
     return write_json({"version": 2, "entity_path": entity})
 
 
@@ -210,7 +211,7 @@ def read_cluster_id(path: str, data: bytes) -> str:
 
 
 def producer_id_block_data(broker: int, first: int, last: int) -> bytes:
-    """The block of producer ids last handed out, first and last included."""
+    """The last block of producer ids that was handed out, first and last included."""
     return write_json(
         {"version": 1, "broker": broker, "block_start": str(first), "block_end": str(last)}
     )

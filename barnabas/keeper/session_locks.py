@@ -1,8 +1,8 @@
-"""Tells which sessions in a keeper's file belong to processes that have ended.
+"""Finds out which sessions in a keeper's file belong to processes that have ended.
 
-A session locks one byte of a file beside the keeper's. The kernel gives the lock back when the
-process ends, however it ends, and not while it is stopped.
-Always: what cannot be told is not dead.
+A session locks one byte of a file beside the keeper's. The kernel releases the lock when the
+process ends, for any reason, and not while it is stopped.
+Always: if it is unknown whether a process has ended, its session is considered alive.
 Why not process ids: docs/adr/0021.
 """
 
@@ -13,19 +13,19 @@ import struct
 SUFFIX = "-sessions"
 
 _FLOCK = struct.Struct("hhqqi4x")  # type, whence, start, length, process
-_SET = getattr(fcntl, "F_OFD_SETLK", None)  # of the open file, not of the process
+_SET = getattr(fcntl, "F_OFD_SETLK", None)  # per open file, not per process
 _GET = getattr(fcntl, "F_OFD_GETLK", None)
 
 
 class SessionLocks:
-    """The file, opened when first needed. For one thread at a time."""
+    """The file, opened on first use. For one thread at a time."""
 
     def __init__(self, keeper_file: str) -> None:
         self._path = keeper_file + SUFFIX
         self._descriptor = -1
 
     def hold(self, session: int) -> bool:
-        """For as long as this process lives, or until `close`. False: this system cannot."""
+        """Until this process ends, or until `close`. False: this system cannot lock."""
         if _SET is None or _GET is None:
             return False
         try:
@@ -35,7 +35,7 @@ class SessionLocks:
         return True
 
     def is_free(self, session: int) -> bool:
-        """Nobody holds it. Of one's own, always so."""
+        """No process holds it. Always True for this object's own locks."""
         if _GET is None:
             return False
         try:

@@ -1,10 +1,11 @@
 """A keeper in one SQLite file: the default, shared by the brokers of one machine.
 
-Always: a write that returned is on disk (synchronous=FULL), even after a power cut. Every call of a
-session looks for its row first, a write in the same transaction: a process that was stopped until
-others removed its session writes nothing any more. Late is who has not renewed in time; expired,
-whom someone then removed, with all that is its own. A process that has ended is not waited for.
-A call may block on the disk, so not from an event loop; from any thread.
+Always: a write that returned is on disk (synchronous=FULL), even after a power failure. Every call
+of a session first looks for its row, a write in the same transaction: a process that was stopped
+until others removed its session cannot write any more. A session is late if it was not renewed in
+time; it is expired once another session has removed it, with its ephemeral nodes. The session of a
+process that has ended is removed without waiting.
+A call may block on the disk, so do not call it from an event loop; any thread may call it.
 """
 
 import threading
@@ -35,10 +36,10 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class SqliteKeeper:
-    """Holds the contract of keeper.py in a file; opening it again finds what was there.
+    """Implements the contract of keeper.py in a file, which can be opened again.
 
     With a timeout it is a session, which a thread renews. With a clock in milliseconds there is no
-    thread: time is given, and whoever gives it calls `tick`.
+    thread: the caller that provides the clock calls `tick`.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class SqliteKeeper:
     ) -> None:
         if session_timeout_ms and session_timeout_ms < SESSION_TIMEOUT_MS_MIN:
             raise ValueError(
-                f"session timeout {session_timeout_ms} ms: {SESSION_TIMEOUT_MS_MIN} at least"
+                f"session timeout {session_timeout_ms} ms: the minimum is {SESSION_TIMEOUT_MS_MIN}"
             )
         if session_timeout_ms and path == ":memory:":
             raise ValueError("keeper file ':memory:': a session needs a file that others can open")
@@ -74,7 +75,7 @@ class SqliteKeeper:
         beside = SqliteFile(file.path, file.clock, file.boot)
         try:
             with file.transaction() as now:
-                file.remove_over(0, now, late=True)
+                file.remove_ended(0, now, late=True)
                 id_ = file.open_session(timeout_ms, now)
             self._session = SqliteSession(beside, id_, timeout_ms, listener)
         except BaseException:
@@ -87,12 +88,12 @@ class SqliteKeeper:
     def session(self) -> int:
         return 0 if self._session is None else self._session.id
 
-    def tie_to(self, idle_ms: Idle) -> None:
+    def bind_to_owner(self, idle_ms: Idle) -> None:
         if self._session is not None:
             self._session.idle_ms = idle_ms
 
     def tick(self) -> None:
-        """Only where time is given: what the thread does otherwise."""
+        """Only with a given clock: does what the thread does otherwise."""
         if self._session is not None:
             self._session.tick()
 
@@ -136,7 +137,8 @@ class SqliteKeeper:
     def children(self, path: str, *, watch: bool = False) -> list[str]:
         with self._lock:
             self._check_alive()
-            # Before the names: what changes between the two is told, if of no use.
+            # Before the names: a change between the two reads is then reported, though without
+            # need.
             row = self._file.row(path)
             names = self._file.children(path)
             if watch:
@@ -147,8 +149,8 @@ class SqliteKeeper:
         check_operations(operations, self.session)
         with self._lock, self._file.transaction() as now:
             self._check_alive()
-            late = self._session is None or self._session.removes(now)
-            self._file.remove_over(self.session, now, late=late)
+            late = self._session is None or self._session.may_remove_late(now)
+            self._file.remove_ended(self.session, now, late=late)
             return self._file.write(operations, self.session)
 
     def close(self) -> None:
@@ -161,7 +163,7 @@ class SqliteKeeper:
                     with self._file.transaction():
                         self._file.remove_session(session.id)
             except Failed:
-                pass  # then it expires
+                pass  # it expires later
             finally:
                 self._file.close()
 
@@ -169,11 +171,11 @@ class SqliteKeeper:
         if self._session is not None:
             self._session.check()
             if not self._file.is_open(self._session.id):
-                raise self._session.over()
+                raise self._session.ended()
 
     def _watching(self, path: str) -> "SqliteSession":
         if self._session is None:
-            raise ValueError(f"keeper node {path}: only a session can watch")
+            raise ValueError(f"keeper node {path}: watches require a session")
         return self._session
 
 

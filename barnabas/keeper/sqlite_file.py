@@ -1,8 +1,8 @@
 """The SQLite file under a keeper: its schema, its transactions, the tree and the sessions in it.
 
 In: operations and the time. Out: rows, results, or a Failed that names the file.
-Always: a transaction that writes holds the file's lock from its start, so what it has read is so
-when it writes; it goes by the clock it reads after it has the lock, as all others do.
+Always: a transaction that writes holds the file's lock from its start, so its reads are still
+valid when it writes; it uses the clock that it reads after it has the lock, as all others do.
 Not here: watches and renewal (sqlite_session.py), the contract's methods (sqlite.py).
 """
 
@@ -25,12 +25,12 @@ from barnabas.keeper.keeper import (
     OutcomeUnknown,
     Result,
     Set,
-    numbered,
-    of_version,
+    check_version,
     parent,
+    sequential_path,
 )
 from barnabas.keeper.session_locks import SessionLocks
-from barnabas.keeper.sqlite_many import BEAR, CREATE, kind_of, write_many
+from barnabas.keeper.sqlite_many import ADD_CHILDREN, CREATE, kind_of, write_many
 from barnabas.model.errors import Code, Failed
 
 T = TypeVar("T")
@@ -39,10 +39,10 @@ Clock = Callable[[], int]
 Values = Sequence[object] | dict[str, object]
 
 BUSY_MS_MAX = 10_000
-# A process stopped within a transaction keeps everybody from renewing: that time does not count.
+# A process stopped within a transaction keeps all others from renewing: that time is added.
 LOCKED_OUT_MS_MIN = 1_000
 _ANOTHER_TRY_S = 0.001
-_MANY = 500  # in one query
+_MANY = 500  # per query
 _SCHEMA_VERSION = 3
 _SCHEMA_1 = """
 CREATE TABLE node (
@@ -53,8 +53,9 @@ CREATE TABLE node (
 ) WITHOUT ROWID, STRICT;
 CREATE INDEX node_by_parent ON node (parent, path);
 """
-# created: the number of the change that made it; births: of children, ever, for their names;
-# changes: how often a child came or went. The root has a row, its children its path.
+# created: the number of the change that created it; births: children created so far, for their
+# names; changes: how often a child was created or deleted. The root has a row; its children have
+# its path as parent.
 _SCHEMA_2 = """
 ALTER TABLE node ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE node ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;
@@ -73,7 +74,7 @@ CREATE TABLE session (
 CREATE TABLE tally (number INTEGER NOT NULL) STRICT;
 INSERT INTO tally VALUES (0);
 """
-# locked: its process holds its lock for as long as it lives.
+# locked: its process holds its lock until it ends.
 _SCHEMA_3 = """
 ALTER TABLE session ADD COLUMN locked INTEGER NOT NULL DEFAULT 0
 """
@@ -81,7 +82,7 @@ _OTHERS = "SELECT id, locked, boot, deadline_ms, timeout_ms FROM session WHERE i
 
 
 class OtherSession(NamedTuple):
-    """A session of another keeper, as its row says."""
+    """A session of another keeper, from its row."""
 
     id: int
     locked: int
@@ -133,11 +134,11 @@ class SqliteFile:
         self.locks.close()
 
     def execute(self, statement: str, values: Values = ()) -> list[Any]:
-        """The rows it gives."""
+        """Returns the rows."""
         return self._patient(lambda: self._database.execute(statement, values).fetchall())
 
     def execute_many(self, statement: str, values: Sequence[Values]) -> int:
-        """How many rows it has changed; -1: one of them is there already."""
+        """How many rows it has changed; -1: one of them exists already."""
 
         def execute() -> int:
             try:
@@ -148,7 +149,7 @@ class SqliteFile:
         return self._patient(execute)
 
     def _patient(self, call: Callable[[], T]) -> T:
-        """Again and again while another has the file."""
+        """Retries while another process has the file."""
         give_up_at: float | None = None
         while True:
             try:
@@ -163,12 +164,12 @@ class SqliteFile:
 
     @contextmanager
     def transaction(self) -> Iterator[int]:
-        """Gives the time in it."""
+        """Yields the time inside the transaction."""
         now = self._begin()
         try:
             yield now
         except BaseException:
-            if self._database.in_transaction:  # SQLite ends it by itself after some failures
+            if self._database.in_transaction:  # SQLite ends it itself after some failures
                 self.execute("ROLLBACK")
             raise
         try:
@@ -181,7 +182,7 @@ class SqliteFile:
     def _begin(self) -> int:
         since = self.clock() if self._locked_out_since is None else self._locked_out_since
         try:
-            # IMMEDIATE: what is read inside is still so when it is written.
+            # IMMEDIATE: what is read inside is still valid when it is written.
             self.execute("BEGIN IMMEDIATE")
         except Failed:
             self._locked_out_since = since
@@ -199,7 +200,7 @@ class SqliteFile:
     def _make_schema(self) -> None:
         if self._schema() == _SCHEMA_VERSION:
             return
-        self.execute("BEGIN IMMEDIATE")  # there may be no table of sessions yet
+        self.execute("BEGIN IMMEDIATE")  # the table of sessions may not exist yet
         try:
             found = self._schema()
             if found not in range(_SCHEMA_VERSION + 1):
@@ -218,8 +219,8 @@ class SqliteFile:
             raise
 
     def _check_writable(self) -> None:
-        """SQLite opens a file for reading only where it cannot for both, and says nothing: not even
-        BEGIN IMMEDIATE fails then, only a write does."""
+        """If SQLite cannot open a file for writing, it opens it for reading without an error: even
+        BEGIN IMMEDIATE succeeds then, only a write fails."""
         self.execute("BEGIN IMMEDIATE")
         try:
             self.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
@@ -240,7 +241,7 @@ class SqliteFile:
         return Row(*rows[0]) if rows else None
 
     def find_many(self, paths: Sequence[str]) -> list[Any]:
-        """Path, data, version, created and owner of those that are there."""
+        """Path, data, version, created and owner of the nodes that exist."""
         found: list[Any] = []
         for start in range(0, len(paths), _MANY):
             some = paths[start : start + _MANY]
@@ -267,7 +268,7 @@ class SqliteFile:
         return int(number)
 
     def data_version(self) -> int:
-        """Another one, once another connection has written."""
+        """Changes when another connection has written."""
         [(version,)] = self.execute("PRAGMA data_version")
         return int(version)
 
@@ -290,7 +291,7 @@ class SqliteFile:
             return self._create(operation, owner, number)
         path = operation.path
         version = self.row(path).version
-        of_version(path, version, operation.version)
+        check_version(path, version, operation.version)
         if isinstance(operation, Set):
             self.execute(
                 "UPDATE node SET data = ?, version = ? WHERE path = ?",
@@ -310,14 +311,14 @@ class SqliteFile:
             raise NoNode(above, f"cannot create {name}")
         if holder.owner:
             raise NoChildren(above)
-        path = numbered(name, holder.births) if operation.sequential else name
+        path = sequential_path(name, holder.births) if operation.sequential else name
         if self.find(path) is not None:
             raise NodeExists(path)
         self.execute(
             CREATE,
             (path, above, bytes(operation.data), number, owner if operation.ephemeral else 0),
         )
-        self.execute(BEAR, (1, 1, above))
+        self.execute(ADD_CHILDREN, (1, 1, above))
         return path
 
     def _delete(self, path: str) -> None:
@@ -325,12 +326,12 @@ class SqliteFile:
         self.execute("DELETE FROM node WHERE path = ?", (path,))
         self.execute("UPDATE node SET changes = changes + 1 WHERE path = ?", (parent(path),))
 
-    # Sessions; all but the questions in a transaction
+    # Sessions; all but the queries in a transaction
 
     def open_session(self, timeout_ms: int, now: int) -> int:
         self.execute("UPDATE tally SET number = number + 1")
         id_ = self.tally()
-        locked = self.locks.hold(id_)  # before anybody can see the session
+        locked = self.locks.hold(id_)  # before another session can see the row
         self.execute(
             "INSERT INTO session VALUES (?, ?, ?, ?, ?)",
             (id_, self.boot, timeout_ms, now + timeout_ms, locked),
@@ -346,10 +347,11 @@ class SqliteFile:
     def others(self, own: int) -> list[OtherSession]:
         return [OtherSession(*row) for row in self.execute(_OTHERS, (own,))]
 
-    def over(self, others: Iterable[OtherSession], now: int, *, late: bool) -> list[int]:
-        """Those whose process has ended; if `late`, those not renewed in time too.
+    def ended(self, others: Iterable[OtherSession], now: int, *, late: bool) -> list[int]:
+        """Those whose process has ended; with `late`, also those that were not renewed in time.
 
-        The clock begins anew with each boot: a deadline further off than its timeout is of another.
+        The clock starts again with each boot: a deadline that is further away than its timeout is
+        from another boot.
         """
         return [
             id_
@@ -358,12 +360,12 @@ class SqliteFile:
             or (locked and self.locks.is_free(id_))
         ]
 
-    def remove_over(self, own: int, now: int, *, late: bool) -> None:
-        for session in self.over(self.others(own), now, late=late):
+    def remove_ended(self, own: int, now: int, *, late: bool) -> None:
+        for session in self.ended(self.others(own), now, late=late):
             self.remove_session(session)
 
     def remove_session(self, session: int) -> None:
-        """With all that is its own."""
+        """With its ephemeral nodes."""
         paths = self.execute("SELECT path FROM node WHERE owner != 0 AND owner = ?", (session,))
         for (path,) in paths:
             self._delete(path)
@@ -373,7 +375,7 @@ class SqliteFile:
 
 
 def _is_busy(problem: sqlite3.Error) -> bool:
-    """Of the extended codes too: the lowest byte is the kind."""
+    """Including the extended codes: the lowest byte is the kind."""
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 

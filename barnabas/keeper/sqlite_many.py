@@ -1,7 +1,7 @@
-"""Thousands of operations of one kind in a SQLite file, as quickly as SQLite can.
+"""Executes thousands of operations of one kind in a SQLite file, as fast as SQLite can.
 
-In: operations in a row that each name one node, and its version where it has one. Out: whether all
-of them are done; if one cannot be, none is, and whoever goes through them one by one finds it.
+In: consecutive operations that each name one node, and its version if it has one. Out: whether all
+of them are done. If one fails, none is done, and the caller finds it one by one.
 Not here: what each of them means (sqlite_file.py).
 """
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 SET = "UPDATE node SET data = ?, version = version + 1 WHERE path = ? AND version = ?"
 CREATE = "INSERT INTO node (path, parent, data, version, created, owner) VALUES (?, ?, ?, 0, ?, ?)"
-BEAR = "UPDATE node SET births = births + ?, changes = changes + ? WHERE path = ?"
+ADD_CHILDREN = "UPDATE node SET births = births + ?, changes = changes + ? WHERE path = ?"
 
 
 def kind_of(operation: Operation) -> type[Set] | type[Create] | None:
-    """Of which many can be done at once; None: this one stands for itself."""
+    """The kind if many can be executed at once; None: this one is executed alone."""
     if isinstance(operation, Set) and operation.version != ANY_VERSION:
         return Set
     if isinstance(operation, Create) and not (operation.ephemeral or operation.sequential):
@@ -48,7 +48,7 @@ def _set(file: "SqliteFile", sets: Sequence[Set]) -> bool:
 def _create(file: "SqliteFile", creates: Sequence[Create], number: int) -> bool:
     births = Counter(parent(each.path) for each in creates)
     made: set[str] = set()
-    above: dict[str, None] = {}  # must be there before
+    above: dict[str, None] = {}  # must exist before
     for each in creates:
         if parent(each.path) not in made:
             above[parent(each.path)] = None
@@ -59,5 +59,5 @@ def _create(file: "SqliteFile", creates: Sequence[Create], number: int) -> bool:
     values = [(each.path, parent(each.path), bytes(each.data), number, 0) for each in creates]
     if file.execute_many(CREATE, values) != len(creates):
         return False
-    file.execute_many(BEAR, [(count, count, path) for path, count in births.items()])
+    file.execute_many(ADD_CHILDREN, [(count, count, path) for path, count in births.items()])
     return True

@@ -1,10 +1,10 @@
 """A keeper in a real ZooKeeper, through kazoo: for clusters of several machines.
 
-In: addresses, `host:port,host:port/root`; the root is made if it is not there.
-Always: one keeper is one session; when that has expired, no other is made in its place. kazoo's
-threads only put news into a queue, and one thread takes it from there to the listener: what would
-block inside kazoo's own threads would hang for ever. kazoo goes on saying that the session lives
-while the owner hangs, so the thread that tells of news ends the session of such an owner.
+In: addresses, `host:port,host:port/root`; the root is created if it does not exist.
+Always: one keeper is one session; when it has expired, no other replaces it. kazoo's threads only
+put events into a queue, and one thread delivers them to the listener: a call that blocks inside
+kazoo's own threads would hang forever. kazoo keeps renewing the session while the owner hangs, so
+the thread that delivers events ends the session of such an owner.
 Beyond the contract: a `multi` must fit into one message of ZooKeeper's.
 """
 
@@ -49,9 +49,9 @@ from barnabas.keeper.keeper import (
 )
 
 CONNECT_MS_MAX = 15_000
-# ZooKeeper closes the connection on more than 1,048,575 bytes, whatever else is in the message.
+# ZooKeeper closes the connection on more than 1,048,575 bytes in a message.
 MULTI_BYTES_MAX = 1_000_000
-_MANY = 500  # questions that wait for their answers
+_MANY = 500  # requests without a response
 
 _WHAT = {
     EventType.CREATED: WatchEventType.CREATED,
@@ -64,10 +64,10 @@ _log.addHandler(logging.NullHandler())
 
 
 class _OneSession(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo would connect again with another session, and send what waits under that.
+    """kazoo would connect again with another session, and send waiting requests in that session.
 
-    Nor may it wait for a server's greeting, or the rest of an answer, for as long as the session
-    lasts: a server that is just starting takes connections that it forgets.
+    It must also not wait for a server's first response, or the rest of a response, for the whole
+    session timeout: a server that is just starting accepts connections and then forgets them.
     """
 
     over = False
@@ -78,7 +78,8 @@ class _OneSession(SequentialThreadingHandler):  # type: ignore[misc]
 
     def select(self, *arguments: Any, **named: Any) -> Any:
         if len(arguments) == 4 and len(arguments[0]) == 1 and arguments[3] is not None:
-            waits_s = min(arguments[3], self._answer_s_max)  # reading, not idle with its wake-up
+            # While reading; not while idle, when it has a wake-up.
+            waits_s = min(arguments[3], self._answer_s_max)
             arguments = (*arguments[:3], waits_s)
         return super().select(*arguments, **named)
 
@@ -89,7 +90,7 @@ class _OneSession(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class ZookeeperKeeper:
-    """Holds the contract of keeper.py on an ensemble."""
+    """Implements the contract of keeper.py on a ZooKeeper ensemble."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class ZookeeperKeeper:
         self._addresses = addresses
         self._root = check_path(slash + root).rstrip("/") if root else ""
         self._listener = listener
-        self._news: SimpleQueue[Event | SessionState | None] = SimpleQueue()
+        self._events: SimpleQueue[Event | SessionState | None] = SimpleQueue()
         self._closing = False
         self._idle_ms: Idle = lambda: 0
         self._timeout_ms = session_timeout_ms
@@ -129,9 +130,9 @@ class ZookeeperKeeper:
         if opened is None:
             self._client.stop()
             self._client.close()
-            raise Disconnected(f"ZooKeeper at {addresses}: lost as soon as it was connected")
+            raise Disconnected(f"ZooKeeper at {addresses}: the connection was lost immediately")
         self._session = int(opened[0])
-        self._thread = threading.Thread(target=self._tell, name="keeper-session", daemon=True)
+        self._thread = threading.Thread(target=self._notify, name="keeper-session", daemon=True)
         self._thread.start()
         try:
             if self._root:
@@ -144,9 +145,9 @@ class ZookeeperKeeper:
     def session(self) -> int:
         return self._session
 
-    def tie_to(self, idle_ms: Idle) -> None:
+    def bind_to_owner(self, idle_ms: Idle) -> None:
         self._idle_ms = idle_ms
-        self._news.put(None)  # from now on the thread looks
+        self._events.put(None)  # from now on the thread checks the owner
 
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
@@ -162,7 +163,7 @@ class ZookeeperKeeper:
         return Node(data or b"", stat.version, stat.czxid, stat.ephemeralOwner)
 
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """One after the other takes a round trip for each; these follow each other."""
+        """Pipelined: one after the other would take a round trip for each."""
         found: list[Node | None] = []
         for start in range(0, len(paths), _MANY):
             self._check_alive()
@@ -228,11 +229,11 @@ class ZookeeperKeeper:
             self._client.stop()
         finally:
             self._client.close()
-            self._news.put(None)
+            self._events.put(None)
             if self._thread is not threading.current_thread():
                 self._thread.join()
 
-    # Answers
+    # Results
 
     def _read(self, asked: Any, path: str) -> Any:
         try:
@@ -250,12 +251,12 @@ class ZookeeperKeeper:
             answers: list[Any] = asked.get(timeout=self._answer_s_max)
             return answers
         except (kazoo.ConnectionLoss, kazoo.ConnectionClosedError, KazooTimeoutError) as problem:
-            raise OutcomeUnknown(f"{self._name()}: no answer to a write: {problem!r}") from None
+            raise OutcomeUnknown(f"{self._name()}: no response to a write: {problem!r}") from None
         except (kazoo.SessionExpiredError, kazoo.AuthFailedError) as problem:
             raise self._expired(problem) from None
 
     def _raise(self, operation: Operation, problem: Exception) -> None:
-        """Unless another operation is the reason that this one was not done."""
+        """Unless this operation was not done because another one failed."""
         path = operation.path
         if isinstance(problem, kazoo.RolledBackError | kazoo.RuntimeInconsistency):
             return
@@ -299,32 +300,32 @@ class ZookeeperKeeper:
     def _short(self, path: str) -> str:
         return path.removeprefix(self._root) or ROOT
 
-    # News: on kazoo's threads, which must never wait
+    # Events: on kazoo's threads, which must never wait
 
     def _on_state(self, state: str) -> None:
         if state == KazooState.LOST:
             self._handler.over = True
             if not self._closing:
-                self._news.put(SessionState.EXPIRED)
+                self._events.put(SessionState.EXPIRED)
         elif state == KazooState.SUSPENDED:
-            self._news.put(SessionState.SUSPENDED)
+            self._events.put(SessionState.SUSPENDED)
         elif state == KazooState.CONNECTED:
-            self._news.put(SessionState.CONNECTED)
+            self._events.put(SessionState.CONNECTED)
 
     def _watch(self, watch: bool) -> Any:
         return self._on_watch if watch else None
 
     def _on_watch(self, event: WatchedEvent) -> None:
-        # The same object twice: a deletion, for the watch of the node and that of its children.
+        # The same object twice: a deletion, for the watch of the node and for that of its children.
         if event is self._last_event or event.type not in _WHAT:
             return
         self._last_event = event
-        self._news.put(Event(_WHAT[event.type], self._short(event.path)))
+        self._events.put(Event(_WHAT[event.type], self._short(event.path)))
 
-    def _tell(self) -> None:
-        connected = False  # the first time is no news
+    def _notify(self) -> None:
+        connected = False  # the first connection is not an event
         while not self._closing:
-            news = self._next_news()
+            news = self._next_event()
             if news is None:
                 continue
             if news is SessionState.CONNECTED and not connected:
@@ -336,26 +337,26 @@ class ZookeeperKeeper:
             if news is SessionState.EXPIRED:
                 return
 
-    def _next_news(self) -> Event | SessionState | None:
-        """None: there is none yet, or it is time to look at the owner again."""
+    def _next_event(self) -> Event | SessionState | None:
+        """None: there is none yet, or it is time to check the owner again."""
         left_ms = self._timeout_ms - self._idle_ms()
         if left_ms <= 0:
             self._end_session()
         try:
-            return self._news.get(timeout=max(1, left_ms) / 1000)
+            return self._events.get(timeout=max(1, left_ms) / 1000)
         except Empty:
             return None
 
     def _end_session(self) -> None:
-        """The owner has stood still for the timeout. Where the server cannot be told, it misses
-        the pings from now on."""
+        """The owner has hung for the timeout. If the server cannot be reached, it misses the pings
+        from now on."""
         if self._handler.over:
             return
-        _log.warning("%s: its owner stands still; ending it", self._name())
+        _log.warning("%s: its owner hangs; ending the session", self._name())
         self._handler.over = True
         try:
             self._client.stop()
         except kazoo.WriterNotClosedException:
             pass
         finally:
-            self._news.put(SessionState.EXPIRED)
+            self._events.put(SessionState.EXPIRED)

@@ -1,1 +1,1 @@
-"""How the replicas of one partition stay the same: the leader's side and the follower's."""
+"""The decisions of a partition's leader and of its followers."""

@@ -1,8 +1,9 @@
-"""Decides, for one partition that this broker follows, where it goes on and where its log is cut.
+"""Decides, for one partition that this broker follows, where to fetch next and where to truncate.
 
-In: the leader's answers, the own epochs. Out: an offset to cut at, marks to take over, pauses.
-Always: a log is cut by leader epochs, never by its high watermark; the watermark here is never
-above the leader's, nor above the own end.
+In: the leader's replies, this log's leader epochs. Out: an offset to truncate at, the high
+watermark and log start to adopt, pauses.
+Always: a log is truncated by leader epochs, never by its high watermark. The high watermark here
+is never above the leader's, and never above this log's end.
 Not here: the log itself, which partitions share a request (broker/replicas/fetcher.py), the
 network.
 """
@@ -17,26 +18,26 @@ BACKOFF_MS_MAX = 1_000
 
 
 class Epochs(Protocol):
-    """Which leader wrote which part of a log."""
+    """Maps leader epochs to offset ranges of a log."""
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]: ...
 
 
 class LeaderMarks(NamedTuple):
-    """How far the leader's log counts, as far as this replica can follow."""
+    """The leader's high watermark and log start offset, limited to what this replica has."""
 
     high_watermark: int
     start: int
 
 
 class Follower:
-    """One leadership that this broker follows; a new one makes a new object."""
+    """One leadership that this broker follows. Each new leadership gets a new object."""
 
     __slots__ = ("backoff_ms", "not_before_ms", "paused", "state")
 
     def __init__(self, state: PartitionState) -> None:
         self.state = state
-        self.paused = False  # its log is being cut
+        self.paused = False  # the log is being truncated
         self.not_before_ms = 0
         self.backoff_ms = 0
 
@@ -49,8 +50,8 @@ class Follower:
         return self.state.leader_epoch
 
     def update(self, state: PartitionState) -> bool:
-        """The same leadership, said anew."""
-        if state.age <= self.state.age:
+        """The controller repeats the state of the same leadership."""
+        if state.epochs <= self.state.epochs:
             return False
         self.state = state
         return True
@@ -59,7 +60,7 @@ class Follower:
         return not self.paused and now >= self.not_before_ms
 
     def failed(self, now: int) -> int:
-        """Not again before the time returned."""
+        """Return the time before which the fetch must not be retried."""
         self.backoff_ms = min(BACKOFF_MS_MAX, max(BACKOFF_MS_MIN, 2 * self.backoff_ms))
         self.not_before_ms = now + self.backoff_ms
         return self.not_before_ms
@@ -68,11 +69,11 @@ class Follower:
         self.backoff_ms = self.not_before_ms = 0
 
 
-def cut_at(epochs: Epochs, end: int, leader_epoch: int, leader_end: int) -> int:
-    """Where a log that ends at `end` is cut after the leader's answer that they differ.
+def truncation_offset(epochs: Epochs, end: int, leader_epoch: int, leader_end: int) -> int:
+    """Where to truncate a log that ends at `end`, after the leader replied that the logs diverge.
 
-    The leader's largest epoch not above ours ends at `leader_end`. Where we do not have that
-    epoch, ours before it is all that can be the same; the next fetch asks again.
+    The leader's largest epoch that is not above ours ends at `leader_end`. If we do not have that
+    epoch, only our epochs before it can be equal; the next fetch compares again.
     """
     own_epoch, own_end = epochs.end_of(leader_epoch, end)
     if own_epoch < 0:
@@ -83,10 +84,11 @@ def cut_at(epochs: Epochs, end: int, leader_epoch: int, leader_end: int) -> int:
     return min(own_end, leader_end, end)
 
 
-def diverges(epochs: Epochs, end: int, last_epoch: int, offset: int) -> tuple[int, int] | None:
-    """The leader's side: an epoch and its end, if a follower's log is not the beginning of ours.
+def divergence(epochs: Epochs, end: int, last_epoch: int, offset: int) -> tuple[int, int] | None:
+    """The leader's side: an epoch and its end offset, if a follower's log divergence from ours.
 
-    `last_epoch`: of the last record before `offset`; -1 if it has none. (-1, -1): nobody can tell.
+    `last_epoch`: of the last record before `offset`; -1 if it has none. (-1, -1): cannot be
+    decided.
     """
     if last_epoch < 0:
         return None
@@ -97,6 +99,6 @@ def diverges(epochs: Epochs, end: int, last_epoch: int, offset: int) -> tuple[in
 
 
 def marks(leader_high_watermark: int, leader_start: int, end: int) -> LeaderMarks:
-    """What to take over from a reply, once its records are in the log."""
+    """What to adopt from a reply, once its records are in the log."""
     high_watermark = min(leader_high_watermark, end)
     return LeaderMarks(high_watermark, min(leader_start, high_watermark))

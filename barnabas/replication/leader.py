@@ -1,12 +1,12 @@
 """Decides, for one partition that this broker leads, who is in sync and what is committed.
 
-In: the ends of the own log, the positions that followers fetch from, the controller's answers,
-time. Out: the high watermark; proposals of another in-sync set.
-Always: the watermark never goes back, and never passes the end of a replica that is in sync, or
-that a proposal without an answer would bring in: it counts the larger of both sets.
+In: the end offsets of this log, the fetch positions of followers, the controller's replies, time.
+Out: the high watermark; proposals of a new in-sync set.
+Always: the high watermark never decreases. It never passes the end of a replica that is in sync,
+or of one that a proposal without a reply would add: the larger of both sets decides.
 Always: one proposal at a time; the leader is in sync.
-Always: a replica comes in only where it has all that is committed, and the start of this epoch.
-Not here: logs, who sends the proposals (broker/replicas/isr_proposals.py), electing leaders
+Always: a replica is added only if it has all committed records and the start of this epoch.
+Not here: logs, sending the proposals (broker/replicas/isr_proposals.py), electing leaders
 (controller/).
 """
 
@@ -19,20 +19,20 @@ from barnabas.replication.state import PartitionState
 UNKNOWN = -1
 NEVER = -(1 << 62)
 JOINING_MS_MAX = 1_000
-REJECTED_WAIT_MS = 1_000  # and twice as long each time
+REJECTED_WAIT_MS = 1_000  # doubled after each rejection
 REJECTED_WAIT_MS_MAX = 30_000
 
 
 class NotAReplica(Exception):
-    """A broker that has no replica of the partition asks as if it had one."""
+    """A broker fetches as a follower of a partition that it has no replica of."""
 
 
 class OldIncarnation(Exception):
-    """A follower asks as the broker it was before its last restart."""
+    """A follower fetches with the broker epoch from before its last restart."""
 
 
 class FollowerProgress:
-    """What the leader knows of one follower."""
+    """What the leader knows about one follower."""
 
     __slots__ = (
         "asked_ms", "broker_epoch", "caught_up_ms", "end", "end_then", "isr_epoch", "not_before_ms",
@@ -40,24 +40,25 @@ class FollowerProgress:
     )  # fmt: skip
 
     def __init__(self, caught_up_ms: int) -> None:
-        self.end = UNKNOWN  # it has everything below
+        self.end = UNKNOWN  # it has all records below
         self.start = UNKNOWN
         self.broker_epoch = UNKNOWN
-        self.isr_epoch = UNKNOWN  # as which it was last in sync
-        self.caught_up_ms = caught_up_ms  # when it last had all there was
-        self.end_then = UNKNOWN  # the leader's end when it was last given records
+        self.isr_epoch = UNKNOWN  # its broker epoch when it was last in sync
+        self.caught_up_ms = caught_up_ms  # when it last had all records
+        self.end_then = UNKNOWN  # the leader's end offset when it last received records
         self.asked_ms = NEVER
-        self.not_before_ms = NEVER  # the controller would not have it: not proposed till then
+        self.not_before_ms = NEVER  # the controller rejected it: do not propose it before
         self.rejected_wait_ms = 0
 
     def rejected(self, now: int) -> None:
-        """It is stopping, say, or its disk has failed: that may last as long as it lives."""
+        """The controller rejected this replica: it is stopping, or its disk has failed. That may
+        last."""
         wait_ms = min(max(REJECTED_WAIT_MS, 2 * self.rejected_wait_ms), REJECTED_WAIT_MS_MAX)
         self.rejected_wait_ms = wait_ms
         self.not_before_ms = now + wait_ms
 
-    def anew(self, broker_epoch: int) -> None:
-        """It has registered anew: nothing that was said of it before holds."""
+    def reset(self, broker_epoch: int) -> None:
+        """Its broker has registered again: nothing that was known about it is valid."""
         self.broker_epoch = broker_epoch
         self.end_then = UNKNOWN
         self.not_before_ms = NEVER
@@ -66,10 +67,10 @@ class FollowerProgress:
 
 @dataclass(frozen=True, slots=True)
 class IsrProposal:
-    """Another in-sync set; it holds from the controller's answer on.
+    """A new in-sync set; it is valid once the controller has accepted it.
 
-    `broker_epochs` are those the replicas fetched with, in the order of `isr`; -1 is the leader's
-    own, or one that is not known.
+    `broker_epochs` are those that the replicas fetched with, in the order of `isr`; -1 is the
+    leader's own, or one that is not known.
     """
 
     isr: tuple[BrokerId, ...]
@@ -80,11 +81,12 @@ class IsrProposal:
 
 
 class Leader:
-    """One verb per event; each that may have moved the watermark leaves it in `high_watermark`."""
+    """One method per event. Each that may advance the high watermark leaves it in
+    `high_watermark`."""
 
     __slots__ = (
         "_broker", "_end", "_epoch_start", "_followers", "_isr", "_lag_ms_max", "_state",
-        "high_watermark", "isr_min", "pending",
+        "high_watermark", "min_isr", "pending",
     )  # fmt: skip
 
     def __init__(
@@ -97,9 +99,10 @@ class Leader:
         lag_ms_max: int,
         now: int,
         epoch_start: int | None = None,
-        isr_min: int = 1,
+        min_isr: int = 1,
     ) -> None:
-        """`epoch_start`: where the log ends, if not all of it counts as the leader's own copy."""
+        """`epoch_start`: the end of the log, if the leader's own copy does not include all of
+        it."""
         self._broker = broker
         self._state = state
         self._isr = state.isr
@@ -107,7 +110,7 @@ class Leader:
         self._epoch_start = end if epoch_start is None else epoch_start
         self._lag_ms_max = lag_ms_max
         self.high_watermark = high_watermark
-        self.isr_min = isr_min  # with fewer in sync, nothing is committed, from the start on
+        self.min_isr = min_isr  # with fewer replicas in sync, nothing is committed
         self.pending: IsrProposal | None = None
         self._followers = {
             each: FollowerProgress(now if each in state.isr else NEVER)
@@ -116,7 +119,7 @@ class Leader:
         }
         self._advance(now)
 
-    # What others may ask
+    # Queries
 
     @property
     def state(self) -> PartitionState:
@@ -134,54 +137,54 @@ class Leader:
 
     @property
     def followers(self) -> dict[BrokerId, FollowerProgress]:
-        """To look at."""
+        """For inspection."""
         return self._followers
 
     def end_of(self, follower: BrokerId) -> int:
-        """Below which it has everything; -1 if it has not said, or is none."""
+        """The offset below which it has all records; -1 if unknown or if it is not a follower."""
         progress = self._followers.get(follower)
         return UNKNOWN if progress is None else progress.end
 
     # Events
 
     def appended(self, end: int, now: int) -> None:
-        """The own log has this end; only what is to count as the leader's own copy."""
+        """The log has this end; includes only what belongs to the leader's own copy."""
         before = self._end
         self._end = end
         for progress in self._followers.values():
-            if progress.end >= before:  # level until now
+            if progress.end >= before:  # caught up until now
                 progress.caught_up_ms = now
         self._advance(now)
 
     def fetched(
         self, follower: BrokerId, offset: int, *, start: int, broker_epoch: int, now: int
     ) -> IsrProposal | None:
-        """It has everything below `offset`, and that is the leader's: its epochs were compared.
+        """It has all records below `offset`, and they are the leader's: the epochs were compared.
 
-        NotAReplica or OldIncarnation if it must not count.
+        Raises NotAReplica or OldIncarnation if the fetch must not be considered.
         """
-        progress = self._known(follower, broker_epoch)
+        progress = self._follower(follower, broker_epoch)
         if offset >= self._end:
             progress.caught_up_ms = now
         elif offset >= progress.end_then != UNKNOWN:
-            # It draws level again and again with an end that has moved on when it says so.
+            # It reaches, again and again, an end that has advanced by the time its fetch arrives.
             progress.caught_up_ms = max(progress.caught_up_ms, progress.asked_ms)
         progress.end = offset
         progress.start = start
         self._advance(now)
         return self._expand(follower, progress, now)
 
-    def given(self, follower: BrokerId, now: int) -> None:
-        """It is being sent what there is, or the beginning of it."""
+    def records_sent(self, follower: BrokerId, now: int) -> None:
+        """The leader sends it the available records, or the first of them."""
         progress = self._followers.get(follower)
         if progress is not None:
             progress.end_then = self._end
             progress.asked_ms = now
 
     def tick(self, now: int) -> IsrProposal | None:
-        """Followers may have fallen behind, or may come in now that they could not before.
+        """Followers may have fallen behind, or may be added now that could not be added before.
 
-        Call it a few times per `lag_ms_max`.
+        Call it several times per `lag_ms_max`.
         """
         self._advance(now)
         if self.pending is not None:
@@ -192,7 +195,7 @@ class Leader:
             if each != self._broker and not self._in_time(self._followers.get(each), now)
         ]
         if not late:
-            return self._expand_level(now)
+            return self._expand_to_caught_up(now)
         left = tuple(each for each in self._isr if each not in late)
         return self._propose(left, f"{_names(late)} behind for {self._lag_ms_max} ms")
 
@@ -204,12 +207,12 @@ class Leader:
         isr: tuple[BrokerId, ...],
         now: int,
     ) -> bool:
-        """The controller's word on the partition, in answer to this; False if it is not news."""
+        """The controller's reply to this proposal; False if the reply has no new state."""
         state = self._state
         if leader_epoch != state.leader_epoch or partition_epoch < state.partition_epoch:
             return False
         if partition_epoch == state.partition_epoch:
-            # Nothing has changed. An answer that comes twice must not end a later proposal.
+            # Nothing has changed. A duplicate reply must not end a later proposal.
             if self.pending is proposal:
                 self.pending = None
                 self._advance(now)
@@ -229,7 +232,7 @@ class Leader:
         return True
 
     def rejected(self, proposal: IsrProposal, now: int) -> None:
-        """It was surely not done, and need not be tried again as it is."""
+        """It was certainly not applied, and need not be retried unchanged."""
         if self.pending is not proposal:
             return
         for each in proposal.isr:
@@ -239,8 +242,8 @@ class Leader:
         self._advance(now)
 
     def update(self, state: PartitionState, now: int) -> bool:
-        """The same leadership, said anew: replicas or the in-sync set may have changed."""
-        if state.age <= self._state.age:
+        """The controller repeats the leadership: replicas or the in-sync set may have changed."""
+        if state.epochs <= self._state.epochs:
             return False
         for each in list(self._followers):
             if each not in state.replicas:
@@ -249,11 +252,12 @@ class Leader:
             if each != self._broker and each not in self._followers:
                 self._followers[each] = FollowerProgress(now if each in state.isr else NEVER)
         own = self.pending is not None and sorted(self.pending.isr) == sorted(state.isr)
-        for each in () if own else self._isr:  # the answer to the own proposal may be lost
+        for each in () if own else self._isr:  # the reply to our own proposal may be lost
             if each not in state.isr and each in self._followers:
-                # The controller knows better than the clock: nobody waits for it any more, and
-                # what it had does not count until it asks again. If it has registered anew and
-                # asked already, it need not: it would not, as long as nothing is appended.
+                # The controller's decision wins over our clock: the high watermark no longer waits
+                # for this replica, and its old position is ignored until it fetches again. If it
+                # has registered again and fetched already, it would not fetch again until records
+                # are appended.
                 progress = self._followers[each]
                 progress.caught_up_ms = NEVER
                 if progress.broker_epoch == progress.isr_epoch:
@@ -261,21 +265,22 @@ class Leader:
         self._adopt(state, now)
         return True
 
-    def gone(self, follower: BrokerId) -> None:
-        """Its broker is not registered: unless it is in sync, which the controller decides, what
-        it had does not count until it asks again."""
+    def broker_unregistered(self, follower: BrokerId) -> None:
+        """Its broker is not registered. Unless the replica is in sync, which the controller
+        decides, its position is ignored until it fetches again."""
         if follower not in self._isr:
             progress = self._followers[follower]
-            progress.end, progress.caught_up_ms = UNKNOWN, NEVER  # nobody waits for it either
+            # The high watermark does not wait for it.
+            progress.end, progress.caught_up_ms = UNKNOWN, NEVER
 
-    def configure(self, isr_min: int, lag_ms_max: int, now: int) -> None:
-        self.isr_min = isr_min
+    def configure(self, min_isr: int, lag_ms_max: int, now: int) -> None:
+        self.min_isr = min_isr
         self._lag_ms_max = lag_ms_max
         self._advance(now)
 
-    # Inside
+    # Internal
 
-    def _known(self, follower: BrokerId, broker_epoch: int) -> FollowerProgress:
+    def _follower(self, follower: BrokerId, broker_epoch: int) -> FollowerProgress:
         progress = self._followers.get(follower)
         if progress is None:
             raise NotAReplica
@@ -284,7 +289,7 @@ class Leader:
                 raise OldIncarnation
             if progress.broker_epoch == UNKNOWN:
                 progress.isr_epoch = broker_epoch
-            progress.anew(broker_epoch)
+            progress.reset(broker_epoch)
         return progress
 
     def _adopt(self, state: PartitionState, now: int) -> None:
@@ -317,11 +322,11 @@ class Leader:
         ):
             return None
         return self._propose(
-            (*self._isr, follower), f"{follower} has everything below {progress.end}"
+            (*self._isr, follower), f"{follower} has all records below {progress.end}"
         )
 
-    def _expand_level(self, now: int) -> IsrProposal | None:
-        """Who had drawn level while another proposal was out has nothing more to fetch."""
+    def _expand_to_caught_up(self, now: int) -> IsrProposal | None:
+        """A replica that caught up during another proposal has nothing left to fetch."""
         for follower, progress in self._followers.items():
             if progress.end >= self._end and follower not in self._isr:
                 proposal = self._expand(follower, progress, now)
@@ -330,8 +335,8 @@ class Leader:
         return None
 
     @property
-    def waits_for_level(self) -> bool:
-        """Somebody who has everything is not in sync yet."""
+    def has_caught_up_outsider(self) -> bool:
+        """A replica that has all records is not in sync yet."""
         return any(
             progress.end >= self._end and follower not in self._isr
             for follower, progress in self._followers.items()
@@ -348,10 +353,11 @@ class Leader:
         return self.pending
 
     def _advance(self, now: int) -> None:
-        """Up to where all that count have come."""
+        """Advance the high watermark to the smallest end of the replicas that must have a
+        record."""
         isr = self._isr
         pending = self.pending
-        if len(isr) < self.isr_min:
+        if len(isr) < self.min_isr:
             return
         mark = self._end
         if mark <= self.high_watermark:
@@ -366,7 +372,8 @@ class Leader:
         self.high_watermark = max(self.high_watermark, mark)
 
     def _is_joining(self, progress: FollowerProgress, now: int) -> bool:
-        """It is about to come in: a watermark that ran ahead of it would keep it out for ever."""
+        """It is about to be added: if the high watermark ran ahead of it, it could never be
+        added."""
         return (
             now - progress.caught_up_ms <= min(JOINING_MS_MAX, self._lag_ms_max)
             and now >= progress.not_before_ms

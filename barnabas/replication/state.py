@@ -1,4 +1,4 @@
-"""Who leads a partition and who is in sync, as the controller says it to a broker."""
+"""The leader and the in-sync replicas of a partition, as the controller sends them to a broker."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ NO_LEADER = BrokerId(-1)
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One message's worth; two of them are ordered by leader epoch, then by partition epoch."""
+    """The state from one message. States are ordered by leader epoch, then by partition epoch."""
 
     leader: BrokerId
     leader_epoch: int
@@ -20,5 +20,5 @@ class PartitionState:
     removing: tuple[BrokerId, ...] = ()
 
     @property
-    def age(self) -> tuple[int, int]:
+    def epochs(self) -> tuple[int, int]:
         return self.leader_epoch, self.partition_epoch

@@ -1,19 +1,19 @@
-"""How many bytes a second replicas that catch up may move, so that the others are not disturbed.
+"""Limits the bytes per second of replicas that catch up, so that others are not disturbed.
 
-In: bytes that were moved, time. Out: how long to wait.
-Always: what was moved too much is paid back; what was not moved is saved up for a second at most.
+In: bytes that were transferred, time. Out: how long to wait.
+Always: bytes over the limit delay later transfers; unused quota is saved for one second at most.
 """
 
-NEVER_MS = 1_000  # with a rate of nothing: then it is asked again
+NEVER_MS = 1_000  # with a rate of 0: ask again after this time
 
 
 class Throttle:
-    """One direction of one broker: what it sends as a leader, or takes as a follower."""
+    """One direction of one broker: what it sends as a leader, or receives as a follower."""
 
     __slots__ = ("_left", "_rate", "_then_ms")
 
     def __init__(self, rate: int, now: int) -> None:
-        self._rate = rate  # bytes a second
+        self._rate = rate  # bytes per second
         self._left = float(rate)
         self._then_ms = now
 
@@ -28,7 +28,7 @@ class Throttle:
         self._left -= size
 
     def wait_ms(self, now: int) -> int:
-        """Until more may be moved; 0: now."""
+        """Until more may be transferred; 0: now."""
         self._refill(now)
         if self._left > 0:
             return 0

@@ -1,6 +1,7 @@
 """The machine's file system behind the Disk port.
 
-Always: a write is whole or an OSError; `replace_file` survives a crash as old or new.
+Always: a write is complete or raises an OSError; after a crash, `replace_file` left the old or the
+new contents.
 """
 
 import errno
@@ -13,20 +14,21 @@ from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Buffer
 
 LOCK_FILE = ".lock"
-_ONE_BYTE = bytearray(1)  # read into, never looked at
+_ONE_BYTE = bytearray(1)  # read into, never used
 _OPEN: set[int] = set()  # descriptors of SystemFiles; a set, as several threads open and close
 
 
 class SystemFile:
     """One open file descriptor, positional reads and writes only."""
 
-    __slots__ = ("_fd", "_tells", "path")
+    __slots__ = ("_fd", "_reports_cached", "path")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
         _OPEN.add(fd)
-        self._tells = True  # whether a read would wait; a memory disk does not
+        # Whether the disk can report that a read would wait; a memory disk cannot.
+        self._reports_cached = True
 
     def fileno(self) -> int:
         return self._fd
@@ -46,7 +48,7 @@ class SystemFile:
         return b"".join(parts)
 
     def cached(self, position: int, length: int) -> bool:
-        if not self._tells:
+        if not self._reports_cached:
             return True
         try:
             for at in (position, position + length - 1):
@@ -54,7 +56,7 @@ class SystemFile:
         except BlockingIOError:
             return False
         except OSError as error:
-            self._tells = error.errno != errno.EOPNOTSUPP
+            self._reports_cached = error.errno != errno.EOPNOTSUPP
         return True
 
     def write(self, position: int, data: Buffer) -> None:
@@ -79,12 +81,12 @@ class SystemFile:
             os.close(fd)
 
     def __del__(self) -> None:
-        # A segment gives up its file by dropping it; whoever still sends from it keeps it.
+        # A segment closes its file by dropping it; a reply that still sends from it keeps it open.
         self.close()
 
 
 class SystemDisk:
-    """Paths in, files out."""
+    """Opens files by path."""
 
     def open(self, path: str, *, create: bool = False) -> SystemFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -153,13 +155,13 @@ class SystemDisk:
 
 
 class DirectoryLock:
-    """Held by the one process that may use a data directory; the kernel frees it with the process.
+    """Held by the one process that may use a data directory; the kernel releases it at exit.
 
-    The file holds the owner's process id, for people; only the lock itself decides.
+    The file contains the owner's process id, for people; only the lock itself decides.
     """
 
     def __init__(self, directory: str) -> None:
-        """Failed at once if another process holds it."""
+        """Raises Failed at once if another process holds it."""
         path = os.path.join(directory, LOCK_FILE)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -170,7 +172,7 @@ class DirectoryLock:
             raise Failed(
                 Code.KAFKA_STORAGE_ERROR,
                 f"data directory {directory} is in use by another broker"
-                f"{owner and f' (process {owner})'}: stop that one, or use another directory",
+                f"{owner and f' (process {owner})'}: stop that broker, or use another directory",
             ) from None
         except OSError:
             self.release()
@@ -179,7 +181,7 @@ class DirectoryLock:
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
         except OSError:
-            return  # a full disk: the lock holds without the name
+            return  # a full disk: the lock works without the process id
 
     def release(self) -> None:
         os.close(self._fd)

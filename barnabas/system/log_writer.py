@@ -1,9 +1,9 @@
-"""Writes log lines to a descriptor from a thread of its own, so that nobody waits for a reader.
+"""Writes log lines to a descriptor from a thread of its own, so that no caller waits for a reader.
 
-In: lines, from any thread. Out: the same lines, in order; for lines that were dropped, one line
-with their count as soon as the descriptor takes lines again.
-Always: `write` never waits for the descriptor; the lines that wait take LINES_MAX lines and
-BYTES_MAX bytes at the most; a line is one system call, so brokers that share a pipe do not mix
+In: lines, from any thread. Out: the same lines, in order; for dropped lines, one line with their
+count as soon as the descriptor accepts lines again.
+Always: `write` never waits for the descriptor; the queue has at most LINES_MAX lines and
+BYTES_MAX bytes; a line is one system call, so brokers that share a pipe do not mix
 their lines.
 """
 
@@ -22,15 +22,16 @@ _POLL_MS = 1_000
 class LogWriter:
     """The thread starts with the first line."""
 
-    def __init__(self, descriptor: int, say_dropped: Callable[[int], str]) -> None:
-        """`say_dropped` makes the line about lines that were dropped, from their count."""
+    def __init__(self, descriptor: int, dropped_line: Callable[[int], str]) -> None:
+        """`dropped_line` builds the line about dropped lines from their count."""
         self.dropped = 0  # since the start
         self._descriptor = descriptor
-        self._say_dropped = say_dropped
-        self._lines: deque[tuple[bytes, int]] = deque()  # with the dropped lines that each reports
-        self._bytes = 0  # of the lines that wait, and of the one that is being written
+        self._say_dropped = dropped_line
+        # With the number of dropped lines that each reports.
+        self._lines: deque[tuple[bytes, int]] = deque()
+        self._bytes = 0  # of the queued lines, and of the one that is being written
         self._unreported = 0  # dropped lines that no line has reported yet
-        self._report_now = False  # as soon as no line waits; else before the next line
+        self._report_now = False  # as soon as the queue is empty; else before the next line
         self._closing = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -50,7 +51,7 @@ class LogWriter:
             self._changed.notify()
 
     def close(self, wait_s: float = CLOSE_S_MAX) -> None:
-        """Lines that the descriptor does not take within this time are lost."""
+        """Lines that the descriptor does not accept within this time are lost."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -64,7 +65,7 @@ class LogWriter:
             thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the process may not have another thread now
+            except RuntimeError:  # the process cannot start another thread now
                 return False
             self._thread = thread
         return True
@@ -101,11 +102,11 @@ class LogWriter:
             return self._lines.popleft()
 
     def _write(self, data: bytes) -> bool:
-        """All of it: whether that was possible."""
+        """Whether all of it could be written."""
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:  # the descriptor was made non-blocking by somebody else
+            except BlockingIOError:  # another process made the descriptor non-blocking
                 self._wait_until_writable()
             except OSError:  # no room, no reader, or closed
                 return False

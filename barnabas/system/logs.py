@@ -1,11 +1,11 @@
 """Structured log lines on standard error: `level event key=value ...`, or JSON.
 
-One line per event, the event first, then what it is about. A terminal gets
-text; a pipe or file gets JSON lines unless BARNABAS_LOG=text. Brokers of a cluster may share one
-standard error: then each line says whose it is.
-Always: logging never fails and never waits: lines that standard error does not take are dropped,
-and a later line says how many (log_writer.py). A line is one line whatever is in the values, and no
-value is long, but for a traceback.
+One line per event: the event first, then its values. A terminal gets text; a pipe or file gets
+JSON lines unless BARNABAS_LOG=text. Brokers of a cluster may share one standard error: then each
+line has the id of its broker.
+Always: logging never fails and never waits: lines that standard error does not accept are dropped,
+and a later line has their count (log_writer.py). A line has no line breaks, whatever the values,
+and no value is long, except a traceback.
 """
 
 import json
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 LEVELS = ("debug", "info", "warning", "error")
 _DEFAULT_LEVEL = "info"
-_TRACE = "trace"  # the one value that is shown whole
+_TRACE = "trace"  # the one value that is not shortened
 _VALUE_LENGTH_MAX = 1_000
 
 
 class Logger:
-    """Says what happened, with its values kept apart for machines."""
+    """Logs events, with their values as separate fields for machines."""
 
     _writer: LogWriter | None = None
 
     def __init__(self, stream: IO[str] | None = None, level: str | None = None) -> None:
-        self._stream = stream or sys.stderr or StringIO()  # Python has none where it is closed
-        self.node: int | None = None  # the broker that writes, where there are several
+        self._stream = stream or sys.stderr or StringIO()  # Python has none if it is closed
+        self.node: int | None = None  # the id of the broker that logs, if several share the stream
         wanted = level or os.environ.get("BARNABAS_LOG_LEVEL") or _DEFAULT_LEVEL
         known = wanted.lower() in LEVELS
         self._threshold = LEVELS.index(wanted.lower() if known else _DEFAULT_LEVEL)
@@ -66,7 +66,7 @@ class Logger:
 
     @property
     def dropped(self) -> int:
-        """Lines that standard error did not take, since the start."""
+        """Lines that standard error did not accept, since the start."""
         return 0 if self._writer is None else self._writer.dropped
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Logger:
         try:
             self._stream.write(line)
             self._stream.flush()
-        except (OSError, ValueError):  # no room, no reader, or closed: no place to say so
+        except (OSError, ValueError):  # no room, no reader, or closed: the failure cannot be logged
             pass
 
     def _dropped_line(self, count: int) -> str:
@@ -110,7 +110,7 @@ class Logger:
 
 
 class _StandardLogging(logging.Handler):
-    """Warnings of libraries, which Python would write to standard error and wait."""
+    """Warnings of libraries; Python would write them to standard error and wait."""
 
     def __init__(self, log: Logger) -> None:
         super().__init__(logging.WARNING)
@@ -123,11 +123,11 @@ class _StandardLogging(logging.Handler):
         values: dict[str, object] = {"library": record.name, "reason": record.getMessage()}
         if record.exc_info and record.exc_info[1] is not None:
             values[_TRACE] = "".join(traceback.format_exception(record.exc_info[1]))
-        say("a library reports", **values)
+        say("library warning", **values)
 
 
 def take_over(log: Logger, loop: "AbstractEventLoop") -> None:
-    """Whatever Python itself would write to standard error goes to `log`: that never waits."""
+    """Send what Python itself would write to standard error to `log`, which never waits."""
 
     def failed(event: str, error: BaseException | None, **values: object) -> None:
         trace = "" if error is None else "".join(traceback.format_exception(error))
@@ -136,15 +136,15 @@ def take_over(log: Logger, loop: "AbstractEventLoop") -> None:
     logging.getLogger().addHandler(_StandardLogging(log))
     loop.set_exception_handler(
         lambda _, context: failed(
-            "the event loop reports", context.get("exception"), reason=context["message"]
+            "event loop error", context.get("exception"), reason=context["message"]
         )
     )
-    threading.excepthook = lambda gone: failed("a thread failed", gone.exc_value)
-    sys.unraisablehook = lambda gone: failed("an error was ignored", gone.exc_value)
+    threading.excepthook = lambda gone: failed("thread failed", gone.exc_value)
+    sys.unraisablehook = lambda gone: failed("ignored error", gone.exc_value)
 
 
 def _writer(stream: IO[str], dropped_line: Callable[[int], str]) -> LogWriter | None:
-    """None: the stream is not a file of the system's, and writing to it does not wait."""
+    """None: the stream is not a file of the system, so writing to it does not wait."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Which machine this is, for as long as it runs, and how many files this process has open."""
+"""The boot id of this machine, and how many files this process has open."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ _DESCRIPTORS = "/proc/self/fd"
 
 
 def boot_id() -> str:
-    """Another one after each boot; empty where the system has none."""
+    """Changes with each boot; empty if the system has none."""
     try:
         with open(_BOOT_ID, encoding="ascii") as file:
             return file.read().strip()
@@ -17,9 +17,9 @@ def boot_id() -> str:
 
 
 def open_files() -> tuple[int, int]:
-    """How many files this process has open, or -1; and how many it may have."""
+    """How many files this process has open, or -1; and the limit."""
     try:
-        opened = len(os.listdir(_DESCRIPTORS)) - 1  # the one that lists them
+        opened = len(os.listdir(_DESCRIPTORS)) - 1  # without the descriptor that lists them
     except OSError:
         opened = -1
     return opened, resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,10 +1,10 @@
 """Sockets behind the Network port, watched by the running event loop.
 
 Always: no call blocks; a peer that fails looks like a peer that closed.
-A listener that runs out of file descriptors gives up one it holds in reserve
-to accept and close the newcomer, so that accept never spins (see `_accept`).
-A listener on a loopback address has a Unix socket of the same name beside it, which `connect`
-tries first: brokers of one machine move records for half of what TCP costs (docs/adr/0034).
+A listener that runs out of file descriptors closes one that it holds in reserve, to accept and
+close the new connection, so that accept never spins (see `_accept`).
+A listener on a loopback address has a Unix socket of the same name, which `connect` tries first:
+it moves records between brokers of one machine for half of what TCP costs (docs/adr/0034).
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from barnabas.system.logs import Logger
 ACCEPTS_PER_WAKE_MAX = 64
 BACKLOG = 1024
 PIPE_SIZE = 1 << 20
-SMALL_BUFFER = 64 * 1024  # up to here a buffer takes what comes; a larger one is to be filled
-WAKE_SIZE = 128 * 1024  # bytes of a large buffer that are waited for at once
-NEAR_SEND_SIZE = 2 << 20  # on their way through a Unix socket, as far as the system allows it
+SMALL_BUFFER = 64 * 1024  # a buffer up to this size takes what has arrived; a larger one is filled
+WAKE_SIZE = 128 * 1024  # bytes of a large buffer to wait for at once
+UNIX_SEND_SIZE = 2 << 20  # buffer of a Unix socket, as far as the system allows it
 _NO_DESCRIPTOR = -1
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 
 class Pipe:
-    """The way of pages from file to socket, by reference.
+    """Moves pages from file to socket, by reference.
 
-    `sendfile` does the same with a pipe of its own that holds 64 KB, and wakes the reader for
-    each: on a virtual machine the wake-ups cost more than the bytes (docs/adr/0008).
+    `sendfile` does the same with its own pipe that holds 64 KB, and wakes the reader for each 64
+    KB: on a virtual machine the wake-ups cost more than the bytes (docs/adr/0008).
     Always: empty between two calls.
     """
 
@@ -50,7 +50,7 @@ class Pipe:
         size = min(slice_.length, self._size)
         count = os.splice(slice_.file.fileno(), self._write, size, offset_src=slice_.position)
         if count == 0:
-            raise OSError(0, "the file is shorter than the reply promised")
+            raise OSError(0, "the file is shorter than the length in the reply")
         flags = os.SPLICE_F_MORE if more or count < slice_.length else 0
         left = count
         try:
@@ -64,7 +64,7 @@ class Pipe:
         return count
 
     def __del__(self) -> None:
-        """The last stream that used it is gone."""
+        """The last stream that used it is closed."""
         for fd in (self._read, self._write, self._nowhere):
             os.close(fd)
 
@@ -98,7 +98,7 @@ class SocketStream:
         return count
 
     def _wake_at(self, missing: int) -> None:
-        """Sleep until much of a large frame is there, not for each piece (docs/adr/0012)."""
+        """Sleep until much of a large frame has arrived, not for each piece (docs/adr/0012)."""
         size = max(1, min(missing, WAKE_SIZE))
         if size != self._wake_size:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
@@ -139,7 +139,7 @@ class SocketStream:
 
 
 class SocketListening:
-    """A listening socket, or two; accepts as many as wait, a bounded number per wake."""
+    """One or two listening sockets; accepts a bounded number of connections per wake-up."""
 
     def __init__(
         self,
@@ -170,11 +170,11 @@ class SocketListening:
             except ConnectionError:
                 continue
             except OSError as error:
-                self._turn_away(listening_socket, error)
+                self._refuse(listening_socket, error)
                 return
             connected.setblocking(False)
             if listening_socket.family == socket.AF_UNIX:
-                if not _admit_near(connected):
+                if not _is_same_user(connected):
                     connected.close()
                     continue
                 peer = f"{self.host}:near"
@@ -183,8 +183,8 @@ class SocketListening:
                 peer = f"{address[0]}:{address[1]}"
             self._accepted(SocketStream(connected, peer, self._loop, self._pipe))
 
-    def _turn_away(self, listening_socket: socket.socket, error: OSError) -> None:
-        """Out of descriptors: without this, the waiting newcomer would wake us for ever."""
+    def _refuse(self, listening_socket: socket.socket, error: OSError) -> None:
+        """Out of descriptors: without this, the waiting connection would wake the loop forever."""
         self._log.error(
             "connection refused",
             reason=error.strerror,
@@ -204,7 +204,7 @@ class SocketListening:
         self._close_reserve()
 
     def _close_reserve(self) -> None:
-        """Once only: the same number may be another file's by then."""
+        """Only once: afterwards the same number may belong to another file."""
         if self._reserve != _NO_DESCRIPTOR:
             os.close(self._reserve)
             self._reserve = _NO_DESCRIPTOR
@@ -215,7 +215,7 @@ class SystemNetwork:
 
     def __init__(self, log: Logger) -> None:
         self._log = log
-        self._pipe: Pipe | None = None  # of the connections that we open, once there is one
+        self._pipe: Pipe | None = None  # for outgoing connections, created with the first one
 
     def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> SocketListening:
         try:
@@ -223,12 +223,12 @@ class SystemNetwork:
         except OSError as error:
             problem = f"cannot listen on {host}:{port}: {error.strerror}"
             raise OSError(error.errno, problem) from None
-        near = _bound_near(*listening.getsockname()[:2])
+        near = _bound_unix(*listening.getsockname()[:2])
         return SocketListening(listening, near, accepted, asyncio.get_running_loop(), self._log)
 
     async def connect(self, host: str, port: int) -> SocketStream:
         loop = asyncio.get_running_loop()
-        near = _connected_near(host, port)
+        near = _connected_unix(host, port)
         if near is not None:
             return SocketStream(near, f"{host}:{port}", loop, self._own_pipe())
         problem = OSError(f"{host} has no address")
@@ -258,7 +258,7 @@ class SystemNetwork:
 async def _addresses(
     loop: asyncio.AbstractEventLoop, host: str, port: int
 ) -> list[tuple[int, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]]:
-    """Numbers are read at once; only a name is looked up, in a thread."""
+    """Numeric addresses are parsed at once; only a name is resolved, in a thread."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
@@ -267,7 +267,7 @@ async def _addresses(
 
 
 def _spare_descriptor() -> int:
-    """None when another thread took the last one; the next to be turned away tries again."""
+    """-1 when another thread took the last one; the next refused connection tries again."""
     try:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -285,7 +285,7 @@ def _bound(host: str, port: int) -> socket.socket:
     except OSError:
         bound.close()
         raise
-    if _is_near(bound.getsockname()[0]):
+    if _is_loopback(bound.getsockname()[0]):
         _send_unpaced(bound)
     return bound
 
@@ -293,26 +293,26 @@ def _bound(host: str, port: int) -> socket.socket:
 # On the same machine
 
 
-def _is_near(address: str) -> bool:
-    """On Linux; elsewhere what we know of loopback does not hold."""
+def _is_loopback(address: str) -> bool:
+    """On Linux; on other systems our assumptions about loopback do not hold."""
     return sys.platform == "linux" and (address == "::1" or address.startswith("127."))
 
 
 def _send_unpaced(bound: socket.socket) -> None:
-    """Where the system's way to share a network is BBR, it would time every packet even here, where
-    there is none to share (docs/adr/0036). What a listener accepts is as it is."""
-    with contextlib.suppress(OSError):  # then as the system has it
+    """If the system's congestion control is BBR, it would pace every packet even on loopback, where
+    there is no network to share (docs/adr/0036). Accepted connections inherit the setting."""
+    with contextlib.suppress(OSError):  # then the system's default stays
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
 
 
-def _near_name(host: str, port: int) -> str | None:
-    """Not a file: it is gone with its process."""
-    return f"\0barnabas/{host}:{port}" if _is_near(host) else None
+def _unix_name(host: str, port: int) -> str | None:
+    """Not a file: it is removed with its process."""
+    return f"\0barnabas/{host}:{port}" if _is_loopback(host) else None
 
 
-def _bound_near(host: str, port: int) -> socket.socket | None:
-    """None if it cannot be had: there is TCP."""
-    name = _near_name(host, port)
+def _bound_unix(host: str, port: int) -> socket.socket | None:
+    """None if it is not available: TCP remains."""
+    name = _unix_name(host, port)
     if name is None:
         return None
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -324,15 +324,15 @@ def _bound_near(host: str, port: int) -> socket.socket | None:
     return bound
 
 
-def _connected_near(host: str, port: int) -> socket.socket | None:
-    name = _near_name(host, port)
+def _connected_unix(host: str, port: int) -> socket.socket | None:
+    name = _unix_name(host, port)
     if name is None:
         return None
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     opened.setblocking(False)
     try:
         opened.connect(name)
-        if _admit_near(opened):
+        if _is_same_user(opened):
             return opened
     except OSError:
         pass
@@ -340,9 +340,9 @@ def _connected_near(host: str, port: int) -> socket.socket | None:
     return None
 
 
-def _admit_near(connected: socket.socket) -> bool:
-    """Is the other side of our own user? Anybody may take a name that is free."""
+def _is_same_user(connected: socket.socket) -> bool:
+    """Whether the peer has our user id: any user may bind a free name."""
     size = _CREDENTIALS.size
     found = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NEAR_SEND_SIZE)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_SEND_SIZE)
     return bool(_CREDENTIALS.unpack(found)[1] == os.geteuid())

@@ -1,7 +1,7 @@
 """Writes a short line to standard output or standard error without waiting for its reader.
 
-For a process that may have no second thread; a broker's log has one (log_writer.py).
-Always: the descriptor stays blocking for everybody else who shares it.
+For a process that cannot have a second thread; a broker's log has one (log_writer.py).
+Always: the descriptor stays blocking for all other processes that share it.
 """
 
 import os
@@ -19,7 +19,7 @@ def write_now(descriptor: int, data: bytes) -> bool:
                 return own.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) == len(data)
         if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
             return _write_reopened(descriptor, data)
-        # A second description of a regular file would have a position of its own.
+        # A second open of a regular file would have its own position.
         return os.write(descriptor, data) == len(data)
     except OSError:
         return False

@@ -97,7 +97,7 @@ async def test_a_full_disk_puts_checkpoints_off_until_there_is_room(tmp_path: Pa
         assert running.log.getvalue().count("checkpoint not written") == 1
         disk.full = False
         await running.broker.logs.log_directories[0].checkpoint()
-        assert running.log.getvalue().count("there is room again") == 1
+        assert running.log.getvalue().count("there is disk space again") == 1
         assert (tmp_path / HIGH_WATERMARK).read_bytes() == b"0\n1\nt 0 1\n"
         assert not list(tmp_path.glob("*.tmp"))
 
@@ -108,7 +108,7 @@ async def test_another_fault_of_the_only_disk_ends_the_broker(tmp_path: Path) ->
         await running.create("t")
         disk.full, disk.error = True, errno.EIO
         await running.broker.logs.log_directories[0].checkpoint()
-        assert running.broker.failure == "no log directory is left"
+        assert running.broker.failure == "no log directory is online"
         assert "checkpoint failed" in running.log.getvalue()
 
 
@@ -128,7 +128,7 @@ async def test_a_topic_that_finds_no_room_is_not_there_afterwards(tmp_path: Path
         await running.create("t", partitions=5)
     async with running_broker(tmp_path, keeper=keeper) as running:
         assert len(running.broker.topics.existing("t").partitions) == 5
-        assert "set aside" not in running.log.getvalue()
+        assert "renamed" not in running.log.getvalue()
 
 
 async def test_partitions_that_find_no_room_are_told_and_those_made_stay(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barnabas.broker.partition import lost_partition
 from barnabas.broker.role import NEXT, Role
+from barnabas.broker.storage.partition_opening import offline_partition
 from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId, TopicPartition
 
@@ -16,10 +16,10 @@ def test_every_role_has_a_row_and_can_end() -> None:
 
 
 def test_an_offline_partition_stays_offline_until_its_log_is_given_up() -> None:
-    partition = lost_partition(T0, BrokerId(1), "broken")
+    partition = offline_partition(T0, BrokerId(1), "broken")
     assert partition.refusal().code is Code.KAFKA_STORAGE_ERROR
     with pytest.raises(AssertionError, match="OFFLINE cannot become"):
         partition.stop()
-    partition.give_up_log()
+    partition.drop_log()
     assert partition.role is Role.ABSENT
     assert partition.refusal().code is Code.NOT_LEADER_OR_FOLLOWER

@@ -39,7 +39,7 @@ def test_a_second_broker_on_a_directory_says_so_and_touches_nothing(
     assert [path.name for path in tmp_path.iterdir()] == [LOCK_FILE]
     (line,) = capsys.readouterr().err.splitlines()
     assert str(tmp_path) in line
-    assert "stop that one" in line
+    assert "stop that broker" in line
 
 
 async def test_a_first_start_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_a_topic_of_the_same_name_made_anew_while_a_broker_is_down_has_nothing_o
         )
         assert moved.code == 0, moved
         assert cluster.states()["t", 0].replicas == [3, 1, 2]
-    assert "log of another topic set aside" in cluster.members[3].log
+    assert "log of another topic renamed" in cluster.members[3].log
 
 
 @pytest.mark.several

@@ -105,7 +105,7 @@ def test_a_killed_broker_is_started_again_and_events_say_why_others_led(
     [election] = [event for event in found if event["what"] == "election"]
     assert election["partition"] == led["partition"]
     assert election["leader_before"] == number
-    assert election["cause"] == f"broker {number} is gone"
+    assert election["cause"] == f"broker {number} is no longer registered"
     until(lambda: "still here\n" in command(cluster, "consume", "moved", "-e").out)
 
 

@@ -168,7 +168,7 @@ def test_a_leader_that_is_told_everything_again_is_asked_again(
     world.down(2, 3)
     active_controller.brokers_changed()
     world.reports = {}
-    active_controller.do(lambda machine, now: machine.retell(BrokerId(1), now))
+    active_controller.do(lambda machine, now: machine.send_everything(BrokerId(1), now))
     assert world.state("t").isr == (1,)
 
 
@@ -209,7 +209,7 @@ def test_the_last_in_sync_replica_refuses_without_its_disk(
     state = world.state("t")
     assert (state.leader, state.isr, state.recovering) == (2, (2,), True), "the longest of them"
     assert other.machine.why_offline(T0) == ""
-    assert [entry.what for entry in other.machine.story][-1] == "unclean election"
+    assert [entry.what for entry in other.machine.history][-1] == "unclean election"
 
 
 def test_replicas_that_left_below_min_insync_stay_eligible(

@@ -40,7 +40,7 @@ def test_the_first_replica_in_sync_leads_when_the_leader_dies(
     other = world.elect(2)
     state = world.state("t")
     assert (state.leader, state.leader_epoch, state.isr) == (2, 1, (2, 3))
-    assert [entry.what for entry in other.machine.story] == ["controller elected", "election"]
+    assert [entry.what for entry in other.machine.history] == ["controller elected", "election"]
 
 
 def test_a_dead_follower_leaves_the_isr_and_the_leader_epoch_stays(
@@ -113,8 +113,8 @@ def test_an_unclean_election_is_held_only_where_it_is_allowed_and_is_said_loudly
     state = world.state("t")
     assert (state.leader, state.leader_epoch, state.isr, state.recovering) == (2, 2, (2,), True)
     assert other.machine.unclean_elections == 1
-    assert any(say.loud and "unclean" in say.event for say in world.said)
-    assert [entry.what for entry in other.machine.story][-1] == "unclean election"
+    assert any(say.warn and "unclean" in say.event for say in world.said)
+    assert [entry.what for entry in other.machine.history][-1] == "unclean election"
 
 
 def test_thousands_of_partitions_take_a_few_writes_and_a_few_messages_to_each_broker(
@@ -255,10 +255,10 @@ def test_a_leader_shrinks_and_expands_the_isr(
         UpdateMetadataRequest
     }, "the leader knows by the answer"
     assert verdict(propose(active_controller, [1, 2, 3])) is Code.NONE
-    story = list(active_controller.machine.story)[-2:]
+    story = list(active_controller.machine.history)[-2:]
     assert [(entry.what, entry.cause) for entry in story] == [
-        ("isr shrunk", "leader 1 says that broker 3 fell behind"),
-        ("isr expanded", "leader 1 says that broker 3 caught up"),
+        ("isr shrunk", "leader 1 reports that broker 3 fell behind"),
+        ("isr expanded", "leader 1 reports that broker 3 caught up"),
     ]
 
 

@@ -286,5 +286,5 @@ class Contract:
         assert keeper.exists("/")
         assert keeper.get("/").data == b""
         for refused in (keeper.create, keeper.delete):
-            with pytest.raises(ValueError, match="always there"):
+            with pytest.raises(ValueError, match="cannot be created or deleted"):
                 refused("/")

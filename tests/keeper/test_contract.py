@@ -42,13 +42,13 @@ def test_without_a_session_there_is_nothing_ephemeral_and_no_watch(keeper: Keepe
     with pytest.raises(ValueError, match="open it with a timeout"):
         keeper.create("/a", ephemeral=True)
     for watching in (keeper.get, keeper.exists, keeper.children):
-        with pytest.raises(ValueError, match="only a session can watch"):
+        with pytest.raises(ValueError, match="watches require a session"):
             watching("/", watch=True)
 
 
 def test_a_node_too_large_for_zookeeper_is_refused(keeper: Keeper) -> None:
     keeper.create("/a", bytes(1 << 20))
-    with pytest.raises(ValueError, match="at most"):
+    with pytest.raises(ValueError, match="the limit is"):
         keeper.set("/a", bytes((1 << 20) + 1))
 
 

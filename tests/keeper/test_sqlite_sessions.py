@@ -226,7 +226,7 @@ def test_a_thread_renews_and_tells(file: str) -> None:
 
 
 def test_a_timeout_too_short_to_renew_is_refused(file: str) -> None:
-    with pytest.raises(ValueError, match="100 at least"):
+    with pytest.raises(ValueError, match="the minimum is 100"):
         SqliteKeeper(file, 10)
     with pytest.raises(ValueError, match="others can open"):
         SqliteKeeper(":memory:", 10_000)
@@ -238,7 +238,7 @@ def test_an_owner_that_stands_still_for_the_timeout_loses_its_session(
     """Though the thread that renews it goes on."""
     stopped_at = clock.now_ms
     one.keeper.create("/here", ephemeral=True)
-    one.keeper.tie_to(lambda: clock.now_ms - stopped_at)
+    one.keeper.bind_to_owner(lambda: clock.now_ms - stopped_at)
     while clock.now_ms < stopped_at + TIMEOUT_MS:
         assert two.keeper.exists("/here")
         clock.now_ms += 100
@@ -256,7 +256,7 @@ def test_an_owner_that_moves_again_in_time_keeps_its_session(
 ) -> None:
     moved_at = clock.now_ms
     one.keeper.create("/here", ephemeral=True)
-    one.keeper.tie_to(lambda: clock.now_ms - moved_at)
+    one.keeper.bind_to_owner(lambda: clock.now_ms - moved_at)
     for _ in range(5):
         for _ in range(TIMEOUT_MS // 100 - 1):
             clock.now_ms += 100

@@ -31,7 +31,7 @@ from tests.waiting import until
 
 # SQLite's words, and what a failed close of a directory leads to.
 OTHER_NAMES = (
-    "keeper out of reach",
+    "keeper unreachable",
     "unable to open",
     "disk I/O",
     "is full",

@@ -102,7 +102,7 @@ def test_lag_counts_from_when_a_follower_was_last_level() -> None:
     fetch(machine, 2, 100, now=1)
     for now in range(1000, LAG + 1, 1000):
         fetch(machine, 3, now // 1000, now=now)
-        machine.given(BrokerId(3), now)
+        machine.records_sent(BrokerId(3), now)
         machine.appended(100 + now, now=now)
         fetch(machine, 2, 100 + now, now=now)
     assert machine.tick(LAG) is None
@@ -116,7 +116,7 @@ def test_a_follower_always_one_step_behind_a_busy_leader_stays_in_sync() -> None
         fetch(machine, 2, end, now=now)  # what it was given last, while more came
         end += 10
         machine.appended(end, now=now)
-        machine.given(BrokerId(2), now)
+        machine.records_sent(BrokerId(2), now)
         machine.appended(end + 5, now=now)
         assert machine.tick(now) is None
 
@@ -181,7 +181,7 @@ def test_a_follower_without_the_start_of_this_epoch_stays_out() -> None:
 def test_the_watermark_waits_for_a_follower_about_to_come_in() -> None:
     machine = leader("1", end=10, high_watermark=10, replicas="12")
     assert fetch(machine, 2, 5, now=0) is None
-    machine.given(BrokerId(2), now=0)
+    machine.records_sent(BrokerId(2), now=0)
     machine.appended(20, now=1)
     assert machine.high_watermark == 20
     assert fetch(machine, 2, 10, now=2) is None
@@ -262,11 +262,11 @@ def test_one_that_the_controller_took_out_holds_nothing_up() -> None:
 
 def test_with_too_few_in_sync_nothing_is_committed() -> None:
     machine = leader("12", replicas="12")
-    machine.configure(isr_min=2, lag_ms_max=LAG, now=0)
+    machine.configure(min_isr=2, lag_ms_max=LAG, now=0)
     machine.update(state("1", 1, "12"), now=0)
     machine.appended(10, now=0)
     assert machine.high_watermark == 0
-    machine.configure(isr_min=1, lag_ms_max=LAG, now=0)
+    machine.configure(min_isr=1, lag_ms_max=LAG, now=0)
     assert machine.high_watermark == 10
 
 
@@ -297,17 +297,17 @@ def test_one_that_drew_level_while_a_proposal_was_out_comes_in_without_fetching_
     machine = leader(isr="1", end=5, high_watermark=5)
     assert isr_of(fetch(machine, 2, 5)) == [1, 2]
     assert fetch(machine, 3, 5) is None
-    assert machine.waits_for_level
+    assert machine.has_caught_up_outsider
     accept(machine)
     assert isr_of(machine.tick(now=1)) == [1, 2, 3]
     pending = machine.pending
     assert pending is not None
     machine.rejected(pending, now=1)
     assert machine.tick(now=2) is None
-    assert machine.waits_for_level
+    assert machine.has_caught_up_outsider
     assert isr_of(machine.tick(now=1 + REJECTED_WAIT_MS)) == [1, 2, 3]
     accept(machine)
-    assert not machine.waits_for_level
+    assert not machine.has_caught_up_outsider
 
 
 def test_one_that_the_controller_took_out_comes_in_only_when_it_asks_again() -> None:
@@ -315,7 +315,7 @@ def test_one_that_the_controller_took_out_comes_in_only_when_it_asks_again() -> 
     fetch(machine, 2, 5)
     fetch(machine, 3, 5)
     machine.update(state("12", partition_epoch=1), now=1)
-    assert not machine.waits_for_level
+    assert not machine.has_caught_up_outsider
     assert machine.tick(now=2) is None
     assert isr_of(fetch(machine, 3, 5, now=3, epoch=2)) == [1, 2, 3]
 
@@ -327,7 +327,7 @@ def test_one_that_came_back_before_the_controller_took_it_out_need_not_ask_again
     fetch(machine, 3, 5, epoch=1)
     fetch(machine, 3, 5, epoch=2)
     machine.update(state("12", partition_epoch=1), now=1)
-    assert machine.waits_for_level
+    assert machine.has_caught_up_outsider
     assert isr_of(machine.tick(now=2)) == [1, 2, 3]
 
 
@@ -366,8 +366,8 @@ def test_one_whose_broker_is_gone_is_not_proposed_until_it_asks_again() -> None:
     assert proposal is not None
     machine.rejected(proposal, now=0)
     for who in (2, 3):
-        machine.gone(BrokerId(who))
-    assert not machine.waits_for_level
+        machine.broker_unregistered(BrokerId(who))
+    assert not machine.has_caught_up_outsider
     machine.appended(6, now=1)
     fetch(machine, 3, 6, now=2)
     assert machine.high_watermark == 6, "nobody waits for it"

@@ -9,7 +9,7 @@ from random import Random
 
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.model.ids import BrokerId
-from barnabas.replication.follower import Follower, cut_at, diverges, marks
+from barnabas.replication.follower import Follower, divergence, marks, truncation_offset
 from barnabas.replication.leader import IsrProposal, Leader, NotAReplica, OldIncarnation
 from barnabas.replication.state import NO_LEADER, PartitionState
 
@@ -154,9 +154,9 @@ class World:
         index = next(i for i, word in enumerate(self.words) if word[0] == target)
         _, incarnation, state = self.words.pop(index)
         broker = self.brokers[target]
-        if not broker.alive or incarnation != broker.incarnation or state.age <= broker.known:
+        if not broker.alive or incarnation != broker.incarnation or state.epochs <= broker.known:
             return
-        broker.known = state.age
+        broker.known = state.epochs
         if state.leader == broker.id:
             if (
                 broker.leading is not None
@@ -230,7 +230,7 @@ class World:
             return
         if fetch.leader_epoch != machine.state.leader_epoch:
             return
-        found = diverges(leader.epochs, len(leader.log), fetch.last_epoch, fetch.offset)
+        found = divergence(leader.epochs, len(leader.log), fetch.last_epoch, fetch.offset)
         if found is None:
             if fetch.offset > len(leader.log):
                 return
@@ -247,7 +247,7 @@ class World:
             if proposal is not None:
                 self.proposals.append((leader.id, leader.incarnation, proposal))
             self.commit(leader)
-            machine.given(fetch.follower, self.now)
+            machine.records_sent(fetch.follower, self.now)
         size = self.random.randint(1, 4)
         records = [] if found else leader.log[fetch.offset : fetch.offset + size]
         self.replies.append((fetch.follower, Reply(fetch, records, leader.high_watermark, found)))
@@ -264,7 +264,7 @@ class World:
         if asked.last_epoch != broker.epochs.latest:
             return
         if reply.diverging is not None:
-            at = cut_at(broker.epochs, len(broker.log), *reply.diverging)
+            at = truncation_offset(broker.epochs, len(broker.log), *reply.diverging)
             assert at < len(broker.log)
             self.story.append(f"{self.now}: {broker.id} cuts {len(broker.log)} to {at}")
             broker.cut(at)

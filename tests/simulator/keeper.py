@@ -283,9 +283,9 @@ class KeeperSession(MemoryKeeper):
         wait_us = self.timeout_ms * 1000 // 3
         ensemble.schedule.after(wait_us - ensemble.rng.randrange(wait_us // 4), self._beat)
 
-    def tie_to(self, idle_ms: Idle) -> None:
+    def bind_to_owner(self, idle_ms: Idle) -> None:
         self.tied = True
-        super().tie_to(idle_ms)
+        super().bind_to_owner(idle_ms)
 
     def cut_off(self) -> None:
         """It notices that nobody answers."""

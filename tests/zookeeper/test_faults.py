@@ -130,7 +130,7 @@ def test_an_owner_that_stands_still_for_the_timeout_loses_its_session(own: Zooke
     opened, other = own.open(SHORT_MS), own.open(timeout_ms=20_000)
     idle_ms = 0
     opened.keeper.create("/mine", ephemeral=True)
-    opened.keeper.tie_to(lambda: idle_ms)
+    opened.keeper.bind_to_owner(lambda: idle_ms)
     other.keeper.exists("/mine", watch=True)
     idle_ms = SHORT_MS - 1
     opened.keeper.exists("/mine")

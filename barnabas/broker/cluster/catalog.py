@@ -1,8 +1,8 @@
-"""Topics and configuration of a broker in a cluster: the controller decides, the keeper remembers.
+"""Topics and configuration of a broker in a cluster: the controller decides, the keeper stores.
 
-In: the operations of Catalog. Out: the same, through the controller, whichever broker that is.
+In: the operations of Catalog. Out: the same, through the controller, on any broker.
 Always: no two brokers hand out one producer id.
-Not here: what the controller does with them (broker/controller/election.py), what comes of it
+Not here: what the controller does with them (broker/controller/election.py), the resulting metadata
 (metadata.py).
 """
 
@@ -43,13 +43,13 @@ _NOBODY: Mapping[str, tuple[UUID, Mapping[int, int]]] = {}
 
 
 class ClusterCatalogContext(TopicsContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     static: Mapping[str, str]
 
 
 class ClusterCatalog:
-    """Satisfies AnyCatalog. What only handlers on the controller call goes straight to it."""
+    """Implements AnyCatalog. Calls from handlers on the controller go directly to it."""
 
     def __init__(self, broker: ClusterCatalogContext, cluster: "ClusterMembership") -> None:
         self._broker = broker
@@ -66,8 +66,8 @@ class ClusterCatalog:
         return self._cluster.settings.entities
 
     @property
-    def doomed(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
-        """None: offsets of deleted topics go when their shard hears of it
+    def deleted_topic_offsets(self) -> Mapping[str, tuple[UUID, Mapping[int, int]]]:
+        """None: offsets of deleted topics are removed when their shard learns of the deletion
         (broker/groups/coordination.py)."""
         return _NOBODY
 
@@ -85,7 +85,7 @@ class ClusterCatalog:
         check_new_topic(self._broker.topics, name)
 
     async def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        """On behalf of this broker: a topic that somebody asked for, or one it needs itself."""
+        """For this broker: a topic that a client requested, or one that the broker needs itself."""
         factor = await self._offsets_factor() if name == OFFSETS_TOPIC else DEFAULT_FACTOR
         request = CreateTopicsRequest(
             topics=[
@@ -111,16 +111,16 @@ class ClusterCatalog:
         return await self._appeared(name)
 
     async def _offsets_factor(self) -> int:
-        """As many as were asked for; where nobody has said, as many brokers as there are.
+        """The configured number; if it is not configured, the number of brokers.
 
-        A cluster that is just starting may have only the first of them yet.
+        A cluster that is just starting may have only its first brokers yet.
         """
         wanted = self._broker.config.offsets_topic_replication_factor
         members = self._cluster.members
         if OFFSETS_FACTOR in self._broker.static and len(members) < wanted:
             raise Retriable(
                 Code.COORDINATOR_NOT_AVAILABLE,
-                f"{OFFSETS_FACTOR} is {wanted}, and {len(members)} brokers are there: start more,"
+                f"{OFFSETS_FACTOR} is {wanted}, but there are {len(members)} brokers: start more,"
                 " or set it lower",
             )
         for _ in range(JOINING_MS // LOOK_MS):
@@ -130,7 +130,7 @@ class ClusterCatalog:
         return max(1, min(wanted, len(self._cluster.members)))
 
     async def _appeared(self, name: str) -> Topic:
-        """The controller answers when brokers know of it; this one may have been slow."""
+        """The controller replies when brokers know the topic; this one may be slow."""
         loop = self._broker.loop
         deadline = loop.time() + TIMEOUT_MS / 1000
         while loop.time() < deadline:
@@ -164,7 +164,7 @@ class ClusterCatalog:
             return first
 
     async def offsets_forgotten(self, shard: int, ends: Mapping[str, int]) -> None:
-        """Nobody was told to remember them."""
+        """Nothing is stored about them."""
 
     def close(self) -> None:
-        """The session is the cluster's."""
+        """The session belongs to the cluster membership."""

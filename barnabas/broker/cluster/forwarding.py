@@ -1,10 +1,10 @@
-"""Requests that only the controller answers, from whichever broker they came to.
+"""Requests that only the controller answers, forwarded from the broker that received them.
 
-In: a request of a client, or of this broker. Out: the controller's answer to it.
-Always: NOT_CONTROLLER is said only when there has been no controller for as long as the request
+In: a request of a client, or of this broker. Out: the controller's response.
+Always: NOT_CONTROLLER is returned only when there was no controller for as long as the request
 may take; nothing is forwarded twice, so that two brokers that take each other for the controller
-do not play ball.
-Not here: the answers (handlers/, on the controller).
+do not forward in a loop.
+Not here: the responses (handlers/, on the controller).
 """
 
 import asyncio
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.cluster.membership import ClusterMembership
 
-TIMEOUT_MS = 30_000  # of requests that do not say
+TIMEOUT_MS = 30_000  # for requests without a timeout
 TIMEOUT_MS_MAX = 120_000
-ANSWER_MS = 1_000  # for the way back of an answer that the controller gives in time
+ANSWER_MS = 1_000  # for the way back of a response that the controller sends in time
 AGAIN_MS = 50
 SETTINGS = (33, 44)  # AlterConfigs, IncrementalAlterConfigs
 
@@ -31,7 +31,7 @@ Handle = Callable[["Broker", Any, Call], Any]
 
 
 class Forwarding:
-    """Of one broker."""
+    """The forwarding of one broker."""
 
     def __init__(self, broker: "Broker", cluster: "ClusterMembership") -> None:
         self._broker = broker
@@ -41,8 +41,28 @@ class Forwarding:
     def close(self) -> None:
         self.settings.close()
 
+    def when_ready(self, handle: Handle) -> Handle:
+        """Requests to a broker that has just joined wait until it knows its cluster."""
+        cluster = self._cluster
+
+        async def wait(broker: "Broker", request: ProtocolMessage, call: Call) -> ProtocolMessage:
+            await cluster.ready.wait()
+            if cluster.left:
+                raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
+            response = handle(broker, request, call)
+            response = response if isinstance(response, ProtocolMessage) else await response
+            assert isinstance(response, ProtocolMessage)
+            return response
+
+        def answer(broker: "Broker", request: ProtocolMessage, call: Call) -> object:
+            if cluster.ready.is_set():
+                return handle(broker, request, call)
+            return wait(broker, request, call)
+
+        return answer
+
     def forwarded(self, handle: Handle) -> Handle:
-        """The same handler, but where this broker is not the controller, the other one's answer."""
+        """The same handler; if this broker is not the controller, the controller's response."""
 
         def answer(broker: "Broker", request: Any, call: Call) -> Any:
             if call.client_id.startswith(PEER):
@@ -61,7 +81,7 @@ class Forwarding:
                 await self.settings.wait(request, answer)
             return answer
         except KafkaError:
-            # Here nobody is controller either: the handler knows how to say so of each part.
+            # This broker is not the controller either: the handler reports it for each part.
             response = await handle(self._broker, request, call)
             assert isinstance(response, ProtocolMessage)
             return response
@@ -69,7 +89,7 @@ class Forwarding:
     async def ask(
         self, request: ProtocolMessage, timeout_ms: int, version: int | None = None
     ) -> ProtocolMessage:
-        """Asked again of the next controller while the one asked is none any more."""
+        """Retried with the next controller if the asked broker is no longer controller."""
         cluster, loop = self._cluster, self._broker.loop
         deadline = loop.time() + timeout_ms / 1000
         while True:
@@ -90,12 +110,12 @@ class Forwarding:
                 except Retriable as error:
                     problem = error
             if loop.time() >= deadline:
-                raise problem or Retriable(Code.NOT_CONTROLLER, "there is no controller now")
+                raise problem or Retriable(Code.NOT_CONTROLLER, "there is no controller")
             await asyncio.sleep(AGAIN_MS / 1000)
 
 
 def says_not_controller(answer: Struct) -> bool:
-    """Of the whole request, or of any part of it."""
+    """For the whole request, or for any part of it."""
     if getattr(answer, "error_code", 0) == Code.NOT_CONTROLLER:
         return True
     for name in type(answer).wire_fields:

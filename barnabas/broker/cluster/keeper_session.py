@@ -1,9 +1,9 @@
-"""The keeper, through whichever session this broker has at the moment.
+"""The keeper, through the session that this broker has at the moment.
 
-In: calls that may block. Out: what they return, on the loop; the news of the session.
-Always: one call at a time, in the order given, in a thread of its own; news of a session that
-another has taken the place of is not passed on.
-Not here: what is done about the news (membership.py).
+In: calls that may block. Out: their results, on the loop; the events of the session.
+Always: one call at a time, in order, in a thread of its own; events of a replaced session are
+dropped.
+Not here: the reaction to events (membership.py).
 """
 
 import asyncio
@@ -40,13 +40,13 @@ class KeeperSession:
         self._keeper: Keeper | None = None
 
     async def open(self) -> Keeper:
-        """A new one, after the old one is given up."""
+        """Open a new session, after the old one was closed."""
         await self.end()
         self._number += 1
         number = self._number
 
         def listen(news: Event | SessionState) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+            with suppress(RuntimeError):  # the loop is closed: the event is not needed
                 self._loop.call_soon_threadsafe(self._pass_on, number, news)
 
         self._keeper = await self.in_thread(lambda: self._open(listen))
@@ -59,7 +59,7 @@ class KeeperSession:
     @property
     def keeper(self) -> Keeper:
         if self._keeper is None:
-            raise Disconnected("the last session is over, and no other is open yet")
+            raise Disconnected("the last session has ended, and no other is open yet")
         return self._keeper
 
     async def run(self, call: Callable[[Keeper], T]) -> T:
@@ -70,11 +70,11 @@ class KeeperSession:
         return await self._loop.run_in_executor(self._thread, call)
 
     async def end(self) -> None:
-        """Its ephemeral nodes go; no news of it comes any more."""
+        """Its ephemeral nodes are deleted; no more events arrive."""
         self._number += 1
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
-            with suppress(KeeperError, KafkaError, OSError):  # then it ends by itself
+            with suppress(KeeperError, KafkaError, OSError):  # then it expires
                 await self.in_thread(keeper.close)
 
     async def close(self) -> None:

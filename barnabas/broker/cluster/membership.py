@@ -1,11 +1,11 @@
-"""This broker's place in its cluster: its session, its id, its epoch, and who else is there.
+"""This broker's membership in its cluster: its session, id and epoch, and the other brokers.
 
 In: sessions of the keeper, UpdateMetadata. Out: a registered broker that knows the cluster.
-Always: no two live brokers have one id; whoever's session has expired registers anew, with a new
-epoch, before it takes the controller's word again.
-Not here: what the controller decides (broker/controller/election.py), what becomes of replicas
-(broker/replicas/roles.py), what is known of topics (metadata.py).
-Why a broker that stands alone has none of this: docs/adr/0022.
+Always: no two live brokers have one id; a broker whose session has expired registers again, with
+a new epoch, before it accepts requests of the controller again.
+Not here: what the controller decides (broker/controller/election.py), replicas
+(broker/replicas/roles.py), topics (metadata.py).
+Why a lone broker has none of this: docs/adr/0022.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from barnabas.broker.broker import new_id
-from barnabas.broker.cluster.forwarding import Forwarding, Handle
+from barnabas.broker.cluster.forwarding import Forwarding
 from barnabas.broker.cluster.keeper_session import KeeperSession, Sessions
 from barnabas.broker.cluster.metadata import MetadataUpdates
 from barnabas.broker.cluster.peers import Lane, Peers
@@ -30,7 +30,6 @@ from barnabas.broker.cluster.registration import (
 from barnabas.broker.cluster.settings import ClusterSettings, read_all, read_changes, read_topics
 from barnabas.broker.cluster_member import ClusterMember
 from barnabas.broker.controller.election import ControllerElection
-from barnabas.broker.net.dispatch import Call
 from barnabas.broker.replicas.roles import Replicas
 from barnabas.config.kinds import Address
 from barnabas.keeper import paths
@@ -65,7 +64,7 @@ SHUTDOWN_AGAIN_MS = 200
 
 
 class ClusterMembership:
-    """Made with the broker; `start` joins, `leave` and then `close` end it."""
+    """Created with the broker; `start` joins, `leave` and then `close` end it."""
 
     def __init__(self, broker: "Broker", sessions: Sessions, network: Network) -> None:
         self._broker = broker
@@ -74,14 +73,14 @@ class ClusterMembership:
         self.view = MetadataUpdates(broker, self.settings)
         self.forwarding = Forwarding(broker, self)
         self.peers = Peers(BrokerId(broker.id), network, broker.log, broker.dispatcher.answer)
-        # The next controller may have told of its cluster before this one heard that it is none.
+        # The next controller may have sent its metadata before this one knows that it was replaced.
         self.controlling = ControllerElection(
             broker, self.peers, self._session.in_thread, self._meet
         )
         self.members: dict[BrokerId, ClusterMember] = {}
         self.broker_epoch = -1
         self.registered = asyncio.Event()  # with `broker_epoch`
-        self.ready = asyncio.Event()  # the controller has told of the cluster
+        self.ready = asyncio.Event()  # the controller has sent the cluster's metadata
         self.left = False
         self._given_up = False  # before it was registered
         self._controller_epoch = 0
@@ -92,10 +91,10 @@ class ClusterMembership:
     # Joining and leaving
 
     async def start(self) -> None:
-        """When this returns the broker knows its cluster, and answers."""
+        """When this returns, the broker knows its cluster, and answers."""
         broker = self._broker
         keeper = await self._session.open()
-        cluster_id = new_id()  # should there be none yet
+        cluster_id = new_id()  # if there is none yet
         disk, directories = broker.disk, broker.config.directories
         wanted = first_id(broker.static, disk, directories)
         await self._ask(lambda keeper: check_remembered(keeper, disk, directories))
@@ -113,7 +112,7 @@ class ClusterMembership:
         except SessionExpired as error:  # the machine was too busy to renew it
             broker.log.warning("session expired while the broker started", reason=str(error))
             self.registered.clear()
-            self._begin_to_rejoin()
+            self._start_rejoin()
         await self.ready.wait()
 
     async def _ask(self, call: Callable[[Keeper], T]) -> T:
@@ -133,14 +132,14 @@ class ClusterMembership:
             broker.config.min_insync_replicas,
         )
         data = paths.broker_data(registration, broker.clock.wall_ms())
-        # Not before: until now the session held nothing, and recovery may have taken long.
-        keeper.tie_to(broker.heartbeat.idle_ms)
+        # Not before: until now the session had no nodes, and recovery may have taken long.
+        keeper.bind_to_owner(broker.heartbeat.idle_ms)
         self.broker_epoch = await claim(
             broker.id,
             data,
             keeper.session,
             self._session.run,
-            # ZooKeeper ends a session at a tick of its own, of which a timeout has two at least.
+            # ZooKeeper ends a session at one of its ticks; a timeout has at least two.
             broker.config.zookeeper_session_timeout_ms * 3 // 2,
             broker.log,
         )
@@ -148,11 +147,11 @@ class ClusterMembership:
         broker.log.info("registered", broker=broker.id, epoch=self.broker_epoch)
 
     async def leave(self) -> None:
-        """Before the broker stops: others take over what it leads, while it still answers."""
+        """Before the broker stops: others take over its leaderships, while it still answers."""
         self.left = True
         if not self.registered.is_set():
             self._given_up = True
-            self.registered.set()  # who waits for it is told
+            self.registered.set()  # waiting tasks continue
         self.ready.set()
         others = [each for each in self.members if each != self._broker.id]
         if self._given_up or not others or self._broker.failure:
@@ -173,76 +172,57 @@ class ClusterMembership:
                 if not answer.error_code and not answer.remaining_partitions:
                     return
                 remaining = len(answer.remaining_partitions)
-                if not answer.error_code:  # nobody else can lead these
+                if not answer.error_code:  # no other replica can lead these
                     break
             await asyncio.sleep(SHUTDOWN_AGAIN_MS / 1000)
-        self._broker.log.warning("leaving a cluster that needs this broker", partitions=remaining)
+        self._broker.log.warning("broker leaves partitions without a leader", partitions=remaining)
 
     async def stop_replicas(self) -> None:
-        """The logs are about to close."""
+        """The logs are closed next."""
         if self._broker.replicas is not None:
             await self._broker.replicas.close()
 
     async def close(self) -> None:
-        """Also after a start that failed, however far it came."""
+        """Also after a start that failed at any point."""
         for task in (self._rejoining, self._reading):
             if task is not None:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-        with suppress(KafkaError, KeeperError):  # then it goes with the session
+        with suppress(KafkaError, KeeperError):  # then it ends with the session
             await self.controlling.stop()
         self.forwarding.close()
         self.peers.close()
         await self._session.close()
 
-    def when_ready(self, handle: Handle) -> Handle:
-        """Who asks a broker that has just joined waits until it knows its cluster."""
-
-        async def wait(broker: "Broker", request: ProtocolMessage, call: Call) -> ProtocolMessage:
-            await self.ready.wait()
-            if self.left:
-                raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
-            response = handle(broker, request, call)
-            response = response if isinstance(response, ProtocolMessage) else await response
-            assert isinstance(response, ProtocolMessage)
-            return response
-
-        def answer(broker: "Broker", request: ProtocolMessage, call: Call) -> object:
-            if self.ready.is_set():
-                return handle(broker, request, call)
-            return wait(broker, request, call)
-
-        return answer
-
     async def run(self, call: Callable[[Keeper], T]) -> T:
         """In the keeper's thread."""
         return await self._session.run(call)
 
-    # News of the session
+    # Events of the session
 
     def _heard(self, news: Event | SessionState) -> None:
         if news is SessionState.SUSPENDED:
-            self._broker.log.warning("keeper out of reach")
+            self._broker.log.warning("keeper unreachable")
         elif news is SessionState.EXPIRED:
             self._expired()
         elif news is SessionState.CONNECTED:
-            self._broker.log.info("keeper reached again")
-            self._read_settings()  # watches are gone
+            self._broker.log.info("keeper reachable again")
+            self._read_settings()  # watches are lost
         elif news.path == paths.CONFIG_CHANGES:
             self._read_settings()
         self.controlling.heard(news)
 
     def _expired(self) -> None:
-        """Others take this broker for dead. What it leads is led elsewhere soon; until it hears of
-        that, its in-sync sets keep what it acknowledges safe."""
+        """The others consider this broker failed and elect other leaders. Until it learns that, its
+        in-sync sets keep acknowledged records safe."""
         if not self.registered.is_set() or self.left:
             return
         self.registered.clear()
-        self._broker.log.warning("session expired: registering anew", epoch=self.broker_epoch)
-        self._begin_to_rejoin()
+        self._broker.log.warning("session expired: registering again", epoch=self.broker_epoch)
+        self._start_rejoin()
 
-    def _begin_to_rejoin(self) -> None:
+    def _start_rejoin(self) -> None:
         if self._rejoining is None or self._rejoining.done():
             self._rejoining = self._broker.loop.create_task(self._rejoin())
 
@@ -260,7 +240,7 @@ class ClusterMembership:
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, REJOIN_MS_MAX)
             except KafkaError as error:
-                self._broker.give_up(error.detail)
+                self._broker.abort(error.detail)
                 return
 
     # Settings
@@ -271,7 +251,7 @@ class ClusterMembership:
             self._reading = self._broker.loop.create_task(self._read_changes())
 
     async def refresh(self) -> None:
-        """Until what is in the keeper now is in force here."""
+        """Wait until the settings in the keeper are applied here."""
         self._read_settings()
         assert self._reading is not None
         await asyncio.shield(self._reading)
@@ -285,13 +265,14 @@ class ClusterMembership:
                 if found.missed:
                     await self._take_everything()
                     continue
-            except (Unavailable, KeeperError) as error:  # the session comes back, or another one
+            # The session reconnects, or another one is opened.
+            except (Unavailable, KeeperError) as error:
                 self._broker.log.warning("settings not read", reason=str(error))
                 return
             try:
                 self._put_in_force(*self.settings.take(found))
             except KafkaError as error:
-                self._broker.log.error("settings not in force", reason=error.detail)
+                self._broker.log.error("settings not applied", reason=error.detail)
 
     async def _take_everything(self) -> None:
         self.settings.take_all(await self._session.run(read_all))
@@ -314,25 +295,27 @@ class ClusterMembership:
         for kind, name in others:
             self._broker.entity_configured(kind, name)
 
-    # The controller's word
+    # Requests of the controller
 
     def admit(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
-        """Fenced unless it comes from the last controller, and is meant for this registration."""
+        """Raises Fenced unless the request is of the latest controller and for this
+        registration."""
         if controller_epoch < self._controller_epoch:
             raise Fenced(
                 Code.STALE_CONTROLLER_EPOCH,
-                f"controller {controller_id} is of epoch {controller_epoch}, the last one known"
-                f" is of {self._controller_epoch}",
+                f"controller {controller_id} has epoch {controller_epoch}, the latest known"
+                f" controller has {self._controller_epoch}",
             )
         if broker_epoch < self.broker_epoch:
             raise Fenced(
                 Code.STALE_BROKER_EPOCH,
-                f"meant for broker epoch {broker_epoch}; this is {self.broker_epoch}",
+                f"the request is for broker epoch {broker_epoch}, not {self.broker_epoch}",
             )
         self._controller_epoch = controller_epoch
 
     async def known(self) -> None:
-        """Until this broker is registered: before that it cannot tell what is meant for it."""
+        """Wait until this broker is registered: before, it cannot check the broker epoch of
+        requests."""
         await self.registered.wait()
         if self._given_up:
             raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")
@@ -341,7 +324,7 @@ class ClusterMembership:
         await self.known()
         self.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
         await self.learn((each.topic_name, each.topic_id) for each in request.topic_states)
-        # Others may have had their turn meanwhile.
+        # Other tasks may have run meanwhile.
         self.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
         self.members = {
             BrokerId(each.id): ClusterMember(
@@ -350,7 +333,7 @@ class ClusterMembership:
             for each in request.live_brokers
             if each.endpoints
         }
-        if not self.controlling.active:  # who knows sooner
+        if not self.controlling.active:  # the controller itself knows sooner
             self._meet()
         self.view.update(request)
         self.ready.set()
@@ -359,7 +342,7 @@ class ClusterMembership:
         self.peers.known({each.id: Address(each.host, each.port) for each in self.members.values()})
 
     async def learn(self, topics: Iterable[tuple[str, UUID]]) -> None:
-        """Read the settings of those that are new here: `view.topic` can make them then."""
+        """Read the settings of new topics, so that `view.topic` can create them."""
         new = [name for name, id_ in topics if self._broker.topics.by_id(id_) is None]
         if new:
             found = await self._session.run(lambda keeper: read_topics(keeper, new))
@@ -368,10 +351,10 @@ class ClusterMembership:
             self.settings.topics.update(found)
 
     def topic(self, name: str, id_: UUID) -> "Topic":
-        """The one with this id, made if it is new; what had its name before is gone."""
+        """The topic with this id, created if it is new; an older topic of its name is removed."""
         return self.view.topic(name, id_)
 
-    # Who is there
+    # Other brokers
 
     @property
     def controller_id(self) -> BrokerId | None:
@@ -389,10 +372,10 @@ class ClusterMembership:
         lane: Lane = "control",
         version: int | None = None,
     ) -> ProtocolMessage:
-        """Its answer; Retriable when there is none in time, from whoever is controller then."""
+        """The controller's response; Retriable if there is none in time, from any controller."""
         loop = self._broker.loop
         deadline = loop.time() + timeout_ms / 1000
-        problem = Retriable(Code.NOT_CONTROLLER, "there is no controller at the moment")
+        problem = Retriable(Code.NOT_CONTROLLER, "there is no controller")
         while (left_ms := round((deadline - loop.time()) * 1000)) > 0:
             controller = self.controller_id
             if controller is not None:

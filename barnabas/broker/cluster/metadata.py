@@ -1,9 +1,9 @@
-"""What the controller has told of topics and partitions, wherever their replicas are.
+"""Topics and partitions of the whole cluster, from the controller's UpdateMetadata.
 
-In: UpdateMetadata. Out: the broker's topics; who has gone and who has come.
-Always: every partition of a topic is there from 0 on; what LeaderAndIsr says of a replica that is
-here is never overruled, but by the later word that it is elsewhere.
-Not here: whether the word is the last controller's (membership.py), replicas here
+In: UpdateMetadata. Out: the broker's topics; topics that were added and removed.
+Always: every partition of a topic exists from 0 on; LeaderAndIsr decides about a replica on this
+broker, except that a later UpdateMetadata may say that the replica has moved away.
+Not here: whether the request is of the latest controller (membership.py), replicas here
 (broker/replicas/roles.py).
 """
 
@@ -23,28 +23,28 @@ from barnabas.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 
-EVERYTHING = 2  # the type of a request that names all topics
+EVERYTHING = 2  # the type of a request that lists all topics
 DELETED = -2  # as leader
 
 
 class ViewContext(GroupsContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     layers: Layers
 
 
 class MetadataUpdates:
-    """Kept in `broker.topics`."""
+    """Applied to `broker.topics`."""
 
     def __init__(self, broker: ViewContext, settings: ClusterSettings) -> None:
         self._broker = broker
         self._settings = settings
-        # Topics of which all partitions have been named, and how many those were: a replica that
-        # is here may be known before.
+        # Topics of which all partitions have been listed, and their number: a replica on this
+        # broker may be known before.
         self._whole: dict[UUID, int] = {}
 
     def is_whole(self, topic: Topic) -> bool:
-        """LeaderAndIsr names only the partitions that are here."""
+        """LeaderAndIsr lists only the partitions on this broker."""
         return topic.id in self._whole
 
     def update(self, request: UpdateMetadataRequest) -> None:
@@ -53,24 +53,24 @@ class MetadataUpdates:
             for topic in self._broker.topics:
                 if topic.id not in named:
                     self.forget(topic)
-        for told in request.topic_states:
-            self._update_topic(told)
+        for state in request.topic_states:
+            self._update_topic(state)
 
-    def _update_topic(self, told: UpdateMetadataTopicState) -> None:
-        topic = self._broker.topics.by_id(told.topic_id)
-        if any(each.leader == DELETED for each in told.partition_states):
+    def _update_topic(self, topic_state: UpdateMetadataTopicState) -> None:
+        topic = self._broker.topics.by_id(topic_state.topic_id)
+        if any(each.leader == DELETED for each in topic_state.partition_states):
             if topic is not None:
                 self.forget(topic)
             return
         if topic is None:
-            topic = self.topic(told.topic_name, told.topic_id)
+            topic = self.topic(topic_state.topic_name, topic_state.topic_id)
         new = topic.id not in self._whole
         before = self._whole.get(topic.id, 0)
-        for each in told.partition_states:
-            partition, state = topic.place(each.partition_index), _state_of(each)
+        for each in topic_state.partition_states:
+            partition, state = topic.ensure_partition(each.partition_index), _state_of(each)
             if self._broker.replicas is not None:
-                self._broker.replicas.told(topic, partition, state)
-            partition.told(state)
+                self._broker.replicas.update_metadata(topic, partition, state)
+            partition.update_metadata(state)
         self._whole[topic.id] = len(topic.partitions)
         if new or len(topic.partitions) > before:
             self._broker.catalog.apply(topic)
@@ -82,12 +82,12 @@ class MetadataUpdates:
                 self._broker.coordination.topics_changed(topic.name, of_names=new)
 
     def topic(self, name: str, id_: UUID) -> Topic:
-        """The one with this id, made if it is new; what had its name before is gone."""
+        """The topic with this id, created if it is new; an older topic of its name is removed."""
         topics = self._broker.topics
         topic = topics.by_id(id_)
         if topic is not None:
             return topic
-        check_topic_name(name)  # it becomes the name of directories
+        check_topic_name(name)  # it becomes part of directory names
         before = topics.get(name)
         if before is not None:
             self.forget(before)
@@ -97,7 +97,7 @@ class MetadataUpdates:
         return topic
 
     def forget(self, topic: Topic) -> None:
-        """Its logs, where there are any, go when the controller says so of each (StopReplica)."""
+        """Its logs, if any, are deleted by the controller's StopReplica."""
         self._broker.topics.remove(topic)
         self._whole.pop(topic.id, None)
         for partition in topic.partitions:
@@ -108,11 +108,11 @@ class MetadataUpdates:
             coordination.topic_gone(topic.name)
 
 
-def _state_of(told: UpdateMetadataPartitionState) -> PartitionState:
+def _state_of(state: UpdateMetadataPartitionState) -> PartitionState:
     return PartitionState(
-        leader=BrokerId(told.leader),
-        leader_epoch=told.leader_epoch,
-        isr=tuple(map(BrokerId, told.isr)),
-        partition_epoch=told.zk_version,
-        replicas=tuple(map(BrokerId, told.replicas)),
+        leader=BrokerId(state.leader),
+        leader_epoch=state.leader_epoch,
+        isr=tuple(map(BrokerId, state.isr)),
+        partition_epoch=state.zk_version,
+        replicas=tuple(map(BrokerId, state.replicas)),
     )

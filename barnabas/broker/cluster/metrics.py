@@ -1,7 +1,7 @@
-"""What Prometheus is told of the controller and of replication, by a broker in a cluster.
+"""Prometheus metrics of the controller and of replication, for a broker in a cluster.
 
-The cluster's own figures (offline, under-replicated) come from the controller; each broker tells of
-what it leads and follows. Names say what Kafka's say, in our spelling.
+The cluster's own figures (offline, under-replicated) come from the controller; each broker reports
+the partitions it leads and follows. The meanings are Kafka's, the spelling is ours.
 """
 
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _replication(
                 continue
             leads += 1
             behind += len(partition.in_sync) < len(partition.replicas)
-            below_min += len(partition.in_sync) < partition.isr_min
+            below_min += len(partition.in_sync) < partition.min_isr
             end = partition.log.end_offset
             for follower, progress in leading.machine.followers.items():
                 lags[follower] = max(lags.get(follower, 0), end - max(0, progress.end))

@@ -1,13 +1,12 @@
 """Requests from this broker to others of its cluster, and to itself.
 
 In: a broker's id and a request. Out: its response, or a Retriable that says why there is none.
-Always: requests of one lane reach a broker in the order in which they were given and are
-answered in that order; one that is not answered in time ends its connection, for the other side
-may be gone without a word, but in the lane where answers may take long; nobody is called twice
-for one request.
-Not here: trying again (the caller knows whether it may), what the requests say.
+Always: requests of one lane reach a broker in the order in which they were sent and are answered
+in that order. A request without a response in time ends its connection, because the other side may
+have failed silently; except in the lane where responses may take long. No request is sent twice.
+Not here: retries (the caller knows whether it may retry), the contents of requests.
 
-Brokers of a cluster run the same code, so nobody asks which versions the other speaks.
+Brokers of a cluster run the same code, so they need no ApiVersions.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ from barnabas.wire.frames import drop_sent
 from barnabas.wire.session import Exchange
 
 Lane = Literal["control", "data", "forward"]
-"""A connection each: what waits on one (a long poll, a topic being made) holds up no other."""
+"""One connection each: a wait on one (a long poll, a topic creation) delays no other."""
 
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 1_000
@@ -37,11 +36,11 @@ _READS_MAX = 4  # in one turn of the loop
 _PARTS_MAX = 64  # in one call to send
 
 Answer = Callable[[ProtocolMessage, int], Awaitable[ProtocolMessage]]
-"""What this broker says to a request of such a version."""
+"""This broker's response to a request of such a version."""
 
 
 class Peers:
-    """The other brokers, as far as this one has something to say to them."""
+    """The connections to other brokers that this one calls."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Peers:
         return f"{PEER}{self.own}" if self._client_id is None else self._client_id
 
     def known(self, brokers: Mapping[BrokerId, Address]) -> None:
-        """All brokers there are now; connections to others, or to old addresses, are closed."""
+        """All live brokers; connections to others, or to old addresses, are closed."""
         self._addresses = dict(brokers)
         for (broker, lane), link in list(self._links.items()):
             if self._addresses.get(broker) != link.address:
@@ -81,7 +80,7 @@ class Peers:
         timeout_ms: int,
         version: int | None = None,
     ) -> ProtocolMessage:
-        """Its answer, in the newest version unless told. Retriable if there is none in time."""
+        """Its response, in the newest version by default. Retriable if there is none in time."""
         if version is None:
             version = APIS[request.api_key].max_version
         if broker == self.own:
@@ -90,9 +89,7 @@ class Peers:
         if link is None:
             address = self._addresses.get(broker)
             if address is None:
-                raise Retriable(
-                    Code.BROKER_NOT_AVAILABLE, f"broker {broker} is not in the cluster now"
-                )
+                raise Retriable(Code.BROKER_NOT_AVAILABLE, f"broker {broker} is not in the cluster")
             link = self._links[broker, lane] = _Link(broker, address, self, lane)
         return await link.call(request, version, timeout_ms)
 
@@ -124,7 +121,7 @@ class _Link:
         self._opening: asyncio.Task[_Open] | None = None
         self._backoff_ms = 0
         self._not_before = 0.0
-        self._mourned = False  # the loss was told already
+        self._loss_logged = False
         self._closed = ""
 
     async def call(
@@ -142,7 +139,7 @@ class _Link:
         return await opened.send(request, version, max(1, left_ms))
 
     async def _opened(self) -> "_Open":
-        """Callers share one attempt; one who gives up leaves it to the others."""
+        """Callers share one attempt; a caller that is cancelled does not end it for the others."""
         if self._opening is None:
             self._opening = self._loop.create_task(self._connect())
             self._opening.add_done_callback(self._tried)
@@ -150,7 +147,7 @@ class _Link:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            if opening.cancelled():  # by `close`, not the caller by somebody else
+            if opening.cancelled():  # by `close`; the caller itself was not cancelled
                 raise self.problem(Code.NETWORK_EXCEPTION, self._closed) from None
             raise
 
@@ -163,7 +160,7 @@ class _Link:
         except OSError as why:
             self._back_off()
             reason = os.strerror(why.errno) if why.errno else str(why)
-            self._mourn(reason)
+            self._log_loss(reason)
             raise self.problem(Code.NETWORK_EXCEPTION, reason) from None
         self._open = _Open(stream, self)
         return self._open
@@ -171,15 +168,15 @@ class _Link:
     def _tried(self, task: "asyncio.Task[_Open]") -> None:
         self._opening = None
         if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may have
+            task.exception()  # retrieved, because there may be no caller that waits
 
     def _back_off(self) -> None:
         self._backoff_ms = min(BACKOFF_MS_MAX, max(BACKOFF_MS_MIN, 2 * self._backoff_ms))
         self._not_before = self._loop.time() + self._backoff_ms / 1000
 
-    def _mourn(self, reason: str) -> None:
-        if not self._mourned:
-            self._mourned = True
+    def _log_loss(self, reason: str) -> None:
+        if not self._loss_logged:
+            self._loss_logged = True
             self._peers.lost(self._broker, self.address, reason)
 
     # For the open connection
@@ -194,14 +191,15 @@ class _Link:
 
     def answered(self) -> None:
         self._backoff_ms = 0
-        self._mourned = False
+        self._loss_logged = False
 
     def ended(self, reason: str, missed: bool) -> None:
-        """`missed`: somebody waited for an answer; else the other side may just be tidying up."""
+        """`missed`: a request waited for a response; else the other side may have closed it as
+        idle."""
         self._open = None
         if missed and not self._closed:
             self._back_off()
-            self._mourn(reason)
+            self._log_loss(reason)
 
     def problem(self, code: Code, reason: str) -> KafkaError:
         return Retriable(code, f"broker {self._broker} at {self.address}: {self._closed or reason}")

@@ -1,8 +1,8 @@
-"""How a broker comes to its id, and to being the only one that has it.
+"""How a broker gets its id, and how it makes sure that no other broker has it.
 
-In: what is configured, what the log directories say, the keeper. Out: an id, a registration.
-Always: an id that a live broker has is refused, after a wait for a dead one's session to end.
-Not here: what the broker does with its place (membership.py).
+In: the configuration, the log directories, the keeper. Out: an id, a registration.
+Always: an id that a live broker has is refused, after a wait for the session of a dead one to end.
+Not here: what the broker does afterwards (membership.py).
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from barnabas.keeper.keeper import (
     Operation,
     OutcomeUnknown,
     ensure,
-    lineage,
     parent,
+    with_parents,
 )
 from barnabas.log.directory.claim import read_meta
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ports import Disk
 from barnabas.system.logs import Logger
 
-GENERATED_ABOVE = 1_000  # smaller ids are for people to give
+GENERATED_ABOVE = 1_000  # smaller ids are for configuration
 LOOK_MS = 100
 CONTROLLER_EPOCH = "/controller_epoch"
 _PARENTS = (
@@ -54,7 +54,7 @@ class KeeperCall(Protocol):
 
 
 def first_id(settings: Mapping[str, str], disk: Disk, directories: Iterable[str]) -> int | None:
-    """The id that is configured, or else the one that the log directories are of; or none yet."""
+    """The configured id, or that of the log directories; None: there is none yet."""
     for name in ("node.id", "broker.id"):
         text = settings.get(name, "")
         if text and int(text) >= 0:
@@ -62,7 +62,7 @@ def first_id(settings: Mapping[str, str], disk: Disk, directories: Iterable[str]
     for path in directories:
         try:
             found = read_meta(disk, path)
-        except OSError:  # not there yet, or out of reach: opening it says so
+        except OSError:  # it does not exist yet, or is unreachable: opening it reports that
             continue
         if found is not None:
             return found.node_id
@@ -70,24 +70,24 @@ def first_id(settings: Mapping[str, str], disk: Disk, directories: Iterable[str]
 
 
 def check_remembered(keeper: Keeper, disk: Disk, directories: Iterable[str]) -> None:
-    """A keeper without a cluster is not that of a broker which was in one: it would make another,
-    without the topics that are in the log directories."""
+    """An empty keeper does not belong to a broker that was in a cluster: the broker would create
+    another cluster, without the topics that are in its log directories."""
     for path in directories:
         try:
             found = read_meta(disk, path)
-        except OSError:  # opening it says so
+        except OSError:  # opening it reports that
             continue
         if found is not None and not keeper.exists(paths.CLUSTER_ID):
             raise Failed(
                 Code.INCONSISTENT_CLUSTER_ID,
-                f"{path} belongs to cluster {found.cluster_id!r}, and the keeper is empty: see that"
-                " keeper.file or zookeeper.connect is the one it had, or bring that back; another"
-                " directory begins anew",
+                f"{path} belongs to cluster {found.cluster_id!r}, but the keeper is empty: check"
+                " that keeper.file or zookeeper.connect is the one it used before, or restore that;"
+                " to start a new cluster, use another directory",
             )
 
 
 def prepare(keeper: Keeper, wanted: int | None, new_cluster_id: str) -> tuple[str, int, int]:
-    """The cluster's id, this broker's, and the epoch of the last controller."""
+    """The cluster's id, this broker's id, and the epoch of the latest controller."""
     while missing := _missing(keeper, new_cluster_id):
         try:
             keeper.multi(missing)  # at once: brokers that start together wait for each other
@@ -102,21 +102,21 @@ def prepare(keeper: Keeper, wanted: int | None, new_cluster_id: str) -> tuple[st
 
 
 def _missing(keeper: Keeper, new_cluster_id: str) -> list[Operation]:
-    """What a keeper that no broker has used before has not got, parents first."""
-    wanted = {each: b"" for path in _PARENTS for each in lineage(path)}
+    """The nodes that a new keeper needs, parents first."""
+    wanted = {each: b"" for path in _PARENTS for each in with_parents(path)}
     wanted[paths.CLUSTER_ID] = paths.cluster_id_data(new_cluster_id)
     found = keeper.get_many(list(wanted))
     return [Create(*each) for each, node in zip(wanted.items(), found, strict=True) if node is None]
 
 
 def _new_id(keeper: Keeper) -> int:
-    """Every write to the node makes another version of it: another id for each who asks."""
+    """Every write to the node increases its version, which gives each broker another id."""
     ensure(keeper, paths.BROKER_SEQUENCE)
     return GENERATED_ABOVE + keeper.set(paths.BROKER_SEQUENCE, b"")
 
 
 async def patiently(run: KeeperCall, call: Callable[[Keeper], T], wait_ms: int) -> T:
-    """What it gives, though the keeper be out of reach for a moment: `call` may run twice."""
+    """Its result; retried while the keeper is unreachable for a moment, so `call` may run twice."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_ms / 1000
     while True:
@@ -131,20 +131,20 @@ async def patiently(run: KeeperCall, call: Callable[[Keeper], T], wait_ms: int) 
 async def claim(
     id_: int, data: bytes, session: int, run: KeeperCall, wait_ms: int, log: Logger
 ) -> int:
-    """Register; the epoch of this registration. Waits that long for a session of a dead broker.
+    """Register; returns the broker epoch. Waits so long for the session of a dead broker to end.
 
-    DUPLICATE_BROKER_REGISTRATION if another one lives.
+    DUPLICATE_BROKER_REGISTRATION if another live broker has the id.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_ms / 1000
-    told = False
+    logged = False
     while True:
         holder = None
         try:
             epoch, holder = await run(lambda keeper: _try(keeper, id_, data, session))
             if epoch is not None:
                 return epoch
-        except (OutcomeUnknown, Disconnected):  # if it was done, it is found to be ours
+        except (OutcomeUnknown, Disconnected):  # if it was done, the node is found to be ours
             if loop.time() >= deadline:
                 raise
         if holder is not None and loop.time() >= deadline:
@@ -154,17 +154,17 @@ async def claim(
                 f"broker id {id_} is taken by a live broker at {where}: stop it, or set another"
                 " node.id",
             )
-        if holder is not None and not told:
-            told = True
+        if holder is not None and not logged:
+            logged = True
             at = f"{holder.host}:{holder.port}"
-            log.info("waiting for a broker of this id to be gone", broker=id_, at=at)
+            log.info("waiting for the session of a broker with this id to end", broker=id_, at=at)
         await asyncio.sleep(LOOK_MS / 1000)
 
 
 def _try(
     keeper: Keeper, id_: int, data: bytes, session: int
 ) -> tuple[int | None, paths.Endpoint | None]:
-    """The epoch, or whoever has the id."""
+    """The epoch, or the broker that has the id."""
     path = paths.broker(id_)
     try:
         keeper.create(path, data, ephemeral=True)

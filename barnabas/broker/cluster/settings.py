@@ -1,9 +1,9 @@
-"""The settings made by request that the keeper has, as this broker knows them.
+"""The dynamic settings in the keeper, as this broker knows them.
 
-In: the keeper's nodes and its notes of changes. Out: settings of topics, brokers, groups and of
-subscriptions to clients' metrics.
-Always: whoever has missed a note reads everything anew.
-Not here: changing them (the controller does), putting them in force (membership.py).
+In: the keeper's nodes and its change notifications. Out: settings of topics, brokers, groups and
+subscriptions to client metrics.
+Always: a broker that has missed a notification reads everything again.
+Not here: changing them (the controller does), applying them (membership.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,13 +17,13 @@ _ENTITIES = (paths.GROUPS, paths.CLIENT_METRICS)
 
 
 class ClusterSettings:
-    """Reading blocks: it is done in the keeper's thread, and what was read taken in on the loop."""
+    """Reading blocks: it runs in the keeper's thread; the results are applied on the loop."""
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[str, str]] = {}  # those that have any
         self.brokers: dict[int | None, dict[str, str]] = {}  # by id; None: of all brokers
         self.entities: dict[tuple[str, str], dict[str, str]] = {}  # others, by kind and name
-        self._seen = -1  # the last note
+        self._seen = -1  # the number of the last notification
 
     def of_topic(self, name: str) -> dict[str, str]:
         return self.topics.get(name, {})
@@ -32,7 +32,8 @@ class ClusterSettings:
         self.topics, self.brokers, self.entities, self._seen = found
 
     def take(self, found: "SettingChanges") -> tuple[list[str], bool, list[tuple[str, str]]]:
-        """The topics that are configured otherwise now, whether brokers are, and what else is."""
+        """The topics whose settings changed, whether those of brokers did, and the other
+        entities."""
         topics: dict[str, None] = {}
         brokers = False
         others: list[tuple[str, str]] = []
@@ -68,7 +69,7 @@ Everything = tuple[
 
 
 class SettingChanges:
-    """What the notes behind the last one seen say. `missed`: some of them are gone already."""
+    """The notifications after the last one seen. `missed`: some of them are deleted already."""
 
     def __init__(self, entities: Mapping[str, dict[str, str]], last: int, missed: bool) -> None:
         self.entities = entities
@@ -77,7 +78,7 @@ class SettingChanges:
 
 
 def read_all(keeper: Keeper) -> Everything:
-    """The notes first: what is changed while the rest is read is noted behind them."""
+    """Notifications first: a change during the read has a later notification."""
     notes = keeper.children(paths.CONFIG_CHANGES, watch=True)
     last = max(map(_number, notes), default=-1)
     topics = {}
@@ -120,7 +121,7 @@ def read_changes(keeper: Keeper, seen: int) -> SettingChanges:
 
 
 def read_topics(keeper: Keeper, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Of topics that nobody here has heard of yet; those without settings are left out."""
+    """Of topics that are new to this broker; those without settings are left out."""
     found = {name: read_config(keeper, paths.topic_config(name)) for name in names}
     return {name: settings for name, settings in found.items() if settings}
 
@@ -133,7 +134,7 @@ def read_config(keeper: Keeper, path: str) -> dict[str, str]:
 
 
 def broker_of(name: str) -> int | None:
-    """From the name of its node; None is all of them."""
+    """From the name of its node; None: all brokers."""
     return int(name) if name.isdecimal() else None
 
 

@@ -1,8 +1,8 @@
-"""Waits until changed settings are in force on every live broker, so that no read is stale.
+"""Waits until changed settings are applied on every live broker, so that no read is stale.
 
-In: the answer to a change of settings. Out: the same answer, a little later.
-Always: the wait is bounded, also where a broker is paused or unreachable; such a broker is waited
-for once, and not again before it has answered.
+In: the response to a change of settings. Out: the same response, a little later.
+Always: the wait is bounded, also if a broker is paused or unreachable; such a broker is awaited
+once, and not again before it has responded.
 Not here: reading settings from the keeper (settings.py).
 """
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from barnabas.wire.codec import ProtocolMessage
 
 WAIT_MS_MAX = 3_000
-CALL_MS_MAX = 30_000  # after this a broker that does not answer may be waited for again
+CALL_MS_MAX = 30_000  # after this time, a broker that does not respond may be awaited again
 
 
 class SettingsPropagation:
-    """Of one broker, for the changes that clients ask of it."""
+    """For the changes that clients request from one broker."""
 
     def __init__(self, cluster: "ClusterMembership", log: Logger) -> None:
         self._cluster = cluster
@@ -37,7 +37,7 @@ class SettingsPropagation:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def wait(self, request: "ProtocolMessage", answer: "ProtocolMessage") -> None:
-        """Until what the answer says has been changed is in force."""
+        """Until the changes that the response confirms are applied."""
         if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
             return
         assert isinstance(answer, AlterConfigsResponse | IncrementalAlterConfigsResponse)
@@ -61,7 +61,7 @@ class SettingsPropagation:
             self.overdue.add(calls[call])
         if late:
             brokers = sorted(calls[call] for call in late)
-            self._log.warning("settings not in force everywhere yet", brokers=brokers)
+            self._log.warning("settings not applied everywhere yet", brokers=brokers)
 
     def close(self) -> None:
         for call in self._calls:
@@ -73,6 +73,6 @@ class SettingsPropagation:
                 broker, RefreshSettingsRequest(), lane="forward", timeout_ms=CALL_MS_MAX
             )
         except KafkaError:
-            pass  # it has gone, and reads everything when it comes back
+            pass  # it has failed, and reads everything when it comes back
         finally:
             self.overdue.discard(broker)

@@ -1,9 +1,8 @@
 """A controller at work, from its election until it resigns.
 
-In: what is wanted of it, one after the other. Out: writes to the keeper, messages to brokers,
-answers to whoever asked.
-Always: one thing at a time, from one queue; what goes wrong with the keeper ends the term, because
-nobody knows then whether memory is what was written.
+In: operations, one after the other. Out: writes to the keeper, requests to brokers, results.
+Always: one operation at a time, from one queue; a failure of the keeper ends the tenure, because
+memory may then differ from what was written.
 Not here: what is decided (controller/), elections (election.py).
 """
 
@@ -33,21 +32,21 @@ T = TypeVar("T")
 QUEUE_MAX = 10_000
 
 ControllerOperation = Callable[[Controller, int], Steps[T]]
-"""What is wanted of the controller, and when."""
+"""An operation of the controller, given the machine and the time."""
 
 
 class InThread(Protocol):
-    """Runs a call that may block where the keeper's calls run, one after the other."""
+    """Runs a call that may block in the thread of the keeper, one after the other."""
 
     def __call__(self, call: Callable[[], T]) -> Awaitable[T]: ...
 
 
 class KeeperFailed(Exception):
-    """It cannot be asked, nobody knows what became of a write, or what it has cannot be read."""
+    """It is unreachable, the outcome of a write is unknown, or its data cannot be read."""
 
 
 class ElectionCounts:
-    """Counted over all terms."""
+    """Counted over all tenures of this broker."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -63,7 +62,8 @@ class _Job(NamedTuple):
 
 
 class ActiveController:
-    """`over` is told why, when the term cannot go on; whoever made this then closes it."""
+    """`over` is called with the reason when the tenure cannot continue; its owner then closes
+    it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ActiveController:
     ) -> None:
         self.machine = machine
         self.worked = False
-        """At least one thing was done to its end."""
+        """At least one operation was completed."""
         self._broker = broker
         self._peers = peers
         self._in_thread = in_thread
@@ -89,7 +89,7 @@ class ActiveController:
         self._brokers_unread = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
-        # Deadlines must not move when somebody sets the clock.
+        # Deadlines must not move when the clock is set.
         self._ahead_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
         self._channels = ControllerChannels(
             peers, machine.cluster.epoch, self._answered, self._behind
@@ -98,11 +98,11 @@ class ActiveController:
         self._task = broker.loop.create_task(self._work())
 
     def __len__(self) -> int:
-        """What there is still to do."""
+        """The number of queued operations."""
         return len(self._queue)
 
     def close(self, reason: KafkaError) -> None:
-        """At once, also in the middle of something; whoever waits is told the reason."""
+        """At once, also in the middle of an operation; waiting callers get the reason."""
         self._channels.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -113,7 +113,7 @@ class ActiveController:
         self._queue.clear()
 
     async def ask(self, operation: ControllerOperation[T], told_within_ms: int) -> T:
-        """If wanted, answered only after all brokers concerned know of it."""
+        """With `told_within_ms`, the result comes after all affected brokers know of it."""
         if len(self._queue) >= QUEUE_MAX:
             raise Retriable(
                 Code.REQUEST_TIMED_OUT, f"the controller has {len(self._queue)} requests to answer"
@@ -128,7 +128,7 @@ class ActiveController:
         return answer
 
     def brokers_changed(self) -> None:
-        """One look is enough, however often it is said before that."""
+        """One read is enough for all notifications before it."""
         if not self._brokers_unread:
             self._brokers_unread = True
             self._put(self._read_brokers)
@@ -138,25 +138,25 @@ class ActiveController:
         return machine.brokers_changed(now)
 
     def _put(self, operation: ControllerOperation[Any]) -> None:
-        """Something that nobody waits for."""
+        """An operation without a waiting caller."""
         self._queue.append(_Job(operation, None, []))
         self._more.set()
 
-    # Answers of brokers
+    # Replies of brokers
 
     def _answered(
         self, broker: BrokerId, request: ProtocolMessage, answer: ProtocolMessage
     ) -> None:
         code = getattr(answer, "error_code", 0)
-        if code == Code.STALE_CONTROLLER_EPOCH:  # is there a later one?
+        if code == Code.STALE_CONTROLLER_EPOCH:  # there may be a later controller
             self._put(lambda machine, now: _check_epoch())
         elif code == Code.NONE and not isinstance(answer, UpdateMetadataResponse):
             self._put(lambda machine, now: machine.answered(broker, request, answer, now))
 
     def _behind(self, broker: BrokerId) -> None:
-        self._put(lambda machine, now: machine.retell(broker, now))
+        self._put(lambda machine, now: machine.send_everything(broker, now))
 
-    # Working
+    # Execution
 
     async def _work(self) -> None:
         try:
@@ -171,9 +171,9 @@ class ActiveController:
         except Deposed as error:
             problem = f"another controller was elected: {error}"
         except KeeperFailed as error:
-            problem = f"the keeper does not answer as it should: {error}"
+            problem = f"the keeper failed: {error}"
         except Conflict as error:
-            problem = f"the keeper has something else than this controller: {error}"
+            problem = f"the keeper's data differs from this controller's: {error}"
         except Exception as error:
             problem = f"it failed: {error!r}"
             trace = "".join(traceback.format_exception(error))
@@ -208,10 +208,10 @@ class ActiveController:
             answer = problem = None
             if isinstance(step, SendRequest):
                 job.sent.append(self._send(step))
-                await asyncio.sleep(0)  # thousands of partitions take a while: others have a turn
+                await asyncio.sleep(0)  # thousands of partitions take a while: let other tasks run
             elif isinstance(step, LogLine):
                 log = self._broker.log
-                (log.warning if step.loud else log.info)(step.event, **step.values)
+                (log.warning if step.warn else log.info)(step.event, **step.values)
             else:
                 try:
                     answer = await self._ask_keeper(step)
@@ -230,7 +230,7 @@ class ActiveController:
             raise KeeperFailed(str(error)) from error
 
     def _send(self, step: SendRequest) -> "asyncio.Future[None]":
-        # A newcomer is not among those this broker itself has been told of.
+        # A newly registered broker is not in the metadata of this broker yet.
         self._peers.known(
             {
                 id_: Address(each.endpoints[0].host, each.endpoints[0].port)
@@ -251,7 +251,7 @@ class ActiveController:
         self._timer = self._broker.loop.call_later(wait_ms / 1000, self._tick)
 
     def _now_ms(self) -> int:
-        """The time of day, by the clock as it was when the term began."""
+        """The time of day, by the clock as it was when the tenure began."""
         return self._broker.clock.monotonic_ms() + self._ahead_ms
 
     def _tick(self) -> None:

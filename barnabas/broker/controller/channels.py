@@ -1,10 +1,10 @@
-"""Carries the controller's messages to brokers: for each of them in order, until answered.
+"""Sends the controller's requests to brokers: to each of them in order, until it replies.
 
-In: messages, as they are decided on. Out: answers, or silence from those that are gone.
-Always: one message at a time to each broker, the next only after the answer; what cannot be
-delivered is tried again for as long as the broker is registered as it was; a broker that is far
-behind is told everything at once instead.
-Not here: what is in the messages (controller/messages.py), connections (broker/cluster/peers.py).
+In: requests, as they are decided on. Out: replies, or nothing from unregistered brokers.
+Always: one request at a time to each broker, the next only after the reply; a request that cannot
+be delivered is retried as long as the broker has the same registration; a broker that is far
+behind gets everything at once instead.
+Not here: the contents of requests (controller/messages.py), connections (broker/cluster/peers.py).
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest
 if TYPE_CHECKING:
     from barnabas.broker.cluster.peers import Peers
 
-TIMEOUT_MS = 30_000  # a broker may have thousands of logs to make
+TIMEOUT_MS = 30_000  # a broker may have thousands of logs to create
 BACKOFF_MS_MIN = 10
 BACKOFF_MS_MAX = 500
-WAITING_MAX = 100  # messages to one broker
+WAITING_MAX = 100  # requests to one broker
 
-# Other errors are of a broker that could not, say because its keeper is out of reach.
+# Other errors mean that the broker could not, for example because its keeper is unreachable.
 _FINAL = (Code.NONE, Code.STALE_CONTROLLER_EPOCH, Code.STALE_BROKER_EPOCH)
 
 Answered = Callable[[BrokerId, ProtocolMessage, ProtocolMessage], None]
 Registered = Callable[[BrokerId], int]
-"""The epoch a broker is registered with now; -1: it is not."""
+"""The epoch of a broker's registration; -1: it is not registered."""
 
 
 class ControllerChannels:
-    """Of one term of a controller."""
+    """The channels of one controller tenure."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ControllerChannels:
         answered: Answered,
         behind: Callable[[BrokerId], None],
     ) -> None:
-        """`behind`: a broker is to be told everything; until then nothing else is sent to it."""
+        """`behind`: a broker must be sent everything; until then nothing else is sent to it."""
         self._peers = peers
         self._registered = registered
         self._answered = answered
@@ -53,7 +53,7 @@ class ControllerChannels:
         self._tasks: dict[BrokerId, asyncio.Task[None]] = {}
 
     def send(self, broker: BrokerId, message: ProtocolMessage) -> "asyncio.Future[None]":
-        """Done when it is answered, or will never be."""
+        """Done when the broker has replied, or never will."""
         future: asyncio.Future[None] = self._loop.create_future()
         waiting = self._waiting.setdefault(broker, deque())
         waiting.append((message, future))
@@ -73,7 +73,8 @@ class ControllerChannels:
         self._waiting.clear()
 
     def _drop(self, broker: BrokerId) -> None:
-        """What deletes logs is in no later message, so it stays; and the first is on its way."""
+        """Requests that delete logs are not repeated later, so they stay; the first is being
+        sent."""
         first, *rest = self._waiting[broker]
         kept = [each for each in rest if isinstance(each[0], StopReplicaRequest)]
         for message, future in rest:
@@ -90,7 +91,7 @@ class ControllerChannels:
             if self._registered(broker) == epoch:
                 try:
                     answer = await self._peers.call(broker, message, timeout_ms=TIMEOUT_MS)
-                except KafkaError:  # told by peers, once
+                except KafkaError:  # logged by peers, once
                     answer = None
                 if answer is None or getattr(answer, "error_code", 0) not in _FINAL:
                     await asyncio.sleep(backoff_ms / 1000)

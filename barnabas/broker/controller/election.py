@@ -1,8 +1,8 @@
-"""Stands for election as controller, and is asked what only the controller answers.
+"""Stands for election as controller, and answers what only the controller answers.
 
-In: sessions of the keeper and their news. Out: who is controller; if it is this broker, the work
-of one (active_controller.py).
-Always: whoever loses its epoch or its session forgets all it knows at once, and answers
+In: sessions of the keeper and their events. Out: which broker is controller; if it is this one, the
+active controller (active_controller.py).
+Always: a controller that loses its epoch or its session drops its state at once, and answers
 NOT_CONTROLLER.
 Not here: sessions and registration (broker/cluster/membership.py), where nodes are (store.py).
 """
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AGAIN_MS = 50  # until it stands again after something went wrong
+AGAIN_MS = 50  # until it stands for election again after a failure
 AGAIN_MS_MAX = 2_000
-LOOK_S = 5  # now and then, unasked: a watch that was lost must not matter for long
+LOOK_S = 5  # periodically: a lost watch must not matter for long
 
 
 class ControllerElection:
-    """Every broker of a cluster has one; in one of them, at a time, it is active."""
+    """Every broker of a cluster has one; it is active on one broker at a time."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ControllerElection:
         chance: Callable[[int], int] = randbelow,
         new_id: Callable[[], UUID] = uuid4,
     ) -> None:
-        """`chance` gives a number below the one it is given."""
+        """`chance` returns a random number below its argument."""
         self._broker = broker
         self._chance = chance
         self._new_id = new_id
@@ -80,11 +80,11 @@ class ControllerElection:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self.controller: BrokerId | None = None
-        """Who is controller, as /controller says; None: nobody, or not known now."""
+        """The controller, from /controller; None: there is none, or it is not known now."""
         self.epoch = 0
-        """Of the last controller that is known."""
+        """Of the latest controller that is known."""
 
-    # What is seen from outside; of the cluster, only while active
+    # Queries; about the cluster, only while active
 
     @property
     def active(self) -> bool:
@@ -92,7 +92,7 @@ class ControllerElection:
 
     @property
     def machine(self) -> Controller:
-        """To look at."""
+        """For inspection."""
         return self._active().machine
 
     @property
@@ -127,17 +127,17 @@ class ControllerElection:
     def election_ms_total(self) -> int:
         return self._counts.ms_total
 
-    def story(self, since: int = 0) -> list[HistoryEntry]:
-        """What happened after the entry of this number, in this term."""
-        return self.machine.story.since(since)
+    def history(self, since: int = 0) -> list[HistoryEntry]:
+        """The entries after this number, of this tenure."""
+        return self.machine.history.since(since)
 
     # From broker/cluster/membership.py, on the loop
 
     async def stand(self, keeper: Keeper) -> None:
         """A session is open and this broker is registered: stand for election in it.
 
-        Called again with each new session. Returns when it is known who is controller; Unavailable
-        if the session has expired before.
+        Called again with each new session. Returns when the controller is known; Unavailable if the
+        session has expired before.
         """
         self._resign("a new session has begun")
         self._end_rest()
@@ -151,8 +151,8 @@ class ControllerElection:
         await standing
 
     def heard(self, news: Event | SessionState) -> None:
-        """What the session's listener was told. Events of other paths are not looked at."""
-        if news is SessionState.CONNECTED:  # watches are gone
+        """An event of the session. Events of other paths are ignored."""
+        if news is SessionState.CONNECTED:  # watches are lost
             self._look()
         elif isinstance(news, SessionState):
             self.controller = None
@@ -165,7 +165,7 @@ class ControllerElection:
             self._active_controller.brokers_changed()
 
     async def stop(self) -> None:
-        """Resign, and give /controller back if it is ours."""
+        """Resign, and delete /controller if it is ours."""
         self._stopped = True
         active, keeper = self.active, self._keeper
         self._resign("this broker is stopping")
@@ -190,7 +190,7 @@ class ControllerElection:
             self._standing.set_exception(SessionExpired("the session expired before an election"))
 
     def _look(self) -> None:
-        """Who is controller? If nobody, this broker wants to be."""
+        """Read who is controller; if there is none, try to become it."""
         self._look_again = True
         if self._resting is not None:
             return
@@ -220,7 +220,7 @@ class ControllerElection:
                     self._expired()
                 continue
             except (Disconnected, OutcomeUnknown):
-                return  # when it is connected again, that is heard
+                return  # an event follows when it is connected again
             except (KafkaError, KeeperError) as error:
                 self._broker.log.warning("no election yet", reason=str(error))
                 await asyncio.sleep(wait_ms / 1000)
@@ -265,15 +265,15 @@ class ControllerElection:
         return Controller(BrokerId(self._broker.id), epoch, options, self._chance, self._new_id)
 
     def _over(self, active_controller: ActiveController, problem: str) -> None:
-        """Everything is read anew, by whoever is controller next."""
+        """The next controller reads everything again."""
         if self._active_controller is not active_controller:
             return
         self._again_ms = (
             AGAIN_MS if active_controller.worked else min(2 * self._again_ms, AGAIN_MS_MAX)
         )
         self._resign(problem)
-        # Whatever is heard meanwhile: its own election is news of /controller too, and one that
-        # cannot read what it should would else be elected again and again, without a pause.
+        # Events are ignored meanwhile: its own election changes /controller too, and a broker that
+        # cannot read the keeper's data would be elected again and again, without a pause.
         self._end_rest()
         self._resting = self._broker.loop.call_later(self._again_ms / 1000, self._rested)
 
@@ -287,7 +287,7 @@ class ControllerElection:
             self._resting = None
 
     def _resign(self, reason: str) -> None:
-        """Forget all: another may have changed it already."""
+        """Drop all state: another controller may have changed it already."""
         active_controller, self._active_controller = self._active_controller, None
         if active_controller is not None:
             self._broker.log.warning("no longer controller", epoch=self.epoch, reason=reason)
@@ -297,7 +297,7 @@ class ControllerElection:
     # From handlers and the catalog, on the broker that is controller; NOT_CONTROLLER elsewhere.
 
     async def ask(self, operation: ControllerOperation[T], *, told_within_ms: int = 0) -> T:
-        """What the controller says. If wanted, only after all brokers concerned know of it."""
+        """The result. With `told_within_ms`, only after all affected brokers know of it."""
         return await self._active().ask(operation, told_within_ms)
 
     async def create_topic(
@@ -310,7 +310,7 @@ class ControllerElection:
         placed: Sequence[Sequence[BrokerId]] | None = None,
         timeout_ms: int,
     ) -> UUID:
-        """Placed as Kafka would, or as told."""
+        """Placed as Kafka would, or with the given assignments."""
         topic = await self.ask(
             lambda machine, now: machine.create_topic(
                 name, partitions, factor, settings, placed, now
@@ -338,7 +338,7 @@ class ControllerElection:
         )
 
     async def configure_topic(self, name: str, change: Settle) -> dict[str, str]:
-        """The settings now; every broker is told by a note in the keeper."""
+        """The new settings; a notification in the keeper reaches every broker."""
         return await self.ask(lambda machine, now: machine.configure("topics", name, change, now))
 
     async def configure_broker(self, broker: int | None, change: Settle) -> dict[str, str]:
@@ -347,10 +347,10 @@ class ControllerElection:
         return await self.ask(lambda machine, now: machine.configure("brokers", name, change, now))
 
     async def configure_entity(self, kind: str, name: str, change: Settle) -> dict[str, str]:
-        """Of a group, or of a subscription to clients' metrics."""
+        """Of a group, or of a subscription to client metrics."""
         return await self.ask(lambda machine, now: machine.configure(kind, name, change, now))
 
-    # Inside
+    # Internal
 
     def _active(self) -> ActiveController:
         if self._active_controller is None:
@@ -358,7 +358,7 @@ class ControllerElection:
         return self._active_controller
 
     def _not_controller(self) -> Retriable:
-        who = "nobody" if self.controller is None else f"broker {self.controller}"
+        who = "no broker" if self.controller is None else f"broker {self.controller}"
         return Retriable(
             Code.NOT_CONTROLLER, f"broker {self._broker.id} is not the controller, {who} is"
         )

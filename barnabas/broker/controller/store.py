@@ -1,29 +1,30 @@
 """The controller's changes as nodes of the keeper, and its nodes as what the controller reads.
 
-In: changes and questions of the controller (controller/steps.py). Out: nodes, versions, values.
-Always: every write carries a check of the epoch that this controller was elected with, in the same
-transaction: a controller that has been followed by another writes nothing any more.
+In: changes and reads of the controller (controller/steps.py). Out: nodes, versions, values.
+Always: every write includes a check of the epoch that this controller was elected with, in the same
+transaction: a controller that was replaced cannot write any more.
 Its calls block: they run in the keeper's thread.
-Not here: when to write what (controller/), who runs it (election.py).
+Not here: when to write what (controller/), running it (election.py), the reads (store_reads.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from barnabas.broker.controller.store_reads import (
+    config_path,
+    read_all,
+    read_brokers,
+    read_config,
+)
 from barnabas.controller.state import (
     Assignment,
-    BrokerEndpoint,
-    BrokerInfo,
-    KnownBroker,
     PartitionLeadership,
 )
 from barnabas.controller.steps import (
     Change,
     Conflict,
-    DeletionMark,
     ForgetBroker,
-    KeeperSnapshot,
     MarkDeleted,
     NewState,
     NewTopic,
@@ -36,7 +37,6 @@ from barnabas.controller.steps import (
     SetAssignments,
     SetConfig,
     SetState,
-    TopicFound,
     Unmark,
     WriteTooLarge,
 )
@@ -55,10 +55,10 @@ from barnabas.keeper.keeper import (
     TooLarge,
     ensure,
 )
-from barnabas.model.errors import Code, Corrupt
+from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId
 
-NOTES_MAX = 100  # of changed settings; who has missed some of them reads everything
+NOTES_MAX = 100  # of changed settings; a broker that has missed some of them reads everything
 
 
 class Deposed(Exception):
@@ -66,7 +66,7 @@ class Deposed(Exception):
 
 
 class Elected(NamedTuple):
-    """Who is controller. `store` is there if it is this broker."""
+    """Who is controller. `store` is set if it is this broker."""
 
     controller: BrokerId
     epoch: int
@@ -74,9 +74,9 @@ class Elected(NamedTuple):
 
 
 def stand(keeper: Keeper, broker: BrokerId, wall_ms: int, *, holding: bool) -> Elected | None:
-    """Become controller if nobody is; None: ask again. /controller is watched from now on.
+    """Become controller if there is none; None: try again. /controller is watched from now on.
 
-    `holding`: this broker is controller, and wants to know whether it still is.
+    `holding`: this broker is controller, and checks whether it still is.
     """
     if not keeper.exists(nodes.CONTROLLER_EPOCH):
         ensure(keeper, nodes.CONTROLLER_EPOCH)
@@ -91,7 +91,7 @@ def stand(keeper: Keeper, broker: BrokerId, wall_ms: int, *, holding: bool) -> E
         if holding or holder.owner != keeper.session:
             id_ = nodes.read_controller(nodes.CONTROLLER, holder.data)
             return Elected(BrokerId(id_), epoch, None)
-        operations.append(Delete(nodes.CONTROLLER))  # ours, of a term that has ended
+        operations.append(Delete(nodes.CONTROLLER))  # ours, of a tenure that has ended
     operations += [
         Create(nodes.CONTROLLER, nodes.controller_data(broker, wall_ms), ephemeral=True),
         Set(nodes.CONTROLLER_EPOCH, str(epoch + 1).encode(), found.version),
@@ -105,7 +105,7 @@ def stand(keeper: Keeper, broker: BrokerId, wall_ms: int, *, holding: bool) -> E
 
 
 def give_up(keeper: Keeper) -> None:
-    """/controller, if it is this session's."""
+    """Delete /controller, if it belongs to this session."""
     try:
         found = keeper.get(nodes.CONTROLLER)
         if found.owner == keeper.session:
@@ -115,7 +115,7 @@ def give_up(keeper: Keeper) -> None:
 
 
 class ControllerStore:
-    """For one term."""
+    """For one tenure."""
 
     def __init__(self, keeper: Keeper, epoch_version: int) -> None:
         self._keeper = keeper
@@ -124,7 +124,7 @@ class ControllerStore:
     # Writing
 
     def write(self, changes: Sequence[Change]) -> list[int | None]:
-        """Per change the version of its node. Conflict: not done. Deposed: never again."""
+        """The new version of each node. Conflict: not done. Deposed: never again."""
         operations: list[Operation] = [self._check]
         last = []
         notes = False
@@ -156,7 +156,7 @@ class ControllerStore:
             Create(nodes.partitions(name)),
         ]
         path = paths.topic_config(name)
-        if self._keeper.exists(path):  # left by a topic whose deletion was cut off
+        if self._keeper.exists(path):  # left by a topic whose deletion was interrupted
             operations.append(Delete(path))
         if change.settings:
             operations.append(Create(path, paths.config_data(change.settings)))
@@ -187,7 +187,7 @@ class ControllerStore:
         return [*before, Create(path, nodes.deletion_data(node))]
 
     def _remove_states(self, change: RemoveStates) -> list[Operation]:
-        """Those that are there: a deletion may have been cut off before."""
+        """Those that exist: a deletion may have been interrupted before."""
         asked = [
             path
             for index in change.partitions
@@ -207,7 +207,7 @@ class ControllerStore:
         return [Delete(path)] if self._keeper.exists(path) else [self._check]
 
     def _set_config(self, change: SetConfig) -> list[Operation]:
-        path = _config_path(change.kind, change.name)
+        path = config_path(change.kind, change.name)
         data = paths.config_data(change.settings)
         there = self._keeper.exists(path)
         entity = path.removeprefix("/config/")
@@ -236,105 +236,16 @@ class ControllerStore:
             try:
                 self._keeper.multi([self._check, *old])
             except KeeperError:
-                pass  # the next change takes them with it
+                pass  # the next change removes them
 
     # Reading
 
     def read(self, question: Read) -> object:
         if isinstance(question, ReadAll):
-            return self.read_all()
+            return read_all(self._keeper)
         if isinstance(question, ReadBrokers):
-            return self.read_brokers()
-        return self.read_config(question.kind, question.name)
-
-    def read_brokers(self) -> list[BrokerInfo]:
-        """A registration that cannot be read is nobody's: one of them must not stop all others."""
-        found = []
-        for name in self._keeper.children(paths.BROKERS, watch=True):
-            if not name.isdecimal():
-                continue
-            path = paths.broker(int(name))
-            try:
-                node = self._keeper.get(path)
-                endpoints, rack, directories, least = paths.read_broker(path, node.data)
-            except (NoNode, Corrupt):  # one that is gone meanwhile is told
-                continue
-            broker = BrokerId(int(name))
-            listeners = tuple(BrokerEndpoint(*each) for each in endpoints)
-            info = BrokerInfo(broker, node.created, listeners, rack, directories, least)
-            found.append(info)
-        return sorted(found, key=lambda broker: broker.id)
-
-    def read_config(self, kind: str, name: str) -> dict[str, str]:
-        path = _config_path(kind, name)
-        try:
-            return paths.read_config(path, self._keeper.get(path).data)
-        except NoNode:
-            return {}
-
-    def read_all(self) -> KeeperSnapshot:
-        names = self._keeper.children(paths.TOPICS)
-        found = self._keeper.get_many([paths.topic_config(name) for name in names])
-        topics = [
-            self._read_topic(name, {} if each is None else paths.read_config(name, each.data))
-            for name, each in zip(names, found, strict=True)
-        ]
-        deletions = []
-        for name in self._keeper.children(paths.DELETED_TOPICS):
-            path = paths.deleted_topic(name)
-            mark = nodes.read_deletion(path, self._keeper.get(path).data)
-            if mark.brokers is not None:
-                brokers = [BrokerId(each) for each in mark.brokers]
-                deletions.append(DeletionMark(name, mark.id, mark.partitions, brokers))
-        known = self.read_known_brokers()
-        settings = [self.read_config("brokers", ""), *self._read_broker_settings(known)]
-        return KeeperSnapshot(self.read_brokers(), topics, deletions, known, settings)
-
-    def _read_broker_settings(self, known: Sequence[KnownBroker]) -> list[dict[str, str]]:
-        asked = [paths.broker_config(each.id) for each in known]
-        found = zip(asked, self._keeper.get_many(asked), strict=True)
-        return [paths.read_config(path, node.data) for path, node in found if node is not None]
-
-    def read_known_brokers(self) -> list[KnownBroker]:
-        names = [each for each in self._keeper.children(paths.KNOWN_BROKERS) if each.isdecimal()]
-        asked = [nodes.known_broker(int(name)) for name in names]
-        found = []
-        for name, path, node in zip(names, asked, self._keeper.get_many(asked), strict=True):
-            if node is not None:
-                rack, directories, lost_epoch = nodes.read_known_broker(path, node.data)
-                known = KnownBroker(BrokerId(int(name)), rack, tuple(directories), lost_epoch)
-                found.append(known)
-        return sorted(found)
-
-    def _read_topic(self, name: str, settings: Mapping[str, str]) -> TopicFound:
-        path = paths.topic(name)
-        node = nodes.read_topic(path, self._keeper.get(path).data)
-        assignments = {
-            index: Assignment(
-                _ids(replicas), _ids(node.adding.get(index, ())), _ids(node.removing.get(index, ()))
-            )
-            for index, replicas in node.replicas.items()
-        }
-        adopted = not self._keeper.exists(nodes.partitions(name))
-        states = {}
-        asked = [] if adopted else [nodes.state(name, index) for index in node.replicas]
-        for index, path, found in zip(
-            node.replicas, asked, self._keeper.get_many(asked), strict=False
-        ):
-            if found is None:
-                continue
-            state = nodes.read_state(path, found.data)
-            states[index] = PartitionLeadership(
-                BrokerId(state.leader),
-                state.leader_epoch,
-                _ids(state.isr),
-                state.controller_epoch,
-                found.version,
-                state.recovering,
-                tuple(state.isr_epochs),
-                _ids(state.elr),
-            )
-        return TopicFound(name, node.id, assignments, states, adopted, settings)
+            return read_brokers(self._keeper)
+        return read_config(self._keeper, question.kind, question.name)
 
 
 _MAKERS: dict[type, Callable[..., list[Operation]]] = {
@@ -353,8 +264,8 @@ _MAKERS: dict[type, Callable[..., list[Operation]]] = {
 
 
 def _too_large(changes: Sequence[Change], error: TooLarge) -> WriteTooLarge:
-    """Of what is written at once, whatever the request named."""
-    size = f"in one write of {error.size} bytes; ZooKeeper takes {error.limit}"
+    """Names the change that is written, whatever the request named."""
+    size = f"in one write of {error.size} bytes; the limit of ZooKeeper is {error.limit}"
     for change in changes:
         if isinstance(change, NewTopic | SetAssignments):
             name = change.name if isinstance(change, NewTopic) else change.topic
@@ -400,15 +311,3 @@ def _state_data(state: PartitionLeadership) -> bytes:
             state.elr,
         )
     )
-
-
-def _config_path(kind: str, name: str) -> str:
-    if kind == "topics":
-        return paths.topic_config(name)
-    if kind == "brokers":
-        return paths.broker_config(int(name) if name else None)
-    return paths.entity_config(kind, name)
-
-
-def _ids(numbers: Sequence[int]) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, numbers))

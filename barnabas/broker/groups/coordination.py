@@ -145,7 +145,7 @@ class Coordination:
         self._topic = topic
         self._partitions = len(topic.partitions)
         self._shared = limits(self._broker.config, self._own_limits)
-        for name, (_, ends) in self._broker.catalog.doomed.items():
+        for name, (_, ends) in self._broker.catalog.deleted_topic_offsets.items():
             for index, end in ends.items():
                 self._loading.doom(index, name, end)
         for index, partition in enumerate(topic.partitions):
@@ -160,7 +160,7 @@ class Coordination:
         self._terms[index] = term = self._terms.get(index, 0) + 1
         self._epochs[index] = partition.leader_epoch
         partition.on_commit = partial(self._committed, index)
-        partition.on_lost = partial(self._loop.call_soon, self._lost, index, term)
+        partition.on_leadership_lost = partial(self._loop.call_soon, self._lost, index, term)
         journal = PartitionJournal(partition)
         shard = GroupShard(self._shared, self.rebalance_statistics, TopicsSeen(self._broker.topics))
         self.runtime.start_loading(index, shard, journal)

@@ -1,4 +1,4 @@
-"""AlterConfigs: the settings of a topic or broker replaced by others."""
+"""AlterConfigs: replaces the settings of a topic or broker."""
 
 from typing import TYPE_CHECKING
 

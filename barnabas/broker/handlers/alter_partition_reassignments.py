@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: the controller moves replicas, or stops moving them."""
+"""AlterPartitionReassignments: the controller moves replicas, or cancels a reassignment."""
 
 from typing import TYPE_CHECKING
 

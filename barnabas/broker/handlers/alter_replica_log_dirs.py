@@ -1,6 +1,6 @@
-"""AlterReplicaLogDirs: partitions to another log directory of this broker.
+"""AlterReplicaLogDirs: moves partitions to another log directory of this broker.
 
-Always: the answer says that a move has begun; DescribeLogDirs says how far it is.
+Always: the response says that a move has begun; DescribeLogDirs reports its progress.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""ApiVersions: what this broker speaks.
+"""ApiVersions: the APIs and versions that this broker supports.
 
-Always: what dispatch.py has a handler for, except what brokers say to each other; our own APIs
-only to our own client; answered before anything else is known of the client, so every version of
-the question gets an answer it can read.
+Always: the APIs that dispatch.py has a handler for, except those between brokers; our own APIs only
+for our own client. It is answered before anything is known about the client, so the reply to every
+version of the request can be read by the client.
 """
 
 import re
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 NAMED_SINCE = 3
 NAME_LENGTH_MAX = 100
-OWN_NAME = "barnabas"  # what our own client calls itself
+OWN_NAME = "barnabas"  # the name of our own client
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
-# Tools tell a cluster's version by metadata.version, and whether it has the new group protocol by
-# group.version; the bounds are those of Kafka 4.3. transaction.version is not finalized: it would
-# make producers leave out AddPartitionsToTxn.
+# Tools determine a cluster's version by metadata.version, and whether it has the new group protocol
+# by group.version; the bounds are those of Kafka 4.3. transaction.version is not finalized: it
+# would make producers skip AddPartitionsToTxn.
 FEATURES = {"group.version": (0, 1), "metadata.version": (7, 30)}
 FROM_ZERO_SINCE = 4  # clients before that cannot read a feature that begins at 0
 
@@ -57,7 +57,7 @@ def handle(broker: "Broker", request: ApiVersionsRequest, call: Call) -> ApiVers
 
 
 def unsupported() -> ApiVersionsResponse:
-    """To a version we do not know: the versions of this one API, to ask again with."""
+    """For a version that we do not know: the versions of this one API, for a retry."""
     return ApiVersionsResponse(
         error_code=Code.UNSUPPORTED_VERSION, api_keys=[_advertised(API_VERSIONS)]
     )

@@ -1,4 +1,5 @@
-"""ClusterStory: who this broker is, and what the controller did and why, for our own client."""
+"""ClusterStory: this broker's state, and the controller's history with causes, for our own
+client."""
 
 import os
 from itertools import islice
@@ -50,7 +51,7 @@ def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> Cluste
 
 
 def _offline(broker: "Broker") -> list[OfflinePartition]:
-    """Partitions that nobody leads, the first ones."""
+    """The first partitions without a leader."""
     if broker.cluster is None or not broker.cluster.controlling.active:
         return []
     machine = broker.cluster.controlling.machine
@@ -65,10 +66,10 @@ def _offline(broker: "Broker") -> list[OfflinePartition]:
 
 
 def _events(broker: "Broker", after: int, count: int) -> list[ToldEvent]:
-    """The last so many."""
+    """The latest `count` events."""
     if broker.cluster is None or not broker.cluster.controlling.active or count <= 0:
         return []
-    entries = broker.cluster.controlling.story(after)[-min(count, EVENTS_MAX) :]
+    entries = broker.cluster.controlling.history(after)[-min(count, EVENTS_MAX) :]
     return [
         ToldEvent(
             number=entry.number,

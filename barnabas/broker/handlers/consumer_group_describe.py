@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: epochs, members, and what each has and shall have."""
+"""ConsumerGroupDescribe: epochs, members, and the current and target assignment of each."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member of the new protocol lives, and hears what it should own."""
+"""ConsumerGroupHeartbeat: a member of the new protocol is alive, and gets its assignment."""
 
 from typing import TYPE_CHECKING
 from uuid import uuid4

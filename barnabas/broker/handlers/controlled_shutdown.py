@@ -1,4 +1,5 @@
-"""ControlledShutdown: a broker that is about to stop asks the controller to be relieved."""
+"""ControlledShutdown: a broker that is about to stop asks the controller to move its
+leaderships."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ async def handle(
     assert broker.cluster is not None
     leaving, epoch = BrokerId(request.broker_id), request.broker_epoch
     try:
-        # When others know that they lead, nothing is lost by its going.
+        # Once the other brokers know that they lead, the broker can stop without losing anything.
         remaining = await broker.cluster.controlling.ask(
             lambda machine, now: machine.shut_down(leaving, epoch, now),
             told_within_ms=TOLD_WITHIN_MS,

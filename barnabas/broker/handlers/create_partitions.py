@@ -1,4 +1,4 @@
-"""CreatePartitions: topics made larger."""
+"""CreatePartitions: adds partitions to topics."""
 
 from collections import Counter
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""CreateTopics: each topic checked, then made, alone."""
+"""CreateTopics: checks and creates each topic separately."""
 
 import asyncio
 from collections import Counter
@@ -33,7 +33,7 @@ CLUSTER_METADATA = "__cluster_metadata"
 
 
 class TopicPlan(NamedTuple):
-    """A topic that may be made."""
+    """A topic that can be created."""
 
     partitions: int
     factor: int
@@ -60,11 +60,11 @@ async def handle(
             plan = _plan(broker, topic)
             id_ = NO_TOPIC_ID
             if request.validate_only:
-                await asyncio.sleep(0)  # thousands may be asked for: let others have their turn
+                await asyncio.sleep(0)  # a request may have thousands: let other tasks run
             else:
                 id_ = await _create(broker, topic, plan, request.timeout_ms)
         except KafkaError as error:
-            if not isinstance(error, InvalidRequest):  # not the client's mistake
+            if not isinstance(error, InvalidRequest):  # not the client's error
                 broker.refused("topic not created", call, error, topic=topic.name[:300])
             results[topic.name] = CreatableTopicResult(
                 name=topic.name, error_code=error.code, error_message=error.detail

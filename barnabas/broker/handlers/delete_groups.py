@@ -1,4 +1,4 @@
-"""DeleteGroups: empty groups go, with their offsets."""
+"""DeleteGroups: deletes empty groups with their offsets."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: DeleteGroupsRequest, call: Call) -> Reply:
-    """Each group on its own, so that a log that refuses one does not hold up another."""
+    """Each group separately, so that a log that refuses one does not delay another."""
     group_ids = list(dict.fromkeys(request.groups_names))
     if not group_ids:
         return DeleteGroupsResponse(results=[])
@@ -39,7 +39,7 @@ def _delete(broker: "Broker", group_id: str, call: Call) -> Reply:
 
 
 class _Gathered:
-    """One reply from several, when the last of them is there."""
+    """One reply from several, when the last of them is ready."""
 
     def __init__(self, count: int) -> None:
         self.deferred: DeferredReply[ProtocolMessage] = DeferredReply()

@@ -1,7 +1,7 @@
-"""DeleteRecords: partitions cut at the front, here and then wherever a replica is.
+"""DeleteRecords: deletes the oldest records of partitions, here and on all replicas.
 
-Always: the answer waits until all replicas on brokers that are there begin where they should, but
-no longer than who asks wants to.
+Always: the response waits until all replicas on registered brokers start at the requested offset,
+but no longer than the client's timeout.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 HIGH_WATERMARK = -1
 INVALID_LOW_WATERMARK = -1
-WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
+WAIT_MS_MAX = 600_000  # a longer wait is not needed, and a waiting request holds memory
 
 
 class Result(NamedTuple):
-    """What became of one partition: the lowest offset that any replica has left, or why not."""
+    """The result for one partition: the lowest log start of any replica, or the error."""
 
     low_watermark: int = INVALID_LOW_WATERMARK
     problem: KafkaError | None = None
 
 
 class PendingDeletion(NamedTuple):
-    """A partition of which replicas elsewhere still begin before the offset."""
+    """A partition of which other replicas still start before the offset."""
 
     partition: "Partition"
     leading: "LeaderReplica"
@@ -83,13 +83,13 @@ def _delete(broker: "Broker", name: str, index: int, offset: int) -> Result | Pe
     log.delete_before(offset)
     if partition.leading is None:
         return Result(log.start_offset)
-    partition.leading.committed()  # followers hear of the new start
+    partition.leading.committed()  # followers get the new log start
     pending = PendingDeletion(partition, partition.leading, offset)
     return pending.result() or pending
 
 
 class _DeleteRecordsInProgress:
-    """A response to which followers have not all come up yet."""
+    """A response that waits for followers."""
 
     def __init__(
         self,
@@ -114,16 +114,16 @@ class _DeleteRecordsInProgress:
             each.partition.waiters[self] = None
             each.leading.wait_for_starts(self)
 
-    # Told by partitions and their leaderships
+    # Called by partitions and their leaders
 
     def appended(self, size: int) -> None:
-        """Records are not what is waited for."""
+        """New records are of no interest here."""
 
-    def gone(self) -> None:
+    def leadership_lost(self) -> None:
         self._broker.loop.call_soon(self.started)  # the partition is in the middle of its change
 
     def started(self) -> None:
-        """A replica begins elsewhere now, or its broker is gone."""
+        """The log start of a replica has moved, or its broker is not registered any more."""
         for number, each in list(self.pending.items()):
             result = each.result()
             if result is not None:
@@ -154,7 +154,7 @@ class _DeleteRecordsInProgress:
         self._timer.cancel()
         for each in self._places:
             each.partition.waiters.pop(self, None)
-            each.leading.starts_awaited.pop(self, None)
+            each.leading.start_waiters.pop(self, None)
 
     def response(self) -> DeleteRecordsResponse:
         results = iter(self._results)
@@ -177,7 +177,7 @@ class _DeleteRecordsInProgress:
                     )
                 )
             topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
-        if refused:  # the response has no place for words
+        if refused:  # the response has no field for a message
             self._broker.refused(
                 "delete of records refused", self._call, refused[0], partitions=len(refused)
             )

@@ -31,7 +31,7 @@ async def handle(
         asked = [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names]
     counts = Counter((each.name, each.topic_id) for each in asked)
     topics = {key: _find(broker, *key) for key in counts}
-    doomed = Counter(topic.id for topic in topics.values() if topic is not None)
+    to_delete = Counter(topic.id for topic in topics.values() if topic is not None)
     responses = []
     for (name, id_), count in counts.items():
         topic = topics[name, id_]
@@ -41,7 +41,7 @@ async def handle(
                 raise _invalid("the topic is in the request more than once")
             if topic is None:
                 raise _unknown(name, id_)
-            if doomed[topic.id] > 1:
+            if to_delete[topic.id] > 1:
                 raise _invalid("the topic is in the request both by name and by id")
             await broker.catalog.delete_topic(topic)
         except KafkaError as error:
@@ -69,9 +69,9 @@ def _check(broker: "Broker", name: str | None, id_: UUID, call: Call) -> None:
             "topics cannot be deleted: delete.topic.enable is false on this broker",
         )
     if name is None and id_ == NO_TOPIC_ID:
-        raise _invalid("neither a name nor an id is given")
+        raise _invalid("the topic has neither a name nor an id")
     if name is not None and id_ != NO_TOPIC_ID:
-        raise _invalid("both a name and an id are given: give one")
+        raise _invalid("the topic has both a name and an id: use one")
 
 
 def _unknown(name: str | None, id_: UUID) -> KafkaError:

@@ -42,7 +42,7 @@ AT_ONCE = 20
 def handle(
     broker: "Broker", request: DescribeConfigsRequest, call: Call
 ) -> DescribeConfigsResponse | Coroutine[Any, Any, DescribeConfigsResponse]:
-    # Each once: a small request that repeats itself would make a very large answer.
+    # Each once: a small request that repeats a resource would cause a very large response.
     asked = list(
         {(each.resource_type, each.resource_name): each for each in request.resources}.values()
     )
@@ -54,7 +54,7 @@ def handle(
 async def _describe_many(
     broker: "Broker", request: DescribeConfigsRequest, asked: list[DescribeConfigsResource]
 ) -> DescribeConfigsResponse:
-    """Hundreds of topics with dozens of options each take a while: others have their turn."""
+    """Hundreds of topics with dozens of options each take a while: let other tasks run."""
     results = []
     for start in range(0, len(asked), AT_ONCE):
         results += [_result(broker, each, request) for each in asked[start : start + AT_ONCE]]
@@ -101,7 +101,7 @@ def _options(broker: "Broker", asked: DescribeConfigsResource) -> Iterable[Descr
 
 
 def _defaults_of_all(catalog: "AnyCatalog") -> Iterator[Described]:
-    """What was set for all brokers by request, and nothing else."""
+    """The options that were set for all brokers by requests, and nothing else."""
     settings = catalog.dynamic.get(None, {})
     for option in describe_broker(Layers(dynamic_default=settings)):
         if option.name in settings:

@@ -51,7 +51,7 @@ def _describe(broker: "Broker", group_id: str, call: Call, operations: int) -> D
 
 
 def _found(group: ClassicGroup, operations: int) -> DescribedGroup:
-    """Who has what is told only when it is settled."""
+    """The assignments are returned only when the group is stable."""
     stable = group.state is ClassicGroupState.STABLE
     return DescribedGroup(
         error_code=0,

@@ -58,7 +58,7 @@ def _offline(path: str) -> DescribeLogDirsResult:
 def _topics(
     broker: "Broker", log_directory: OpenLogDirectory, asked: list[DescribableLogDirTopic] | None
 ) -> list[DescribeLogDirsTopic]:
-    """What is not here is left out, as in Kafka; a copy on its way here is behind by its lag."""
+    """Partitions that are not here are left out, as in Kafka; a copy is behind by its lag."""
     wanted: dict[str, set[int]] = {}
     for each in asked or ():
         wanted.setdefault(each.topic, set()).update(each.partitions)

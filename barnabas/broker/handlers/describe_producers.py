@@ -1,4 +1,4 @@
-"""DescribeProducers: which producers a partition remembers."""
+"""DescribeProducers: the producers whose state a partition has."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: DescribeProducersRequest, call: Call
 ) -> DescribeProducersResponse:
-    # Each once: a small request that repeats itself would make a very large answer.
+    # Each once: a small request that repeats a partition would cause a very large response.
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))

@@ -1,4 +1,5 @@
-"""DescribeReplicas: the controller asks what this broker has of partitions that nobody leads."""
+"""DescribeReplicas: the controller asks for this broker's replicas of partitions without a
+leader."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in the order of their names, a page of partitions at a time.
+"""DescribeTopicPartitions: topics ordered by name, one page of partitions at a time.
 
 Always: a page ends after `limit` partitions; its cursor is where the next one begins.
 """
@@ -98,7 +98,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _refused(names: Iterable[str]) -> DescribeTopicPartitionsResponse:
-    """A cursor that no page ended with; the response has no place for an error but its topics."""
+    """The cursor is not from a page; the response can carry an error only in its topics."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(

@@ -1,12 +1,12 @@
 """Fetch: file slices out, now or as soon as there are enough bytes.
 
-Always: whole batches; the first batch of a reply comes however large it is; a reply that
-waits is planned at most twice. The bytes themselves never pass through here, and what is not
-in memory is read in its log directory's thread before the reply leaves.
-Not here: whom to ask instead (fetch_elsewhere.py), what a session remembers (fetch_sessions.py).
+Always: whole batches; the first batch of a reply is sent however large it is; a reply that
+waits is planned at most twice. The bytes themselves never pass through here, and data that is not
+in memory is read in its log directory's thread before the reply is sent.
+Not here: replies that name another broker (requests/read_replica.py), the state of a session
+(net/fetch_sessions.py).
 """
 
-import asyncio
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from barnabas.broker.net.fetch_sessions import (
     IncrementalSession,
     SessionPartition,
 )
+from barnabas.broker.requests.fetch_wait import FetchWait, warmed
 from barnabas.broker.requests.read_replica import endpoints, failed, nearer_replica
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.topic import Topic
@@ -34,15 +35,14 @@ from barnabas.wire.messages.fetch import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.partition import Partition, Waiter
+    from barnabas.broker.partition import Partition
     from barnabas.log.log import Log
     from barnabas.log.reader import BatchSlice
 
-FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and ask it
-LEADERS_SINCE = 12  # an answer can say who leads instead
+FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and fetch from it
+LEADERS_SINCE = 12  # a response can name the leader
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
-WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
 
 
 def handle(
@@ -66,7 +66,7 @@ def handle(
         or request.max_wait_ms <= 0
         or not plan.partitions
     ):
-        return _warmed(broker, reading, plan) if plan.cold else reading.respond(plan)
+        return warmed(broker, reading, plan) if plan.cold else reading.respond(plan)
     partitions = dict.fromkeys(plan.partitions)
     if len(partitions) < len(plan.partitions):
         return reading.respond(plan)  # no consumer asks twice for a partition: nothing is held
@@ -74,7 +74,7 @@ def handle(
 
 
 class FetchPlan:
-    """What a reply would carry if it left now; partitions are added one after the other."""
+    """What a reply would carry if it was sent now; partitions are added one after the other."""
 
     __slots__ = (
         "_broker", "_find", "_names_leaders", "_rack", "answer_now", "cold", "found", "left",
@@ -90,8 +90,8 @@ class FetchPlan:
         self.stable = request.isolation_level == READ_COMMITTED
         self.size = 0
         self.slices_left = broker.descriptors.slices_max(broker.clock.monotonic_ms())
-        self.answer_now = False  # a partition has an error, or is to be read from another replica
-        self.cold: dict[OpenLogDirectory, list[FileSlice]] = {}  # what would wait for a disk
+        self.answer_now = False  # a partition has an error, or should be read from another replica
+        self.cold: dict[OpenLogDirectory, list[FileSlice]] = {}  # slices that would wait for a disk
         self.partitions: list[Partition] = []
         self.responses: list[FetchableTopicResponse] = []
         self.found: list[tuple[SessionPartition, PartitionData]] = []
@@ -115,7 +115,7 @@ class FetchPlan:
             if self.slices_left:
                 most = min(bytes_max, self.left)
                 found = partition.read(offset, most, self.size == 0, stable=self.stable)
-            else:  # as if its bytes did not fit: the next fetch has it
+            else:  # as if its bytes did not fit: the next fetch returns it
                 found = partition.read(offset, 0, False)
         except KafkaError as error:
             self.answer_now = True
@@ -150,7 +150,7 @@ class FetchPlan:
 
 
 class SessionlessFetch:
-    """A fetch that stands for itself: everything asked for is answered, in its order."""
+    """A fetch without a session: every requested partition is answered, in the same order."""
 
     __slots__ = ("_broker", "_version", "request")
 
@@ -186,8 +186,8 @@ class SessionlessFetch:
         return plan
 
     def _plan_from(self, plan: FetchPlan, turn: int, by_id: bool) -> FetchPlan:
-        """More partitions than slices: begin at another partition each time, or the last would
-        never have their turn. Within a session `IncrementalSession.served` sees to that."""
+        """More partitions than slices: begin at another partition each time, otherwise the last
+        ones would never be read. Within a session `IncrementalSession.served` does this."""
         topics = self._broker.topics
         found: list[list[PartitionData]] = [[] for _ in self.request.topics]
         pairs = [
@@ -224,7 +224,7 @@ class SessionlessFetch:
 
 
 class SessionFetch:
-    """A fetch within a session: the session knows what is wanted, and what is news."""
+    """A fetch within a session: the session has the partitions, and knows what has changed."""
 
     __slots__ = ("_broker", "_full", "_session", "_version", "_wanted", "request")
 
@@ -240,7 +240,7 @@ class SessionFetch:
     ) -> None:
         self._broker = broker
         self._version = version
-        self._session = session  # None: there was no room for one, which the reply says
+        self._session = session  # None: there was no room for one, as the reply says
         self._wanted = wanted
         self._full = full
         self.request = request
@@ -291,105 +291,6 @@ class SessionFetch:
 
 
 Reading = SessionlessFetch | SessionFetch
-
-
-class FetchWait:
-    """A fetch that found too little: it waits for bytes or for its time to be up."""
-
-    __slots__ = (
-        "_broker", "_loop", "_missing", "_reading", "_timer", "_waiters", "_woken", "deferred",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        broker: "Broker",
-        reading: Reading,
-        partitions: "dict[Partition, None]",
-        bytes_missing: int,
-    ) -> None:
-        self._broker = broker
-        self._loop = broker.loop
-        self._reading = reading
-        self._missing = bytes_missing
-        self._woken = False
-        self.deferred: DeferredReply[FetchResponse] = DeferredReply()
-        self.deferred.cancelled = self._leave
-        stable = reading.request.isolation_level == READ_COMMITTED
-        self._waiters: dict[Partition, Waiter] = {
-            partition: HeldBack(self, partition)
-            if stable and partition.log.last_stable_offset < partition.log.high_watermark
-            else self
-            for partition in partitions
-        }
-        for partition, waiter in self._waiters.items():
-            partition.waiters[waiter] = None
-        wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
-        self._timer = self._loop.call_later(wait_s, self._finish)
-
-    def appended(self, size: int) -> None:
-        self._missing -= size
-        if self._missing <= 0:
-            self.gone()
-
-    def gone(self) -> None:
-        if not self._woken:  # once per turn of the loop, however many batches arrive in it
-            self._woken = True
-            self._loop.call_soon(self._finish)
-
-    def _finish(self) -> None:
-        if self.deferred.done:
-            return
-        self._leave()
-        reading = self._reading
-        plan = reading.plan()
-        if plan.cold:
-            _warmed(self._broker, reading, plan).then(self.deferred.set)
-        else:
-            self.deferred.set(reading.respond(plan))
-
-    def _leave(self) -> None:
-        self.deferred.cancelled = None
-        self._timer.cancel()
-        for partition, waiter in self._waiters.items():
-            partition.waiters.pop(waiter, None)
-
-
-class HeldBack:
-    """Waits in a partition that has an open transaction, for a reader of committed records.
-
-    Records behind the last stable offset are none of its business: woken by each of them, it would
-    have nothing to answer, and its consumer would ask again at once.
-    """
-
-    __slots__ = ("_partition", "_stable_offset", "_wait")
-
-    def __init__(self, wait: FetchWait, partition: "Partition") -> None:
-        self._wait = wait
-        self._partition = partition
-        self._stable_offset = partition.log.last_stable_offset
-
-    def appended(self, size: int) -> None:
-        if self._partition.log.last_stable_offset > self._stable_offset:
-            self._wait.gone()
-
-    def gone(self) -> None:
-        self._wait.gone()
-
-
-def _warmed(broker: "Broker", reading: Reading, plan: FetchPlan) -> DeferredReply[FetchResponse]:
-    """The reply, once all that it sends is in memory."""
-    deferred: DeferredReply[FetchResponse] = DeferredReply()
-
-    async def warm() -> None:
-        await asyncio.gather(
-            *(log_directory.warm(slices) for log_directory, slices in plan.cold.items())
-        )
-        if not deferred.done:
-            deferred.set(reading.respond(plan))
-
-    task = broker.loop.create_task(warm())
-    broker.dispatcher.keep(task)
-    return deferred
 
 
 def _aborted(log: "Log", offset: int, found: "BatchSlice") -> list[AbortedTransaction]:

@@ -1,4 +1,4 @@
-"""FindCoordinator: who keeps a group: the leader of the partition that its offsets are in."""
+"""FindCoordinator: the coordinator of a group: the leader of the partition with its offsets."""
 
 from typing import TYPE_CHECKING
 
@@ -49,12 +49,12 @@ async def _ready(broker: "Broker", key_type: int) -> None:
         try:
             await coordination(broker).ready()
         except KafkaError as error:
-            # Too few brokers for its replicas, no controller: it passes, and clients wait for that
-            # only where they are told, as Kafka does, that there is no coordinator now.
+            # Too few brokers for its replicas, or no controller: this passes, and clients wait for
+            # it only if the error is, as in Kafka, that there is no coordinator.
             problem = f"topic {OFFSETS_TOPIC} cannot be created now: {error.detail}"
             raise Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem) from error
     elif key_type == TRANSACTION:
-        # librdkafka stops at this code and goes on asking after any other.
+        # librdkafka stops at this code and retries after any other.
         raise Failed(
             Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             "transactions are not supported yet; leave transactional.id out",

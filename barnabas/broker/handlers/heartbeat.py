@@ -1,4 +1,4 @@
-"""Heartbeat: a member lives, and hears whether it should rejoin."""
+"""Heartbeat: a member is alive, and learns whether it must rejoin."""
 
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,6 @@ def handle(broker: "Broker", request: HeartbeatRequest, call: Call) -> Reply:
             request.group_id, lambda shard, caller, now: shard.heartbeat(request, caller, now), call
         )
     except KafkaError as error:
-        # While its group is read back, a member is taken at its word.
+        # While its group is being loaded, the member id and generation are trusted.
         loading = error.code is Code.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=Code.NONE if loading else error.code)

@@ -1,4 +1,5 @@
-"""IncrementalAlterConfigs: single settings of a topic or broker set, deleted, added to, cut."""
+"""IncrementalAlterConfigs: sets or deletes single settings, or appends to or subtracts from
+lists."""
 
 from typing import TYPE_CHECKING
 

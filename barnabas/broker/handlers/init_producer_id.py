@@ -1,7 +1,7 @@
 """InitProducerId: an id for an idempotent producer.
 
 Always: no id is given out twice. A producer without a transactional id that asks for a new
-epoch gets a new id instead, as in Kafka: nobody else knows of its id.
+epoch gets a new id instead, as in Kafka: no other producer uses its id.
 """
 
 from typing import TYPE_CHECKING

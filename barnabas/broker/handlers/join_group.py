@@ -1,4 +1,4 @@
-"""JoinGroup: a member joins, and hears of its generation when all others have joined too."""
+"""JoinGroup: a member joins, and gets its generation when all others have joined too."""
 
 from typing import TYPE_CHECKING
 from uuid import uuid4

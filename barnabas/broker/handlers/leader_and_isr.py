@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller tells what this broker leads and follows."""
+"""LeaderAndIsr: the controller sends which partitions this broker leads and follows."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, of their own will or by an administrator's."""
+"""LeaveGroup: members leave, by themselves or removed by an administrator."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""ListConfigResources: names of what has settings."""
+"""ListConfigResources: the names of resources that have settings."""
 
 from typing import TYPE_CHECKING
 

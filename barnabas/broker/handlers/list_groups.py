@@ -1,4 +1,4 @@
-"""ListGroups: every group there is, or those in certain states or of certain types."""
+"""ListGroups: all groups, or those in certain states or of certain types."""
 
 from typing import TYPE_CHECKING
 

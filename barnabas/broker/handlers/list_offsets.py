@@ -1,7 +1,7 @@
-"""ListOffsets: the offset that belongs to a timestamp, or to a place such as the end.
+"""ListOffsets: the offset for a timestamp, or for a special position such as the end.
 
 Always: a timestamp finds the first record that is not older, with that record's own timestamp.
-Always: a search by time holds the loop for one batch at most, and never waits there for a disk.
+Always: a search by time blocks the loop for one batch at most, and never waits there for a disk.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.partition import Partition
 
-# Which version of the request brought a place.
+# The request version that added each special position.
 _SINCE = {
     LATEST: 1,
     EARLIEST: 1,
@@ -42,7 +42,7 @@ EPOCHS_SINCE = 4
 NOT_AVAILABLE_SINCE = 5
 CONSUMER = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-SLICE_S = 0.002  # of searches, until others get their turn
+SLICE_S = 0.002  # of searches, until other tasks run
 UNKNOWN = (-1, -1, -1)  # timestamp, offset, leader epoch
 
 
@@ -76,7 +76,7 @@ async def _looked_up(
     call: Call,
     counts: Counter[tuple[str, int]],
 ) -> ListOffsetsResponse:
-    """Records must be read and unpacked: others get their turn between, and while a disk works."""
+    """Records must be read and decompressed: other tasks run between, and while a disk works."""
     topics = []
     slice_end = broker.loop.time() + SLICE_S
     for topic in request.topics:
@@ -93,12 +93,12 @@ async def _looked_up(
 
 
 def _once(partitions: list[ListOffsetsPartition]) -> list[ListOffsetsPartition]:
-    """One that is asked for twice is refused once."""
+    """A partition that is requested twice is refused once."""
     return list({asked.partition_index: asked for asked in partitions}.values())
 
 
 async def _warm(broker: "Broker", topic: str, asked: ListOffsetsPartition) -> None:
-    """Have the disk's thread read what the search will look at, unless it is in memory."""
+    """Let the disk's thread read what the search needs, unless it is in memory."""
     try:
         partition = broker.topics.existing(topic).partition(asked.partition_index)
         log, log_directory = partition.log, partition.log_directory
@@ -109,7 +109,7 @@ async def _warm(broker: "Broker", topic: str, asked: ListOffsetsPartition) -> No
         if found is not None and log.is_cold(found):
             await log_directory.warm([found])
     except (KafkaError, OSError):
-        return  # the search meets it too, and says so
+        return  # the search gets the same error, and reports it
 
 
 def _answer(
@@ -122,7 +122,7 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     try:
         if counts[topic, asked.partition_index] > 1:
-            raise InvalidRequest(Code.INVALID_REQUEST, "a partition is asked for twice")
+            raise InvalidRequest(Code.INVALID_REQUEST, "a partition is requested twice")
         partition = broker.topics.existing(topic).partition(asked.partition_index)
         timestamp, offset, epoch = _find(partition, asked, request, call.version)
     except KafkaError as error:
@@ -177,7 +177,7 @@ def _find(
 
 
 def _check_settled(partition: "Partition", end: int, version: int) -> None:
-    """A new leader may not know yet how far its predecessor had come: an end must not go back."""
+    """A new leader may not know its predecessor's high watermark yet: an end must not decrease."""
     if partition.leading is not None and end < partition.leading.machine.epoch_start:
         raise Retriable(
             Code.OFFSET_NOT_AVAILABLE

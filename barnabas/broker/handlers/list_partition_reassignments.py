@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the moves of replicas that are under way."""
+"""ListPartitionReassignments: the reassignments in progress."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", request: ListPartitionReassignmentsRequest, call: Call
 ) -> ListPartitionReassignmentsResponse:
-    if broker.cluster is None:  # it has nowhere to move replicas to
+    if broker.cluster is None:  # a lone broker cannot move replicas
         return ListPartitionReassignmentsResponse(error_code=0, topics=[])
     asked = None
     if request.topics is not None:

@@ -1,4 +1,4 @@
-"""LogStory: how large the logs of a topic are, and how compaction stands, for our own client."""
+"""LogStory: the sizes of a topic's logs, and the state of compaction, for our own client."""
 
 from typing import TYPE_CHECKING
 

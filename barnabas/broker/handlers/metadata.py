@@ -1,6 +1,6 @@
-"""Metadata: brokers, topics and leaders; topics that are missing may be made on the way.
+"""Metadata: brokers, topics and leaders; missing topics may be created.
 
-Always: each topic asked for is answered once; a topic made here is ready when the answer goes.
+Always: each requested topic is answered once; a topic created here is ready when the reply is sent.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 IDS_ASKED_SINCE = 12
-CREATED_MAX = 100  # by one request; the others are made when they are asked for again
+CREATED_MAX = 100  # per request; the others are created when they are requested again
 _NONE_FAILED: Mapping[str, Code] = {}
 
 
@@ -51,7 +51,7 @@ def handle(
 
 
 def _missing(broker: "Broker", asked: list[MetadataRequestTopic]) -> list[str]:
-    """Names of topics to make. Internal ones are made by those whose they are."""
+    """Names of topics to create. Internal topics are created by the code that uses them."""
     names = dict.fromkeys(
         topic.name
         for topic in asked
@@ -73,7 +73,7 @@ async def _create(
             check_replication_factor(broker, broker.config.default_replication_factor)
             await broker.catalog.create_topic(name, broker.config.num_partitions, {})
         except KafkaError as error:
-            if error.code is Code.TOPIC_ALREADY_EXISTS:  # another client was a moment quicker
+            if error.code is Code.TOPIC_ALREADY_EXISTS:  # another client was faster
                 continue
             failed[name] = error.code
             broker.refused("topic not created", call, error, topic=name[:300])

@@ -1,4 +1,4 @@
-"""OffsetCommit: how far a group has read, kept in its log before the answer goes.
+"""OffsetCommit: a group's committed offsets, in its log before the reply is sent.
 
 Always: a topic or partition that does not exist fails alone; the others are committed.
 """
@@ -58,7 +58,7 @@ def handle(broker: "Broker", request: OffsetCommitRequest, call: Call) -> Reply:
 
 
 def _log_refusal(broker: "Broker", request: OffsetCommitRequest, reply: Reply, call: Call) -> None:
-    """Where it is the member that may not commit: then no partition's offset was taken."""
+    """If the member may not commit: then no partition's offset was committed."""
     if not isinstance(reply, OffsetCommitResponse) or not reply.topics:
         return
     code = next((each.error_code for each in reply.topics[0].partitions), 0)
@@ -87,7 +87,7 @@ def _unknown(
 def _divided(
     topic: OffsetCommitRequestTopic, count: int
 ) -> tuple[OffsetCommitRequestTopic, OffsetCommitRequestTopic]:
-    """With the partitions that there are, and with those that there are not."""
+    """With the partitions that exist, and with those that do not."""
     there = [each for each in topic.partitions if 0 <= each.partition_index < count]
     strangers = [each for each in topic.partitions if not 0 <= each.partition_index < count]
     return _only(topic, there), _only(topic, strangers)
@@ -129,6 +129,7 @@ def _both(response: ProtocolMessage, more: OffsetCommitResponse) -> OffsetCommit
     topics: dict[str | int, OffsetCommitResponseTopic] = {}
     for topic in (*response.topics, *more.topics):
         answered = topics.setdefault(topic.topic_id.int or topic.name, topic)
-        if answered is not topic:  # one answer per topic, though not all its partitions are there
+        # One result per topic, also if some of its partitions do not exist.
+        if answered is not topic:
             answered.partitions.extend(topic.partitions)
     return OffsetCommitResponse(topics=list(topics.values()))

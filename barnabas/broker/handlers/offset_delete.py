@@ -1,4 +1,4 @@
-"""OffsetDelete: a group forgets how far it has read in topics it no longer subscribes to.
+"""OffsetDelete: deletes a group's offsets of topics that it no longer subscribes to.
 
 Always: a topic that does not exist fails alone.
 """

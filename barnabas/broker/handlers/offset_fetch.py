@@ -1,11 +1,10 @@
-"""OffsetFetch: how far groups have read.
+"""OffsetFetch: the committed offsets of groups.
 
-Always: every partition asked for has its answer, -1 where nothing was committed.
+Always: every requested partition has a result, -1 if nothing was committed.
 
-A broker that coordinates a group no more asks the one that does, instead of refusing: clients that
-have been refused ask another broker only where they were written with care, and librdkafka (its
-issue 5586) never reads again, which a rolling restart would bring upon any consumer that is just
-being given its partitions.
+A broker that no longer coordinates a group asks its coordinator, instead of refusing: after a
+refusal, only some clients ask another broker, and librdkafka (its issue 5586) never reads again. A
+rolling restart would cause this for any consumer that is just getting its partitions.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 ERROR_SINCE = 2
 SEVERAL_SINCE = 8
 TOPIC_IDS_SINCE = 10
-MOVING_MS_MAX = 5_000  # that a group may be on its way to another broker
+MOVING_MS_MAX = 5_000  # while a group moves to another coordinator
 LOOK_MS = 20
 _MOVING = (
     Code.NOT_COORDINATOR,
@@ -51,7 +50,7 @@ def handle(
     answer = _look(broker, request, call)
     if broker.cluster is None or call.client_id.startswith(PEER):
         return answer
-    if isinstance(answer, DeferredReply):  # it may be lost while it waits
+    if isinstance(answer, DeferredReply):  # the coordinator may change while it waits
         return _follow_later(broker, request, call, answer)
     assert isinstance(answer, OffsetFetchResponse)
     return _follow(broker, request, call, answer) if _is_moving(answer) else answer
@@ -65,13 +64,13 @@ def _follow_later(
     async def follow(found: OffsetFetchResponse) -> None:
         deferred.set(await _follow(broker, request, call, found))
 
-    def told(found: OffsetFetchResponse) -> None:
+    def settled(found: OffsetFetchResponse) -> None:
         if _is_moving(found):
             broker.dispatcher.keep(broker.loop.create_task(follow(found)))
         else:
             deferred.set(found)
 
-    answer.then(told)
+    answer.then(settled)
     return deferred
 
 
@@ -86,9 +85,9 @@ def _groups(request: OffsetFetchRequest, call: Call) -> list[str]:
 
 
 def _is_moving(answer: OffsetFetchResponse) -> bool:
-    """Of a group, and it is the only one: several are asked for by who knows how to ask again."""
+    """Of a group, if it is the only one: clients that request several know how to retry."""
     codes = [group.error_code for group in answer.groups] or [answer.error_code]
-    if codes == [Code.NONE]:  # version 1 has it at each partition
+    if codes == [Code.NONE]:  # version 1 has it in each partition
         codes = list({each.error_code for topic in answer.topics for each in topic.partitions})
     return len(codes) == 1 and codes[0] in _MOVING
 
@@ -96,7 +95,7 @@ def _is_moving(answer: OffsetFetchResponse) -> bool:
 async def _follow(
     broker: "Broker", request: OffsetFetchRequest, call: Call, answer: OffsetFetchResponse
 ) -> OffsetFetchResponse:
-    """From whoever coordinates the group now, as soon as somebody does."""
+    """From the group's present coordinator, as soon as there is one."""
     assert broker.cluster is not None
     loop = broker.loop
     deadline = loop.time() + MOVING_MS_MAX / 1000
@@ -122,9 +121,9 @@ async def _follow(
 async def _settled(reply: Reply) -> Any:
     if not isinstance(reply, DeferredReply):
         return reply
-    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    reply.then(lambda answer: None if told.done() else told.set_result(answer))
-    return await told
+    settled: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    reply.then(lambda answer: None if settled.done() else settled.set_result(answer))
+    return await settled
 
 
 def _answer(broker: "Broker", request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
@@ -145,7 +144,7 @@ def _answer(broker: "Broker", request: OffsetFetchRequest, call: Call) -> Offset
     asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     group = _fetch(broker, asked, stable=request.require_stable)
     if group.error_code and call.version < ERROR_SINCE:
-        # Version 1 has no place for the group's error but at each partition.
+        # Version 1 has no field for the group's error except in each partition.
         group = _everywhere(group, topics or [])
     return OffsetFetchResponse(
         error_code=group.error_code,
@@ -202,7 +201,7 @@ def _fetch(
     answered = []
     for fetched in shard.fetch(group.group_id, known, stable=stable):
         found = broker.topics.get(fetched.name)
-        if found is not None:  # a topic that is gone has no id to answer with
+        if found is not None:  # a deleted topic has no id
             answered.append(
                 OffsetFetchResponseTopics(
                     name=fetched.name, topic_id=found.id, partitions=fetched.partitions

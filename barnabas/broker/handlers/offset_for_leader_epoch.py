@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader's part of a log ends, so that readers see truncation."""
+"""OffsetForLeaderEpoch: where the records of a leader epoch end, to detect truncation."""
 
 from typing import TYPE_CHECKING
 

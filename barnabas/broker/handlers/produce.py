@@ -1,8 +1,8 @@
-"""Produce: batches into logs.
+"""Produce: appends batches to logs.
 
-Always: the order of arrival is the order in the log; no record is looked at; where records
-count only once they are synced, or on other brokers too, the answer waits for that, but no
-longer than the producer wants to.
+Always: the order of arrival is the order in the log; records are not read. If records are committed
+only after a sync, or by other brokers too, the reply waits for that, but no longer than the
+producer's timeout.
 """
 
 import asyncio
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from barnabas.broker.cluster.membership import ClusterMembership
     from barnabas.broker.topic import Topic, Topics
 
-LEADERS_SINCE = 10  # an answer can say who leads instead
+LEADERS_SINCE = 10  # a response can name the leader
 TOPIC_IDS_SINCE = 13
 _ACKS = (ACKS_ALL, 0, 1)
 
-WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
+WAIT_MS_MAX = 600_000  # a longer wait is not needed, and a waiting request holds memory
 _NO_LEADER = LeaderIdAndEpoch()
 
 Unreadable = Mapping[tuple[int, int], KafkaError]
-"""Batches that could not be recompressed: by the places of topic and partition in the request."""
+"""Batches that could not be recompressed: by the indexes of topic and partition in the request."""
 
 
 class Refusal(NamedTuple):
     """Why the records for a partition were not appended."""
 
-    topic: str | None  # None: there is no such topic
+    topic: str | None  # None: the topic does not exist
     partition: int
     error: KafkaError
 
@@ -53,7 +53,7 @@ class Wait(NamedTuple):
     """Records that are appended and not committed yet."""
 
     answers: list[PartitionProduceResponse]
-    place: int  # of the partition's answer in `answers`
+    place: int  # the index of the partition's result in `answers`
     committed: DeferredReply[Outcome]
 
 
@@ -76,7 +76,7 @@ def handle(
 
 
 class ProduceInProgress:
-    """One request: its batches are appended in order, and what became of each is noted."""
+    """One request: its batches are appended in order, and each result is recorded."""
 
     __slots__ = (
         "_broker", "_by_id", "_call", "_refusals", "_request", "_topics", "_unreadable", "_waits",
@@ -102,7 +102,7 @@ class ProduceInProgress:
         self._waits: list[Wait] = []
 
     def append(self) -> ProduceResponse | DeferredReply[ProduceResponse] | None:
-        """The answer, if one is wanted: now, or when the records are committed."""
+        """The response, if one is wanted: now, or when the records are committed."""
         topics, by_id = self._broker.topics, self._by_id
         for data in self._request.topic_data:
             topic = topics.by_id(data.topic_id) if by_id else topics.get(data.name)
@@ -139,7 +139,7 @@ class ProduceInProgress:
         data: PartitionProduceData,
         answers: list[PartitionProduceResponse],
     ) -> PartitionProduceResponse:
-        """`answers`: of the partitions before this one."""
+        """`answers`: the results of the partitions before this one."""
         records = data.records
         request = self._request
         try:
@@ -173,7 +173,7 @@ class ProduceInProgress:
             partition = topic.partition(data.index)
             appended = partition.append(memoryview(records), request.acks, self._wall_ms)
         except KafkaError as error:
-            error.__traceback__ = None  # it holds the request's bytes, and this list
+            error.__traceback__ = None  # it refers to the request's bytes, and this list
             self._refusals.append(Refusal(topic.name if topic else None, data.index, error))
             if isinstance(error, RecordsRefused):
                 return _refusal(data.index, error, log_start_offset=partition.log.start_offset)
@@ -194,7 +194,8 @@ class ProduceInProgress:
 
     def _report_refusals(self) -> None:
         name, index, error = self._refusals[0]
-        if error.code is not Code.NOT_LEADER_OR_FOLLOWER:  # while leaders change, everybody asks
+        # While leaders change, all producers get this error.
+        if error.code is not Code.NOT_LEADER_OR_FOLLOWER:
             self._broker.refused(
                 "append refused",
                 self._call,
@@ -203,7 +204,7 @@ class ProduceInProgress:
                 topic=name,
                 partition=index,
             )
-        if self._request.acks == 0:  # a closed connection is the only way left to tell the producer
+        if self._request.acks == 0:  # closing the connection is the only way to report the error
             raise KafkaError(error.code, error.detail)
 
 
@@ -224,14 +225,14 @@ class _AwaitingCommit:
         self._waits = waits
         self._leaders = leaders
         self._left = len(waits)
-        self._outcomes: dict[int, KafkaError] = {}  # by the place in `waits`
+        self._outcomes: dict[int, KafkaError] = {}  # by the index in `waits`
         self.deferred: DeferredReply[ProduceResponse] = DeferredReply()
         self._timer = loop.call_later(timeout_ms / 1000, self._late)
         self.deferred.cancelled = self._timer.cancel
         for number, wait in enumerate(waits):
-            wait.committed.then(lambda outcome, number=number: self._told(number, outcome))  # type: ignore[misc]
+            wait.committed.then(lambda outcome, number=number: self._completed(number, outcome))  # type: ignore[misc]
 
-    def _told(self, number: int, outcome: Outcome) -> None:
+    def _completed(self, number: int, outcome: Outcome) -> None:
         if self.deferred.done:
             return
         if outcome is not None:
@@ -285,7 +286,7 @@ def _refusal(
 
 
 class _Leaders:
-    """Tells a producer that asked the wrong broker who leads, and where that broker is."""
+    """Tells a producer that sent to the wrong broker which broker leads, and its address."""
 
     __slots__ = ("_by_id", "_cluster", "_topics")
 

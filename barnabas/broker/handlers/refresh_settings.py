@@ -1,4 +1,4 @@
-"""RefreshSettings: another broker waits until changed settings are in force here."""
+"""RefreshSettings: another broker waits until changed settings are applied here."""
 
 from typing import TYPE_CHECKING
 

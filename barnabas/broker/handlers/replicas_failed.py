@@ -1,4 +1,4 @@
-"""ReplicasFailed: a broker tells the controller what was on a disk that it has lost."""
+"""ReplicasFailed: a broker reports to the controller which replicas were on a failed disk."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""StopReplica: the controller tells which replicas this broker has no more."""
+"""StopReplica: the controller stops replicas on this broker, and may delete their logs."""
 
 from typing import TYPE_CHECKING
 
@@ -17,5 +17,5 @@ async def handle(broker: "Broker", request: StopReplicaRequest, call: Call) -> S
         await broker.cluster.known()
         return await broker.replicas.stop_replicas(request)
     except KafkaError as error:
-        broker.refused("end of replicas refused", call, error)
+        broker.refused("replica stop refused", call, error)
         return StopReplicaResponse(error_code=error.code, partition_errors=[])

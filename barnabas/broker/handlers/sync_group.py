@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands the assignment in, everyone gets its share."""
+"""SyncGroup: the leader sends the assignments, and every member gets its own."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker that is gone for good is forgotten."""
+"""UnregisterBroker: forgets a broker that will not come back."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller tells of the cluster."""
+"""UpdateMetadata: the controller sends the metadata of the cluster."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """From a socket to a handler and back: frames in, replies out, in the order of their requests.
 
 connection: one client's connection, and what the connections of a listener share
-lanes: whose turn it is: control requests before data requests
+lanes: which connection is served next: control requests before data requests
 buffers: memory for requests and replies, reused and bounded
 dispatch: decodes a request, calls its handler, encodes the response
 deferred_reply: a reply that is not ready yet: long polls, acks=all, group requests

@@ -1,11 +1,11 @@
-"""Memory for requests and answers that are larger than one read, reused and bounded.
+"""Memory for requests and replies that are larger than one read, reused and bounded.
 
-Always: all frames in progress together hold at most `bytes_max`, but for one that may always
-grow, or frames that each need a little more would wait for each other for ever; for a frame
-that has only announced its size, no more than FIRST_SIZE is made, though a large one may start
-in a kept buffer of LARGE_SIZE, of which there are few.
-Why mapped and not byte arrays, which start 16 bytes into a page: the kernel copies into and out
-of aligned memory with a fifth less of the broker's CPU per record (docs/adr/0012).
+Always: all frames in progress together hold at most `bytes_max`, except one frame that may always
+grow; otherwise frames that each need a little more would wait for each other forever. A frame that
+has only announced its size gets no more than FIRST_SIZE, though a large one may start in a kept
+buffer of LARGE_SIZE, of which there are few.
+Why mapped memory and not byte arrays, which start 16 bytes into a page: the kernel copies into and
+out of aligned memory with a fifth less of the broker's CPU per record (docs/adr/0012).
 """
 
 import mmap
@@ -20,7 +20,7 @@ PAGES_MAX = 8
 
 
 class Buffers:
-    """Buffers of the two usual sizes are kept for the next frame; others are let go."""
+    """Buffers of the two usual sizes are kept for the next frame; others are freed."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -31,7 +31,7 @@ class Buffers:
 
     @property
     def crowded(self) -> bool:
-        """Does somebody wait for room?"""
+        """Whether a connection waits for memory."""
         return bool(self._waiting)
 
     @property
@@ -39,7 +39,7 @@ class Buffers:
         return self._bytes_out
 
     def take(self, frame_size: int) -> memoryview | None:
-        """A buffer to start a frame with; None when there is no room, see `when_room`."""
+        """A buffer to start a frame with; None when there is no memory, see `when_room`."""
         if self._bytes_out + FIRST_SIZE > self._bytes_max and self._bytes_out:
             return None
         kept = self._kept[FIRST_SIZE]
@@ -50,7 +50,7 @@ class Buffers:
         return buffer
 
     def grow(self, buffer: memoryview, frame_size: int) -> memoryview | None:
-        """A larger buffer with the same beginning; None when there is no room."""
+        """A larger buffer with the same beginning; None when there is no memory."""
         size = LARGE_SIZE if len(buffer) < LARGE_SIZE else min(len(buffer) * 2, frame_size)
         if self._bytes_out + size - len(buffer) > self._bytes_max:
             if self._favoured is None:
@@ -86,22 +86,23 @@ class Buffers:
             kept.append(buffer)
 
     def when_room(self, resume: Callable[[], None]) -> None:
-        """Call once, after a buffer has come back."""
+        """Call once, after a buffer was returned."""
         self._waiting.append(resume)
 
 
 class Pages:
-    """Huge pages for the answers of other brokers, which are done with when nobody has a view."""
+    """Huge pages for replies of other brokers; a page is reused when no view of it exists."""
 
     def __init__(self) -> None:
         self._pages: list[mmap.mmap] = []
 
     def take(self, size: int) -> memoryview:
-        """Memory of which the first bytes may be anything; a page's worth is kept for reuse."""
+        """Memory with undefined contents; up to one page is kept for reuse."""
         if size > HUGE_PAGE:
             return memoryview(bytearray(size))
         for number in range(len(self._pages)):
-            if getrefcount(self._pages[number]) == 1 + 1:  # the list's, and the argument
+            # One reference of the list, one of the argument.
+            if getrefcount(self._pages[number]) == 1 + 1:
                 return memoryview(self._pages[number])[:size]
         page = _map(HUGE_PAGE)
         if len(self._pages) < PAGES_MAX:
@@ -110,7 +111,7 @@ class Pages:
 
 
 def mapped(size: int) -> memoryview:
-    """Zeros that begin with a page; given back to the system when nobody refers to them."""
+    """Zeros, page-aligned; returned to the system when there are no references to them."""
     return memoryview(_map(size))
 
 
@@ -119,6 +120,6 @@ def _map(size: int) -> mmap.mmap:
     if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:  # a kernel built without them
+        except OSError:  # the kernel has no huge pages
             pass
     return memory

@@ -2,13 +2,13 @@
 """One client's connection: frames in, replies out, in the order of their requests.
 
 In: readiness of the stream. Out: frames to the dispatcher, replies to the stream.
-Always: replies leave in request order; what one connection holds in memory is
+Always: replies leave in request order; the memory of one connection is
 bounded (one frame in progress, REQUESTS_MAX unanswered requests, no reading while
 replies are unsent, no further request while they are many); a frame's bytes are valid only
-during its handling.
-Not here: what a request means (dispatch.py), whose turn it is (lanes.py).
+while it is handled.
+Not here: what a request means (dispatch.py), which connection is next (lanes.py).
 
-This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
 connection.pxd; `COMPILED` says which of the two is running.
 """
 
@@ -27,22 +27,22 @@ COMPILED = not __file__.endswith(".py")
 REQUESTS_MAX = 256
 RECEIVE_SIZE = 64 * 1024
 SEND_PARTS_MAX = 256
-SMALL_SLICE = 16 * 1024  # below this, one read is cheaper than two more calls
-GATHER_MAX = 64 * 1024  # bytes read from files ahead of what the socket has taken
-TURN_REPLIES_MAX = 64 * 1024  # bytes of immediate replies, after which others have their turn
-REPLY_COST = 256  # what a reply counts at the least: short ones take time too
+SMALL_SLICE = 16 * 1024  # a smaller slice is read: cheaper than two more calls
+GATHER_MAX = 64 * 1024  # bytes read from files before the socket has accepted them
+TURN_REPLIES_MAX = 64 * 1024  # bytes of immediate replies, after which other connections are served
+REPLY_COST = 256  # the minimum that a reply is counted as: short ones take time too
 FRAME_SIZE_MIN = 8  # api key, version, correlation id
 SLOW_FRAME_MS = 30_000
-SLOW_FRAME_CROWDED_MS = 2_000  # while others wait for the memory that slow frames hold
+SLOW_FRAME_CROWDED_MS = 2_000  # while other connections wait for the memory that slow frames hold
 SLOW_FRAME_BYTES_PER_MS = 64
-UNTAKEN_CROWDED_MS = 2_000  # while others wait for the files that unsent replies hold
+UNTAKEN_CROWDED_MS = 2_000  # while other connections wait for the files that unsent replies hold
 
 Parts = list[Buffer | FileSlice]
 _SIZE = Struct(">i")
 
 
 class ReplySlot:
-    """The place of one unanswered request in the order of replies."""
+    """The position of one unanswered request in the order of replies."""
 
     __slots__ = ("parts",)
 
@@ -73,11 +73,11 @@ class ListenerContext:
         self.buffers = buffers
         self.frame_size_max = frame_size_max
         self.receive = mapped(RECEIVE_SIZE)
-        self.now_ms = 0  # coarse: housekeeping moves it
+        self.now_ms = 0  # coarse: housekeeping updates it
 
 
 class Connection:
-    """Reads, hands over, writes; one turn at a time."""
+    """Reads frames, passes them to the dispatcher, writes replies; one turn at a time."""
 
     __slots__ = (
         "_busy", "_context", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept",
@@ -89,19 +89,20 @@ class Connection:
     def __init__(self, stream: Stream, context: ListenerContext) -> None:
         self._stream = stream
         self._context = context
-        self._frame: memoryview | None = None  # a frame larger than one read, as far as it came
+        # A frame larger than one read, as far as it has arrived.
+        self._frame: memoryview | None = None
         self._frame_size = 0
         self._frame_started_ms = 0
         self._filled = 0
-        self._kept = b""  # received but not handled: a cut size, or frames behind a busy one
+        self._kept = b""  # received but not handled: an incomplete size, or frames after a busy one
         self._out: Parts = []
         self._unsent = 0  # bytes of immediate replies since everything was last sent
         self._slots: deque[ReplySlot] = deque()
         self._pending: dict[DeferredReply[Parts], None] = {}
-        self._busy = False  # a request that must finish before the next one starts
+        self._busy = False  # a request must finish before the next one starts
         self._reading = False
         self._writing = False
-        self._wants_room = False  # for a frame; nothing is read until there is some
+        self._wants_room = False  # for a frame; nothing is read until there is memory
         self.peer = stream.peer
         self.host = stream.peer.rpartition(":")[0]
         self.client_id = ""
@@ -110,14 +111,14 @@ class Connection:
         self.queued = False
         self.light = True
         self.open = True
-        self.active_ms = context.now_ms  # when bytes last came or left, or a reply was ready to
+        self.active_ms = context.now_ms  # when bytes last arrived or left, or a reply became ready
         self._turning = False
         self._read_on()
 
     # Reading
 
     def turn(self) -> None:
-        """Send what waits; then read once and handle what came."""
+        """Send unsent replies; then read once and handle what arrived."""
         if not self.open or (self._out and not self._flush()):
             return
         self.active_ms = self._context.now_ms
@@ -140,7 +141,8 @@ class Connection:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Everything was sent: read on, or first handle the requests that are here already."""
+        """Everything was sent: read more, or first handle the requests that have already
+        arrived."""
         if self._busy or self._wants_room or self._is_full():
             self._read_off()
         elif len(self._kept) >= _SIZE.size:
@@ -150,7 +152,7 @@ class Connection:
             self._read_on()
 
     def _is_full(self) -> bool:
-        """Are there as many unanswered requests, or answers behind them, as one may have?"""
+        """Whether it has the maximum of unanswered requests, or of replies queued after them."""
         return len(self._slots) >= REQUESTS_MAX or self._unsent >= TURN_REPLIES_MAX
 
     def _receive(self) -> None:
@@ -160,7 +162,7 @@ class Connection:
             have = len(kept)
             receive[:have] = kept
             self._kept = b""
-            if have >= _SIZE.size:  # frames that waited: handle them before reading on
+            if have >= _SIZE.size:  # frames that waited: handle them before reading more
                 self._handle_frames(receive, have)
                 return
             count = self._stream.receive_into(receive[have:])
@@ -190,14 +192,14 @@ class Connection:
             if position > end:
                 self._start_frame(size, received[start:end])
                 if self._frame is not None:
-                    self._continue_frame()  # the rest of it is often here already
+                    self._continue_frame()  # the rest of it has often arrived already
                 return
             self._handle(received[start:position])
             if not self.open:
                 return
             if self.lane is not lane:
-                # A new connection has its first turn as a control connection. Where it turns out
-                # to carry data, the rest of its requests wait in the data lane.
+                # A new connection has its first turn as a control connection. If it turns out to
+                # carry data, the rest of its requests wait in the data lane.
                 break
         if position < end and self.open:
             self._kept = bytes(received[position:end])
@@ -206,7 +208,7 @@ class Connection:
         limit = self._context.frame_size_max
         if size < FRAME_SIZE_MIN:
             self._break_off(
-                f"request of {size} bytes: less than a request header; not Kafka's protocol"
+                f"request of {size} bytes: less than a request header; this is not Kafka's protocol"
             )
         else:
             self._break_off(
@@ -258,7 +260,7 @@ class Connection:
 
     def _room(self) -> None:
         self._wants_room = False
-        self._frame_started_ms = self._context.now_ms  # the wait was not the peer's doing
+        self._frame_started_ms = self._context.now_ms  # the wait was not the peer's fault
         if self.open:
             self._read_on()
             self._context.lanes.again(self)
@@ -309,13 +311,13 @@ class Connection:
             self.active_ms = self._context.now_ms
         while slots and slots[0].parts is not None:
             self._out += slots.popleft().parts or ()
-        # Sent now, for it may have been waited for; read again only in a turn of its own, for
-        # this may be the middle of another's, and they share the receive buffer.
+        # Sent now, because the client may wait for it. Reading waits for a turn of its own: this
+        # may be the middle of another connection's turn, and they share the receive buffer.
         if not self._turning and (not self._out or self._flush()) and self.open:
             self._go_on()
 
     def _flush(self) -> bool:
-        """True when everything was sent; else the stream is watched until it can take more."""
+        """True when everything was sent; otherwise the stream is watched until it accepts more."""
         out = self._out
         stream = self._stream
         done = 0
@@ -367,7 +369,7 @@ class Connection:
         return True
 
     def _gather(self, start: int) -> int:
-        """The end of the parts that can leave in one call; small slices are read for it."""
+        """The end of the parts that can be sent in one call; small slices are read for it."""
         out = self._out
         end = min(len(out), start + SEND_PARTS_MAX)
         gathered = 0
@@ -378,7 +380,7 @@ class Connection:
                     return index
                 data = part.file.read(part.position, part.length)
                 if len(data) < part.length:
-                    raise OSError(0, "the file is shorter than the reply promised")
+                    raise OSError(0, "the file is shorter than the length in the reply")
                 out[index] = part = data
             gathered += len(part)  # type: ignore[arg-type]
         return end
@@ -402,32 +404,32 @@ class Connection:
 
     @property
     def waiting(self) -> bool:
-        """Does a request of this connection wait for us?
+        """Whether a request of this connection waits for the broker.
 
-        Not when the peer does not take the replies it has: then it is the peer that is idle.
+        Not when the peer does not read its replies: then the peer is idle.
         """
         return bool(self._slots) and not self._out
 
     def holds_files(self, now_ms: int) -> bool:
-        """Do replies that the peer has not taken for a while keep files open?"""
+        """Whether replies that the peer has not read for a while keep files open."""
         if now_ms - self.active_ms <= UNTAKEN_CROWDED_MS:
             return False
         waiting = [slot.parts for slot in self._slots if slot.parts is not None]
         return any(type(part) is FileSlice for parts in (self._out, *waiting) for part in parts)
 
     def too_slow(self, now_ms: int, crowded: bool = False) -> bool:
-        """Has the frame in progress been dripping in for longer than any honest link takes?
+        """Whether the frame in progress arrives more slowly than any working link.
 
-        Less is borne when it is crowded: when others wait for the memory that frames hold.
+        The limit is lower when it is crowded: when other connections wait for the memory of frames.
         """
         if self._frame is None:
-            # Whole requests that we have not come to yet are no fault of the peer's.
+            # Complete requests that the broker has not handled yet are not the peer's fault.
             cut = bool(self._kept) and self._reading
             return cut and now_ms - self.active_ms > SLOW_FRAME_MS
         if self._wants_room:
             return False
         if not crowded:
-            # A peer that takes its replies slowly is not read from: see `waiting`.
+            # A peer that reads its replies slowly is not read from: see `waiting`.
             grace_ms = SLOW_FRAME_MS
             if self._writing:
                 return False
@@ -439,13 +441,13 @@ class Connection:
         return taken_ms > grace_ms + self._filled // SLOW_FRAME_BYTES_PER_MS
 
     def _break_off(self, reason: str) -> None:
-        """The requests before the bad one were honest: what answers they have, they get."""
+        """The requests before the bad one were valid: send their replies first."""
         if self._out and not self._writing:
             self._flush()
         self.close(reason)
 
     def close(self, reason: str) -> None:
-        """`reason` is empty when the peer left in good order."""
+        """`reason` is empty when the peer closed the connection properly."""
         if not self.open:
             return
         self.open = False

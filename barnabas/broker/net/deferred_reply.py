@@ -8,13 +8,14 @@ T = TypeVar("T")
 
 
 class DeferredReply(Generic[T]):
-    """Set once, by whoever finishes the work; then told to the one who waits."""
+    """Set once, when the work is finished; then passed to the callback that waits."""
 
     __slots__ = ("_then", "_value", "cancelled", "done")
 
     def __init__(self) -> None:
         self.done = False
-        self.cancelled: Callable[[], None] | None = None  # called when nobody waits any more
+        # Called when the reply is no longer needed.
+        self.cancelled: Callable[[], None] | None = None
         self._value: T | None = None
         self._then: Callable[[T], None] | None = None
 
@@ -22,8 +23,8 @@ class DeferredReply(Generic[T]):
         if self.done:
             return
         self.done = True
-        # Both lead back to here: let go of, or every reply that waited stays in memory until
-        # the garbage collector finds the circle.
+        # Both refer back to this object: drop them, or every reply that waited stays in memory
+        # until the garbage collector finds the cycle.
         then, self._then, self.cancelled = self._then, None, None
         if then is None:
             self._value = value
@@ -31,13 +32,13 @@ class DeferredReply(Generic[T]):
             then(value)
 
     def take(self) -> T:
-        """The value, once it is there: for the one who asked and need not wait."""
+        """The value, once it is set: for a caller that does not need to wait."""
         assert self.done
         value, self._value = self._value, None
         return value  # type: ignore[return-value]
 
     def abandon(self) -> None:
-        """Nobody waits any more."""
+        """The reply is no longer needed."""
         cancelled, self._then, self.cancelled = self.cancelled, None, None
         if cancelled is not None:
             cancelled()

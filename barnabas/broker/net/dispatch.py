@@ -1,8 +1,8 @@
-"""Takes a frame apart, finds who answers it, and frames the answer.
+"""Decodes a frame, calls its handler, and encodes the response.
 
 In: one request frame of one connection. Out: the parts of its reply, now or later, or none.
-Always: a frame that cannot be understood closes its connection, and no other.
-Not here: what the answers say (handlers/).
+Always: a frame that cannot be decoded closes its connection, and no other.
+Not here: the responses themselves (handlers/).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from barnabas.wire.frames import RequestHeader, read_request_header, response_pa
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
-# Which module of handlers/ answers which API. What is not here is not advertised.
+# The module of handlers/ for each API. APIs that are not listed are not advertised.
 HANDLERS = {
     0: "produce",
     1: "fetch",
@@ -79,18 +79,18 @@ HANDLERS = {
     20_004: "refresh_settings",
     20_005: "describe_replicas",
 }
-# What brokers say to each other: never advertised, and unknown to a broker that stands alone.
+# Requests between brokers: never advertised, and unknown to a lone broker.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)
-# What any broker of a cluster takes and the controller answers (broker/cluster/forwarding.py).
+# Accepted by any broker of a cluster and answered by the controller (broker/cluster/forwarding.py).
 FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 64)
-# What a broker that has just joined cannot answer before it knows its cluster.
+# A broker that has just joined cannot answer these before it knows its cluster.
 _NEEDS_VIEW = (3, 10, 60, 75)
 _DATA = (0, 1)  # Produce and Fetch
 FINISH_S_MAX = 5.0
 
 
 class _NoConnection:
-    """Stands where a connection would, of a broker that calls itself."""
+    """Replaces the connection when a broker calls itself."""
 
     peer = "itself:0"
     host = "itself"
@@ -101,7 +101,7 @@ NO_CONNECTION = cast(Connection, _NoConnection())
 
 
 class Call(Struct, frozen=True):
-    """Who asks, and in which version."""
+    """The client of a request, and the version."""
 
     version: int
     connection: Connection
@@ -109,7 +109,7 @@ class Call(Struct, frozen=True):
 
 
 class Route(NamedTuple):
-    """How requests of one API and version are read and answered."""
+    """The decoder and the handler for one API and version."""
 
     decode: Callable[[memoryview, int, int], Any]
     handle: Callable[["Broker", Any, Call], Any]
@@ -151,7 +151,7 @@ class Dispatcher:
         return self._run(answer, connection, header)
 
     async def answer(self, request: ProtocolMessage, version: int) -> ProtocolMessage:
-        """To this broker itself, which calls without a connection."""
+        """A request of this broker to itself, without a connection."""
         key = request.api_key
         route = self._routes.get((key, version)) or self._find_route(key, version)
         route.counter[0] += 1
@@ -166,7 +166,7 @@ class Dispatcher:
         return response
 
     async def finish(self) -> None:
-        """Wait for the requests that are being worked on, and for those that follow them."""
+        """Wait for the requests in progress, and for those that follow them."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FINISH_S_MAX
         while self._tasks and (left := deadline - loop.time()) > 0:
@@ -177,13 +177,13 @@ class Dispatcher:
         cluster = self._broker.cluster
         if name is None or (cluster is None and key in BETWEEN_BROKERS):
             raise InvalidRequest(
-                Code.UNSUPPORTED_VERSION, f"API key {key} is not one this broker answers"
+                Code.UNSUPPORTED_VERSION, f"API key {key} is not supported by this broker"
             )
         known = APIS[key]
         if not known.min_version <= version <= known.max_version:
             raise InvalidRequest(
                 Code.UNSUPPORTED_VERSION,
-                f"{known.name} version {version}; this broker speaks"
+                f"{known.name} version {version}; this broker supports"
                 f" {known.min_version} to {known.max_version}",
             )
         lane = Lane.DATA if key in _DATA else Lane.CONTROL
@@ -191,27 +191,27 @@ class Dispatcher:
         if cluster is not None and key in FORWARDED:
             handle = cluster.forwarding.forwarded(handle)
         elif cluster is not None and key in _NEEDS_VIEW:
-            handle = cluster.when_ready(handle)
+            handle = cluster.forwarding.when_ready(handle)
         route = Route(known.request.decode, handle, lane, self.requests[key])
         self._routes[key, version] = route
         return route
 
     def _unknown_api_versions(self, header: RequestHeader) -> Parts:
-        """A client from the future asks what we speak: answer in version 0, which all can read."""
+        """A newer client asks for our versions: answer in version 0, which all clients can read."""
         response = handler("api_versions").unsupported()
         return response_parts(API_VERSIONS, 0, header.correlation_id, response)
 
     def _run(
         self, answer: Coroutine[Any, Any, Any], connection: Connection, header: RequestHeader
     ) -> DeferredReply[Parts]:
-        """A request that takes a while holds back the ones behind it on its connection."""
+        """A request that takes a while delays the later ones of its connection."""
         deferred: DeferredReply[Parts] = DeferredReply()
         connection.hold()
 
         async def finish() -> None:
             try:
                 response = await answer
-                parts: Parts = []  # nothing is said to a producer that wants no reply
+                parts: Parts = []  # a producer that wants no reply gets none
                 if response is not None:
                     parts = response_parts(
                         header.api_key, header.api_version, header.correlation_id, response
@@ -238,7 +238,7 @@ class Dispatcher:
                 parts = response_parts(
                     header.api_key, header.api_version, header.correlation_id, response
                 )
-            except Exception as error:  # whoever sets the answer may have others to set
+            except Exception as error:  # the code that sets the reply may have others to set
                 self._broker.failed(connection, error)
             else:
                 framed.set(parts)
@@ -247,7 +247,7 @@ class Dispatcher:
         return framed
 
     def keep(self, task: asyncio.Task[None]) -> None:
-        """Until it is done: the loop alone would forget it."""
+        """Until it is done: the loop alone would not keep a reference."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

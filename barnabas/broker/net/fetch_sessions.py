@@ -1,7 +1,7 @@
 """Incremental fetch sessions: a consumer names its partitions once, then only what changed.
 
-In: the session part of fetch requests. Out: the partitions to read, and which to leave out
-of a reply because nothing about them is new.
+In: the session fields of fetch requests. Out: the partitions to read, and which to omit from a
+reply because nothing about them has changed.
 Always: at most `slots` sessions, of PARTITIONS_MAX partitions together; an epoch is used once;
 a full reply names exactly the partitions of its request.
 Not here: reading (handlers/fetch.py).
@@ -14,7 +14,7 @@ from uuid import UUID
 from barnabas.model.errors import Code, Retriable
 
 NO_SESSION = 0
-FINAL_EPOCH = -1  # ends a session, or asks for none
+FINAL_EPOCH = -1  # ends a session, or requests none
 INITIAL_EPOCH = 0
 EVICTION_MS_MIN = 120_000
 EPOCH_MAX = 2**31 - 1
@@ -25,7 +25,7 @@ Key = tuple[str | UUID, int]
 
 @dataclass(slots=True)
 class SessionPartition:
-    """One partition a consumer reads, and what it was last told about it."""
+    """One partition that a consumer reads, and the values last sent for it."""
 
     topic: str | UUID  # the name up to version 12, the id from 13 on
     partition: int
@@ -64,7 +64,7 @@ class IncrementalSession:
                 known.leader_epoch = new.leader_epoch
 
     def served(self, keys: Iterable[Key]) -> None:
-        """Those that got records go to the end, so that the others get their turn."""
+        """Partitions that got records move to the end, so that the others get their turn."""
         for key in keys:
             wanted = self.wanted.pop(key, None)
             if wanted is not None:
@@ -86,7 +86,7 @@ class FetchSessions:
     def create(
         self, wanted: Collection[SessionPartition], now_ms: int
     ) -> IncrementalSession | None:
-        """None when all room is taken by consumers that are still reading."""
+        """None when all slots are used by consumers that are still reading."""
         if len(wanted) > PARTITIONS_MAX:
             return None
         while len(self._sessions) >= self._slots or self._partitions + len(wanted) > PARTITIONS_MAX:
@@ -105,7 +105,7 @@ class FetchSessions:
         changed: Collection[SessionPartition],
         forgotten: Collection[Key],
     ) -> bool:
-        """False when there is no room for as much: then the session has ended."""
+        """False when there is no room for so many partitions: then the session has ended."""
         before = len(session.wanted)
         session.update(changed, forgotten)
         self._partitions += len(session.wanted) - before

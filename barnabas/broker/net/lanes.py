@@ -1,12 +1,12 @@
 # cython: annotation_typing=False, infer_types=False
-"""Decides whose turn it is: control before data, and data in slices of time.
+"""Decides which connection is served next: control before data, and data in time slices.
 
 In: connections that can read or write. Out: their turns.
-Always: a control connection waits for at most one slice of data work and one turn, however
-many producers and consumers are busy; no turn begins inside another.
+Always: a control connection waits for at most one slice of data work and one turn, regardless of
+how many producers and consumers are busy; no turn begins inside another.
 Not here: which requests are control (dispatch.py).
 
-This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
 lanes.pxd; `COMPILED` says which of the two is running.
 """
 
@@ -33,21 +33,21 @@ _CONTROL = Lane.CONTROL
 
 
 class LaneTurn(Protocol):
-    """What waits in a lane."""
+    """A connection that waits in a lane."""
 
     lane: Lane
     queued: bool
-    light: bool  # its last turn moved few bytes, as those of one who waits for each answer do
+    light: bool  # its last turn moved few bytes, as those of a client that waits for each reply do
 
     def turn(self) -> None: ...
 
 
 class Lanes:
-    """Control takes its turn at once. So does data until its slice of time is used up; then it
-    queues, and the loop looks for control connections before the next slice.
+    """Control is served at once. So is data until its time slice is used up; then it queues, and
+    the loop looks for control connections before the next slice.
 
-    While short and light data turns follow each other briskly, the loop lingers for a moment after
-    each instead of going to sleep: whoever waits for every answer gets it that much sooner
+    While short and light data turns follow each other quickly, the loop polls for a moment after
+    each instead of sleeping: a client that waits for every reply gets it that much sooner
     (docs/adr/0009)."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Lanes:
         self._linger_end = 0.0
 
     def ready(self, waiting: LaneTurn) -> None:
-        """For the loop to call, when a stream is ready."""
+        """The loop calls this when a stream is ready."""
         if waiting.lane is _CONTROL:
             waiting.turn()
             return
@@ -75,7 +75,7 @@ class Lanes:
         self._linger(waiting, now)
 
     def again(self, waiting: LaneTurn) -> None:
-        """A turn behind everybody who waits now, whatever the lane."""
+        """A turn after all that wait now, in any lane."""
         if not waiting.queued:
             waiting.queued = True
             self._data.append(waiting)
@@ -94,7 +94,7 @@ class Lanes:
                 waiting.queued = False
                 waiting.turn()
                 now = self._now()
-        finally:  # whatever happens in one turn, the others get theirs
+        finally:  # after an error in one turn, the others still get theirs
             if data:
                 self._loop.call_soon(self._drain)
             else:
@@ -114,7 +114,7 @@ class Lanes:
                 self._loop.call_soon(self._look_again)
 
     def _look_again(self) -> None:
-        """The loop polls before it calls this once more, and does not sleep meanwhile."""
+        """The loop polls before it calls this again, and does not sleep meanwhile."""
         if self._now() < self._linger_end:
             self._loop.call_soon(self._look_again)
         else:

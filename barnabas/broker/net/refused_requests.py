@@ -1,8 +1,8 @@
-"""Logs refused requests: one that repeats is one line per client and minute, with a count.
+"""Logs refused requests: a repeated refusal is one line per client and minute, with a count.
 
 In: refusals as they happen. Out: log lines.
 Always: the first refusal of a kind is logged at once; memory is bounded.
-Not here: the answers to the clients (handlers/).
+Not here: the replies to the clients (handlers/).
 """
 
 import asyncio
@@ -16,9 +16,10 @@ KINDS_MAX = 1_000  # remembered at a time
 
 
 class _Kind(NamedTuple):
-    """What makes two refusals the same. The reason is not part of it: it may name a time.
+    """Two refusals with the same fields are the same. The reason is not a field: it may name a
+    time.
 
-    `errno`: of the system's error behind it. A full disk is not a lack of descriptors."""
+    `errno`: of the system error that caused it. A full disk is not a lack of descriptors."""
 
     event: str
     host: str
@@ -32,13 +33,13 @@ class _Repeats:
     __slots__ = ("count", "line", "timer")
 
     def __init__(self, line: dict[str, Any], timer: asyncio.TimerHandle) -> None:
-        self.line = line  # as it was last
+        self.line = line  # the latest one
         self.timer = timer
         self.count = 0
 
 
 class RefusedRequests:
-    """Of one broker."""
+    """The refused requests of one broker."""
 
     def __init__(self, log: Logger, loop: asyncio.AbstractEventLoop) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Replicas on this broker in a cluster: leading, following, and what followers fetch.
+"""The replicas of a broker in a cluster: leading, following, and the fetches of followers.
 
 The decisions are in replication/.
 
@@ -10,7 +10,10 @@ fetchers: one fetcher per leader
 sessions: fetch requests of followers, and replies to them
 positions: a follower's position in one partition
 isr_proposals: AlterPartition: in-sync sets proposed to the controller
-failed_log_dirs: tells the controller which replicas were on a failed disk
-logs: which log a replica gets, and what becomes of logs without a replica
+failed_log_dirs: reports to the controller which replicas were on a failed disk
+logs: which log a replica gets, and what happens to logs without a replica
+incomplete: replicas that lost their log and have not caught up since
+replica_cluster: what replicas need of the cluster membership
+limited_log: a log line for each of the first partitions, one line for the rest
 throttles: which replicas are throttled, and by how much
 """

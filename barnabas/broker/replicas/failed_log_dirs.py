@@ -1,6 +1,6 @@
-"""Tells the controller which replicas were on a disk that failed, until it has heard.
+"""Reports to the controller which replicas were on a failed disk, until it has replied.
 
-Not here: what becomes of the partitions on this broker (broker/storage/log_directory.py,
+Not here: what happens to the partitions on this broker (broker/storage/log_directory.py,
 broker/partition.py).
 """
 
@@ -18,13 +18,13 @@ from barnabas.wire.messages.replicas_failed import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.roles import ReplicaCluster
+    from barnabas.broker.replicas.replica_cluster import ReplicaCluster
 
 TIMEOUT_MS = 10_000
 AGAIN_S = 0.5
 
 
-async def tell(
+async def report(
     broker: BrokerContext, cluster: "ReplicaCluster", names: Iterable[TopicPartition]
 ) -> None:
     topics: dict[str, list[int]] = {}
@@ -44,5 +44,5 @@ async def tell(
             reason = Code.of(answer.error_code).name
         except KafkaError as error:
             reason = error.detail
-        broker.log.warning("controller not told of a lost disk yet", reason=reason)
+        broker.log.warning("failed disk not reported to the controller yet", reason=reason)
         await asyncio.sleep(AGAIN_S)

@@ -1,10 +1,10 @@
-"""Everything that one broker follows at one leader: asked for, taken, tried again.
+"""Fetches all partitions that this broker follows at one leader, and retries failures.
 
-In: partitions to follow, replies of the leader. Out: the same records here, logs cut where they
-differ, high watermarks and log starts taken over.
-Always: whatever fails is tried again after a pause; a reply that was asked for by an earlier
-leadership changes nothing; what is written was checked, and is written from where it was received.
-Not here: cutting logs (following.py) and where (replication/follower.py), connections
+In: partitions to follow, replies of the leader. Out: the same records in this broker's logs, logs
+truncated where they diverge, high watermarks and log start offsets adopted.
+Always: a failure is retried after a pause; a reply to a request of an earlier leadership changes
+nothing; records are checked, and written from the buffer in which they were received.
+Not here: truncating logs (following.py) and where (replication/follower.py), connections
 (broker/cluster/peers.py), the leader's side (sessions.py).
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from barnabas.broker.replicas.following import FollowerReplica, Key, cut, find_place, flush
+from barnabas.broker.replicas.following import FollowerReplica, Key, flush, restart_log, truncate
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.replication.follower import marks
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 NO_SESSION, INITIAL_EPOCH, FINAL_EPOCH = 0, 0, -1
 EPOCH_MAX = 2**31 - 1
 RESPONSE_BYTES_MAX = 8 << 20
-ANSWER_MS_MAX = 5_000  # beyond the time that a leader may wait for records
+ANSWER_MS_MAX = 5_000  # in addition to the time that a leader may wait for records
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.05, 1.0
-# A word that one of the two brokers has heard before the other.
+# One of the two brokers has received a newer state than the other.
 _EXPECTED = (
     Code.FENCED_LEADER_EPOCH,
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -46,7 +46,7 @@ _EXPECTED = (
 
 
 class Fetcher:
-    """Runs as long as there is anything to follow."""
+    """Runs as long as there is a partition to follow."""
 
     def __init__(self, leader: BrokerId, owner: "Fetchers") -> None:
         self._leader = leader
@@ -54,13 +54,14 @@ class Fetcher:
         self._broker = owner.broker
         self._loop = owner.broker.loop
         self._followed: dict[Key, FollowerReplica] = {}
-        self._changed: dict[FollowerReplica, None] = {}  # what the leader is still to be told
+        # Positions that the leader does not know yet.
+        self._changed: dict[FollowerReplica, None] = {}
         self._forgotten: dict[Key, None] = {}
         self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
         self._requests = 0
-        self._polling = False  # a request is out that may wait for records
+        self._polling = False  # a request is in progress that may wait for records
         self._nudging = False
-        self._lost = False  # something that the leader was to be told
+        self._lost = False  # a position that the leader should have received
         self._task = self._loop.create_task(self._run())
 
     def __len__(self) -> int:
@@ -73,7 +74,7 @@ class Fetcher:
     def add(self, followed: FollowerReplica) -> None:
         self._followed[followed.key] = followed
         self._forgotten.pop(followed.key, None)
-        if followed.partition.is_unsynced:  # the leader would count it
+        if followed.partition.is_unsynced:  # the leader would consider it stored
             self._pause(followed, flush(followed))
         else:
             self._change(followed)
@@ -84,14 +85,14 @@ class Fetcher:
             self._changed.pop(followed, None)
             self._forgotten[key] = None
 
-    def touch(self, key: Key) -> None:
-        """Say again where it is: the leader may have been told to doubt it."""
+    def send_position(self, key: Key) -> None:
+        """Send its position again: the leader may have been asked to drop it."""
         followed = self._followed.get(key)
         if followed is not None and followed.machine.is_ready(self._broker.clock.monotonic_ms()):
             self._change(followed)
 
     def sweep(self) -> None:
-        """Those that have come to an end elsewhere: deleted, or on a lost disk."""
+        """Drop partitions that ended for other reasons: deleted, or on a failed disk."""
         for key, followed in list(self._followed.items()):
             if not followed.holds:
                 self.remove(key)
@@ -100,22 +101,22 @@ class Fetcher:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    # Asking
+    # Requests
 
     def _change(self, followed: FollowerReplica) -> None:
-        """The leader is to know of it soon, even if a request waits there for records."""
+        """Send its position soon, even if a request waits at the leader for records."""
         self._changed[followed] = None
         if self._polling and not self._nudging and self._session_id != NO_SESSION:
             self._nudging = True
-            self._loop.call_soon(self._nudge)
+            self._loop.call_soon(self._send_now)
 
-    def _nudge(self) -> None:
+    def _send_now(self) -> None:
         self._nudging = False
         if self._polling and self._changed:
             self._owner.spawn(self._ask_now())
 
     async def _ask_now(self) -> None:
-        """A second request: the leader answers the one that waits, and then this."""
+        """A second request: the leader answers the waiting one, and then this."""
         if self._session_id == NO_SESSION or not self._changed:
             return
         session = self._session_id
@@ -123,7 +124,7 @@ class Fetcher:
         try:
             response = await self._call(request)
         except KafkaError:
-            self._lost = True  # the one that waits may not have failed: all is said again
+            self._lost = True  # the waiting request may still succeed: send all positions again
             return
         if session == self._session_id:
             self._take(response, number)
@@ -147,7 +148,7 @@ class Fetcher:
                 self._broker.log.debug(
                     "fetch failed", leader=self._leader, reason=error.detail, code=error.code.name
                 )
-            except Exception as error:  # a fault of ours must not end the following for good
+            except Exception as error:  # an error of ours must not end fetching for good
                 self._owner.fault("fetch failed", error)
             finally:
                 self._polling = False
@@ -156,9 +157,9 @@ class Fetcher:
             backoff_s = min(BACKOFF_S_MAX, 2 * backoff_s)
         if self._session_id != NO_SESSION:
             self._session_epoch = FINAL_EPOCH
-            self._owner.spawn(self._say_goodbye(self._request(0)))
+            self._owner.spawn(self._close_session(self._request(0)))
 
-    async def _say_goodbye(self, request: FetchRequest) -> None:
+    async def _close_session(self, request: FetchRequest) -> None:
         try:
             await self._call(request)
         except KafkaError:
@@ -180,7 +181,7 @@ class Fetcher:
         self._changed = dict.fromkeys(self._followed.values())
 
     def _request(self, wait_ms: int) -> FetchRequest:
-        """Its number is in `_requests` then."""
+        """The number of the request is in `_requests` afterwards."""
         self._requests += 1
         now = self._broker.clock.monotonic_ms()
         bytes_max = self._broker.config.replica_fetch_max_bytes
@@ -191,7 +192,7 @@ class Fetcher:
             if not followed.holds or self._followed.get(followed.key) is not followed:
                 continue
             if not machine.is_ready(now):
-                continue  # whoever paused it says when it goes on
+                continue  # the code that paused it resumes it
             followed.asked, followed.since = log.end_offset, self._requests
             topics.setdefault(followed.key[0], []).append(
                 FetchPartition(
@@ -224,7 +225,7 @@ class Fetcher:
         self._session_epoch = self._session_epoch + 1 if self._session_epoch < EPOCH_MAX else 1
         return request
 
-    # Taking
+    # Replies
 
     def _take(self, response: FetchResponse, number: int) -> None:
         self._session_id = response.session_id
@@ -240,7 +241,7 @@ class Fetcher:
                 try:
                     self._take_one(followed, data, wall_ms)
                 except KafkaError as error:
-                    followed.partition.suspect(error)
+                    followed.partition.check_disk_error(error)
                     self._failed(followed, error.code, error.detail)
                 except OSError as error:
                     self._failed(
@@ -255,17 +256,21 @@ class Fetcher:
         if data.error_code:
             code = Code.of(data.error_code)
             if code is Code.OFFSET_OUT_OF_RANGE:
-                self._pause(followed, find_place(self._broker, self._owner.cluster.peers, followed))
+                self._pause(
+                    followed, restart_log(self._broker, self._owner.cluster.peers, followed)
+                )
             else:
-                self._failed(followed, code, "the leader says so")
+                self._failed(followed, code, "the leader's reply")
             return
         machine.succeeded()
         if followed.asked != log.end_offset:
-            self._changed[followed] = None  # it was asked for before a cut: ask again
+            self._changed[followed] = None  # it was requested before a truncation: request it again
             return
         if data.diverging_epoch.end_offset >= 0:
-            told = data.diverging_epoch
-            self._pause(followed, cut(self._broker, followed, told.epoch, told.end_offset))
+            diverging = data.diverging_epoch
+            self._pause(
+                followed, truncate(self._broker, followed, diverging.epoch, diverging.end_offset)
+            )
             return
         size = 0
         if data.records:
@@ -273,10 +278,10 @@ class Fetcher:
             size = log.append_fetched(data.records, wall_ms)
             self._broker.counts.replicated_in += size
         taken = marks(data.high_watermark, data.log_start_offset, log.end_offset)
-        partition.followed_to(taken.high_watermark, size)
+        partition.follow_high_watermark(taken.high_watermark, size)
         if taken.start > log.start_offset:
             log.delete_before(min(taken.start, log.high_watermark))
-            self._changed[followed] = None  # who had records deleted may wait to hear of it
+            self._changed[followed] = None  # a DeleteRecords request may wait for this log start
         if size:
             wait_ms = self._throttled(followed, size)
             if partition.flush_after is not None:
@@ -299,16 +304,16 @@ class Fetcher:
         return throttle.wait_ms(now)
 
     def _failed(self, followed: FollowerReplica, code: Code, reason: str) -> None:
-        """Once more after a pause, by itself: the others go on."""
-        self._leave_out(followed)
+        """Retry it alone after a pause: the others continue."""
+        self._pause_fetch(followed)
         now = self._broker.clock.monotonic_ms()
         first = not followed.machine.backoff_ms
         wait_ms = followed.machine.failed(now) - now
-        say = self._broker.log.debug
+        log_line = self._broker.log.debug
         if code not in _EXPECTED and first:
-            say = self._broker.log.warning
-        say(
-            "partition not followed for now",
+            log_line = self._broker.log.warning
+        log_line(
+            "partition fetch paused",
             partition=followed.partition.name,
             leader=self._leader,
             code=code.name,
@@ -316,8 +321,8 @@ class Fetcher:
         )
         self._loop.call_later(wait_ms / 1000, self._again, followed)
 
-    def _leave_out(self, followed: FollowerReplica) -> None:
-        """The leader need not send, again and again, what is not taken now."""
+    def _pause_fetch(self, followed: FollowerReplica) -> None:
+        """The leader must not send records repeatedly that are not appended now."""
         self._changed.pop(followed, None)
         if self._followed.get(followed.key) is followed:
             self._forgotten[followed.key] = None
@@ -326,16 +331,16 @@ class Fetcher:
         if followed.holds and self._followed.get(followed.key) is followed:
             followed.machine.not_before_ms = 0
             self._forgotten.pop(followed.key, None)
-            if followed.partition.is_unsynced:  # the leader would count it
+            if followed.partition.is_unsynced:  # the leader would consider it stored
                 self._pause(followed, flush(followed))
             else:
                 self._change(followed)
 
-    # What takes a while
+    # Work that takes a while
 
     def _pause(self, followed: FollowerReplica, work: Coroutine[Any, Any, None]) -> None:
         followed.machine.paused = True
-        self._leave_out(followed)
+        self._pause_fetch(followed)
         self._owner.spawn(self._paused(followed, work))
 
     async def _paused(self, followed: FollowerReplica, work: Coroutine[Any, Any, None]) -> None:
@@ -346,7 +351,7 @@ class Fetcher:
             failure = followed.partition.unreadable(error) if isinstance(error, OSError) else error
             self._failed(followed, failure.code, failure.detail)
             return
-        except Exception as error:  # or it would stay paused until the next election
+        except Exception as error:  # otherwise it would stay paused until the next election
             followed.machine.paused = False
             self._failed(followed, Code.UNKNOWN_SERVER_ERROR, repr(error))
             return

@@ -1,7 +1,7 @@
-"""Followers pull: one fetcher per leader, and a place in it for each partition followed there.
+"""Followers pull: one fetcher per leader, with all partitions that are followed there.
 
-In: partitions to follow, and to follow no more. Out: fetchers that run.
-Always: a leader that is slow or gone keeps nobody else waiting.
+In: partitions to follow, and to stop following. Out: fetchers that run.
+Always: a slow or failed leader delays no partition of another leader.
 Not here: what a fetcher does (fetcher.py).
 """
 
@@ -18,19 +18,20 @@ from barnabas.replication.follower import Follower
 
 if TYPE_CHECKING:
     from barnabas.broker.partition import Partition
-    from barnabas.broker.replicas.roles import ReplicaCluster, Replicas
+    from barnabas.broker.replicas.replica_cluster import ReplicaCluster
+    from barnabas.broker.replicas.roles import Replicas
     from barnabas.broker.topic import Topics
 
 
 class FetchersContext(BrokerContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     topics: "Topics"
     replicas: "Replicas | None"
 
 
 class Fetchers:
-    """All of a broker, by leader."""
+    """All fetchers of a broker, by leader."""
 
     def __init__(self, broker: FetchersContext, cluster: "ReplicaCluster") -> None:
         self.broker = broker
@@ -40,11 +41,11 @@ class Fetchers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """Partitions that are followed."""
+        """The number of followed partitions."""
         return sum(map(len, self._fetchers.values()))
 
     def follow(self, topic_id: UUID, partition: "Partition", machine: Follower) -> None:
-        """From now on; another leadership that was followed before is not any more."""
+        """From now on; replaces an earlier leadership that was followed."""
         key = (topic_id, partition.name.partition)
         self.leave(key)
         fetcher = self._fetchers.get(machine.leader)
@@ -58,10 +59,10 @@ class Fetchers:
         if leader is not None and leader in self._fetchers:
             self._fetchers[leader].remove(key)
 
-    def touch(self, key: Key) -> None:
+    def send_position(self, key: Key) -> None:
         leader = self._leaders.get(key)
         if leader is not None and leader in self._fetchers:
-            self._fetchers[leader].touch(key)
+            self._fetchers[leader].send_position(key)
 
     def sweep(self) -> None:
         for fetcher in self._fetchers.values():

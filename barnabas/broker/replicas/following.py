@@ -1,8 +1,8 @@
-"""One partition that is followed, and what its log needs before more can be fetched into it.
+"""One followed partition, and what its log needs before more can be fetched into it.
 
-In: what the leader says of its own log. Out: a log cut, begun anew or synced; all of it durable
-enough that the next append may come.
-Not here: fetching (fetcher.py), where to cut (replication/follower.py).
+In: the leader's replies about its log. Out: a log that is truncated, restarted empty or synced,
+durable enough for the next append.
+Not here: fetching (fetcher.py), where to truncate (replication/follower.py).
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from uuid import UUID
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.model.errors import Code, Corrupt, KafkaError
-from barnabas.replication.follower import Follower, cut_at
+from barnabas.replication.follower import Follower, truncation_offset
 from barnabas.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -31,7 +31,7 @@ Key = tuple[UUID, int]
 
 
 class FollowerReplica:
-    """One partition, while one leadership of it is followed."""
+    """One partition, during one leadership that is followed."""
 
     __slots__ = ("asked", "key", "machine", "partition", "since")
 
@@ -39,8 +39,9 @@ class FollowerReplica:
         self.key = key
         self.partition = partition
         self.machine = machine
-        self.asked = -1  # the offset that the leader was last told
-        self.since = 0  # in which request: replies to earlier ones are about another place
+        self.asked = -1  # the offset that was last sent to the leader
+        # The number of that request: replies to earlier ones are for another position.
+        self.since = 0
 
     @property
     def holds(self) -> bool:
@@ -48,7 +49,7 @@ class FollowerReplica:
 
 
 async def flush(followed: FollowerReplica) -> None:
-    """Where records count once they are synced, the leader hears of them then."""
+    """If records are committed only after a sync, the leader gets the new position after it."""
     partition = followed.partition
     assert partition.log_directory is not None
     reason = await partition.log_directory.synced(partition.log)
@@ -56,20 +57,20 @@ async def flush(followed: FollowerReplica) -> None:
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, reason)
 
 
-async def cut(broker: BrokerContext, followed: FollowerReplica, epoch: int, end: int) -> None:
-    """The leader's `epoch` ends at `end`: what differs here goes."""
+async def truncate(broker: BrokerContext, followed: FollowerReplica, epoch: int, end: int) -> None:
+    """The leader's `epoch` ends at `end`: truncate what diverges here."""
     partition = followed.partition
     log = partition.log
     if not followed.holds:
         return
-    at = cut_at(log.epochs, log.end_offset, epoch, end)
+    at = truncation_offset(log.epochs, log.end_offset, epoch, end)
     if at >= log.end_offset:
-        raise Corrupt(f"its epochs differ from the leader's, but nothing is to be cut at {at}")
-    say = broker.log.info
+        raise Corrupt(f"its epochs differ from the leader's: nothing to truncate at {at}")
+    log_line = broker.log.info
     if at < log.high_watermark:
-        say = broker.log.error  # an unclean election, or a disk that lost what it had
-    say(
-        "log cut",
+        log_line = broker.log.error  # an unclean election, or a disk that lost records
+    log_line(
+        "log truncated",
         partition=partition.name,
         at=at,
         end=log.end_offset,
@@ -83,8 +84,8 @@ async def cut(broker: BrokerContext, followed: FollowerReplica, epoch: int, end:
     await _checkpoint(partition.log_directory)
 
 
-async def find_place(broker: BrokerContext, peers: "Peers", followed: FollowerReplica) -> None:
-    """The leader has nothing where this log ends: it begins later, or ends before."""
+async def restart_log(broker: BrokerContext, peers: "Peers", followed: FollowerReplica) -> None:
+    """The leader has no records where this log ends: it starts later, or ends before."""
     partition, leader = followed.partition, followed.machine.leader
     log, log_directory = partition.log, partition.log_directory
     end = await _offset(broker, peers, followed, LATEST)
@@ -101,7 +102,7 @@ async def find_place(broker: BrokerContext, peers: "Peers", followed: FollowerRe
             Code.OFFSET_OUT_OF_RANGE, f"{had} is within the leader's log, {start} to {end}"
         )
     broker.log.warning(
-        "log begun anew",
+        "log restarted empty",
         partition=partition.name,
         ended=had,
         begins=log.start_offset,
@@ -112,7 +113,7 @@ async def find_place(broker: BrokerContext, peers: "Peers", followed: FollowerRe
 
 
 async def _checkpoint(log_directory: OpenLogDirectory) -> None:
-    """The recovery point or the start have gone elsewhere: on disk before the next append."""
+    """The recovery point or the log start was moved: write it to disk before the next append."""
     if not await log_directory.checkpoint():
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{log_directory.path}: no checkpoint written")
 

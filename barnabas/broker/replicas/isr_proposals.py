@@ -1,18 +1,18 @@
-"""Carries proposals of in-sync sets to the controller, and its answers back.
+"""Sends proposals of in-sync sets to the controller, and applies its replies.
 
-In: proposals of the partitions led here. Out: AlterPartition, and what became of each.
-Always: one request at a time; a proposal whose fate is not known is asked again as it was, until
-there is an answer or the partition has moved on.
+In: proposals of the partitions led here. Out: AlterPartition, and the result of each proposal.
+Always: one request at a time; a proposal whose outcome is unknown is sent again unchanged, until
+there is a reply or the partition has a newer state.
 Not here: when to propose (replication/leader.py), deciding (controller/).
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.replicas.leading import LeaderReplica
+from barnabas.broker.replicas.limited_log import LimitedLog
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.replication.leader import IsrProposal
@@ -26,17 +26,16 @@ from barnabas.wire.messages.alter_partition import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.roles import ReplicaCluster
+    from barnabas.broker.replicas.replica_cluster import ReplicaCluster
 
-TIMEOUT_MS = 15_000  # the controller may be at thousands of partitions
+TIMEOUT_MS = 15_000  # the controller may be busy with thousands of partitions
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.05, 1.0
-PARTITIONS_MAX = 1_000  # in one request
-SAID_MAX = 20  # lines per answer and event
-# Not done, and not to be tried again as it is: followers go on fetching, and are proposed anew.
+PARTITIONS_MAX = 1_000  # per request
+# Not applied, and not to be retried unchanged: followers continue fetching, and are proposed again.
 _REJECTED = (Code.INELIGIBLE_REPLICA, Code.OPERATION_NOT_ATTEMPTED)
-# The controller knows more than this leader, and tells it by LeaderAndIsr: until then the larger
-# set counts, as nobody here knows which of the two holds.
-_OVERTAKEN = (
+# The controller knows more than this leader, and will send LeaderAndIsr: until then the larger
+# set decides, because this broker does not know which of the two is valid.
+_OUTDATED = (
     Code.FENCED_LEADER_EPOCH,
     Code.INVALID_REQUEST,
     Code.INVALID_UPDATE_VERSION,
@@ -49,19 +48,19 @@ Key = tuple[UUID, int]
 
 
 class Proposals:
-    """All of a broker."""
+    """All proposals of a broker."""
 
     def __init__(self, broker: BrokerContext, cluster: "ReplicaCluster") -> None:
         self._broker = broker
         self._cluster = cluster
         self._open: dict[Key, tuple[LeaderReplica, IsrProposal]] = {}
         self._sender: asyncio.Task[None] | None = None
-        self._said: dict[str, int] = {}  # lines of the answer at hand
+        self._isr_log = LimitedLog(broker.log)
         self.shrinks = 0  # confirmed
         self.expands = 0
 
     def add(self, topic_id: UUID, leading: LeaderReplica, proposal: IsrProposal) -> None:
-        """Sent behind whatever else happens in this turn of the loop."""
+        """Sent after the other work of this loop iteration."""
         self._open[topic_id, leading.partition.name.partition] = (leading, proposal)
         if self._sender is None or self._sender.done():
             self._sender = self._broker.loop.create_task(self._send_all())
@@ -74,7 +73,7 @@ class Proposals:
     async def _send_all(self) -> None:
         backoff_s = BACKOFF_S_MIN
         while self._open:
-            self._forget_old()
+            self._drop_outdated()
             batch = dict(list(self._open.items())[:PARTITIONS_MAX])
             if not batch:
                 return
@@ -84,7 +83,7 @@ class Proposals:
                 if response.error_code:
                     raise KafkaError(Code.of(response.error_code))
             except KafkaError as error:
-                self._broker.log.debug("proposal not answered", reason=str(error))
+                self._broker.log.debug("in-sync set proposal not answered", reason=str(error))
             else:
                 if self._take(batch, response):
                     backoff_s = BACKOFF_S_MIN
@@ -92,8 +91,8 @@ class Proposals:
             await asyncio.sleep(backoff_s)
             backoff_s = min(BACKOFF_S_MAX, 2 * backoff_s)
 
-    def _forget_old(self) -> None:
-        """Those whose leader has heard something newer meanwhile."""
+    def _drop_outdated(self) -> None:
+        """Drop those whose leader has received a newer state."""
         for key, (leading, proposal) in list(self._open.items()):
             if leading.machine.pending is not proposal or leading.partition.leading is not leading:
                 del self._open[key]
@@ -125,25 +124,25 @@ class Proposals:
     def _take(
         self, batch: dict[Key, tuple[LeaderReplica, IsrProposal]], response: AlterPartitionResponse
     ) -> bool:
-        """False if there is one to ask again."""
+        """False if a proposal must be sent again."""
         done = True
-        answers = {
+        results = {
             (topic.topic_id, answer.partition_index): answer
             for topic in response.topics
             for answer in topic.partitions
         }
         for key, (leading, proposal) in batch.items():
-            answer = answers.get(key)
+            answer = results.get(key)
             if self._open.get(key) != (leading, proposal):
-                continue  # overtaken by a newer one
-            if answer is None or not self._settle(leading, proposal, answer):
+                continue  # replaced by a newer one
+            if answer is None or not self._apply_result(leading, proposal, answer):
                 done = False
                 continue
             del self._open[key]
-        self._sum_up()
+        self._isr_log.finish("in-sync sets")
         return done
 
-    def _settle(
+    def _apply_result(
         self, leading: LeaderReplica, proposal: IsrProposal, answer: PartitionDataResponse
     ) -> bool:
         code = Code.of(answer.error_code)
@@ -151,13 +150,13 @@ class Proposals:
             before = leading.machine.isr
             isr = tuple(BrokerId(each) for each in answer.isr)
             if leading.answered(proposal, answer.leader_epoch, answer.partition_epoch, isr):
-                self._tell(leading, before, isr, proposal)
+                self._log_change(leading, before, isr, proposal)
             return True
         if code in _REJECTED:
             leading.rejected(proposal)
-        elif code not in _OVERTAKEN:
+        elif code not in _OUTDATED:
             return False
-        self._say(
+        self._isr_log.write(
             self._broker.log.info,
             "in-sync set not changed",
             partition=leading.partition.name,
@@ -167,7 +166,7 @@ class Proposals:
         )
         return True
 
-    def _tell(
+    def _log_change(
         self,
         leading: LeaderReplica,
         before: tuple[BrokerId, ...],
@@ -176,25 +175,15 @@ class Proposals:
     ) -> None:
         if len(isr) < len(before):
             self.shrinks += 1
-            say, event = self._broker.log.warning, "in-sync set shrunk"
+            log, event = self._broker.log.warning, "in-sync set shrunk"
         else:
             self.expands += 1
-            say, event = self._broker.log.info, "in-sync set expanded"
-        self._say(
-            say,
+            log, event = self._broker.log.info, "in-sync set expanded"
+        self._isr_log.write(
+            log,
             event,
             partition=leading.partition.name,
             had=list(before),
             has=list(isr),
             why=proposal.cause,
         )
-
-    def _say(self, say: Callable[..., None], event: str, **values: object) -> None:
-        """A line each for a few; the controller's story has them all."""
-        self._said[event] = self._said.get(event, 0) + 1
-        (say if self._said[event] <= SAID_MAX else self._broker.log.debug)(event, **values)
-
-    def _sum_up(self) -> None:
-        if any(count > SAID_MAX for count in self._said.values()):
-            self._broker.log.info("in-sync sets", **self._said)
-        self._said.clear()

@@ -1,7 +1,7 @@
-"""One partition that this broker leads in a cluster: the machine that decides, and whom it tells.
+"""One partition that this broker leads in a cluster: the deciding machine, and its listeners.
 
-In: appends, what followers have, the controller's answers. Out: the high watermark, proposals,
-followers woken for news.
+In: appends, positions of followers, the controller's replies. Out: the high watermark, proposals,
+notified followers.
 Not here: the decisions (replication/leader.py), followers' requests (sessions.py).
 """
 
@@ -16,26 +16,27 @@ if TYPE_CHECKING:
 
 
 class FollowerListener(Protocol):
-    """A follower's place in this partition: it wants to know when there is something for it."""
+    """A follower's position in this partition; it is notified when there is something to send."""
 
-    def news(self) -> None:
-        """Records to fetch."""
+    def records_available(self) -> None:
+        """There are records to fetch."""
         ...
 
     def marks(self) -> None:
-        """The watermark or the start has moved; that can wait a little."""
+        """The high watermark or the log start has moved; the follower can learn it a little
+        later."""
         ...
 
-    def doubted(self) -> None:
-        """What it said counts no more; its next request, about whatever, says it again."""
+    def position_invalid(self) -> None:
+        """Its position is no longer valid; its next request sends it again."""
         ...
 
 
 class StartWaiter(Protocol):
-    """Someone who waits until no replica has what was deleted."""
+    """A request that waits until no replica has the deleted records."""
 
     def started(self) -> None:
-        """A replica begins elsewhere now, or its broker is gone."""
+        """The log start of a replica has moved, or its broker is not registered any more."""
         ...
 
 
@@ -46,11 +47,11 @@ class LeaderContext(Protocol):
 
     def propose(self, leading: "LeaderReplica", proposal: IsrProposal) -> None: ...
 
-    def restless(self, leading: "LeaderReplica") -> None:
-        """Not everything is committed, or not everybody in sync: it wants a tick now and then."""
+    def needs_ticks(self, leading: "LeaderReplica") -> None:
+        """Some records are not committed, or some replicas not in sync: it needs ticks."""
         ...
 
-    def is_there(self, broker: BrokerId) -> bool: ...
+    def is_registered(self, broker: BrokerId) -> bool: ...
 
     @property
     def lag_ms_max(self) -> int: ...
@@ -59,7 +60,7 @@ class LeaderContext(Protocol):
 class LeaderReplica:
     """From one LeaderAndIsr to the next leader epoch."""
 
-    __slots__ = ("_leader_context", "listeners", "machine", "partition", "starts_awaited")
+    __slots__ = ("_leader_context", "listeners", "machine", "partition", "start_waiters")
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class LeaderReplica:
     ) -> None:
         self.partition = partition
         self.listeners: dict[BrokerId, FollowerListener] = {}
-        self.starts_awaited: dict[StartWaiter, None] = {}
+        self.start_waiters: dict[StartWaiter, None] = {}
         self._leader_context = leader_context
         log = partition.log
         self.machine = Leader(
@@ -81,9 +82,9 @@ class LeaderReplica:
             lag_ms_max=leader_context.lag_ms_max,
             now=leader_context.now_ms(),
             epoch_start=log.end_offset,
-            isr_min=min(partition.min_insync_replicas, len(state.replicas)),
+            min_isr=min(partition.min_insync_replicas, len(state.replicas)),
         )
-        leader_context.restless(self)
+        leader_context.needs_ticks(self)
 
     @property
     def high_watermark(self) -> int:
@@ -91,41 +92,41 @@ class LeaderReplica:
 
     @property
     def start_everywhere(self) -> int:
-        """No replica on a broker that is there has anything below."""
+        """No replica on a registered broker has records below this offset."""
         there = [
             progress.start
             for follower, progress in self.machine.followers.items()
-            if self._leader_context.is_there(follower)
+            if self._leader_context.is_registered(follower)
         ]
         return min([self.partition.log.start_offset, *there])
 
     @property
     def alone(self) -> bool:
-        """There is no other replica: a record counts when it is appended, and nobody is told."""
+        """There is no other replica: a record is committed when it is appended."""
         return not self.machine.followers
 
     def catch_up(self) -> None:
-        """With what was appended without a word to this."""
-        if self.partition.counts_at_once:
+        """Adopt records that were appended without notifying this object."""
+        if self.partition.commits_immediately:
             self.machine.appended(self.partition.log.end_offset, self._leader_context.now_ms())
 
-    def configure(self, isr_min: int) -> None:
+    def configure(self, min_isr: int) -> None:
         self.machine.configure(
-            isr_min, self._leader_context.lag_ms_max, self._leader_context.now_ms()
+            min_isr, self._leader_context.lag_ms_max, self._leader_context.now_ms()
         )
 
-    # Told by the partition
+    # Called by the partition
 
-    def news(self) -> None:
+    def records_available(self) -> None:
         for listener in self.listeners.values():
-            listener.news()
+            listener.records_available()
 
     def appended(self, end: int) -> int:
-        """The high watermark after it."""
+        """Returns the high watermark afterwards."""
         machine = self.machine
         machine.appended(end, self._leader_context.now_ms())
         if machine.high_watermark < end:
-            self._leader_context.restless(self)
+            self._leader_context.needs_ticks(self)
         return machine.high_watermark
 
     def committed(self) -> None:
@@ -133,18 +134,19 @@ class LeaderReplica:
             listener.marks()
 
     def wait_for_starts(self, waiter: StartWaiter) -> None:
-        """It is told when `start_everywhere` may have moved, while it is in `starts_awaited`."""
-        self.starts_awaited[waiter] = None
-        self._leader_context.restless(self)
+        """It is notified when `start_everywhere` may have moved, while it is in
+        `start_waiters`."""
+        self.start_waiters[waiter] = None
+        self._leader_context.needs_ticks(self)
 
-    def _tell_starts(self) -> None:
-        for waiter in tuple(self.starts_awaited):
+    def _notify_start_waiters(self) -> None:
+        for waiter in tuple(self.start_waiters):
             waiter.started()
 
-    # Told by others
+    # Called by others
 
     def fetched(self, follower: BrokerId, offset: int, start: int, broker_epoch: int) -> None:
-        """NotAReplica or OldIncarnation if it must not count."""
+        """Raises NotAReplica or OldIncarnation if the fetch must not be considered."""
         proposal = self.machine.fetched(
             follower,
             offset,
@@ -155,57 +157,59 @@ class LeaderReplica:
         if proposal is not None:
             self._leader_context.propose(self, proposal)
         elif follower not in self.machine.isr:
-            self._leader_context.restless(self)  # it may come in later, and need not fetch again
+            self._leader_context.needs_ticks(
+                self
+            )  # it may be added later, and need not fetch again
         self.partition.commit_to(self.machine.high_watermark)
-        if self.starts_awaited:
-            self._tell_starts()
+        if self.start_waiters:
+            self._notify_start_waiters()
 
-    def given(self, follower: BrokerId) -> None:
-        self.machine.given(follower, self._leader_context.now_ms())
+    def records_sent(self, follower: BrokerId) -> None:
+        self.machine.records_sent(follower, self._leader_context.now_ms())
 
     def tick(self) -> bool:
-        """False: there is nothing to wait for, until the next append."""
+        """False: no tick is needed until the next append."""
         self.catch_up()
         machine = self.machine
         for follower in machine.followers:
-            if not self._leader_context.is_there(follower):
-                machine.gone(follower)
-                self._doubt(follower)
+            if not self._leader_context.is_registered(follower):
+                machine.broker_unregistered(follower)
+                self._invalidate(follower)
         proposal = machine.tick(self._leader_context.now_ms())
         if proposal is not None:
             self._leader_context.propose(self, proposal)
         self.partition.commit_to(machine.high_watermark)
-        if self.starts_awaited:  # the broker of who is waited for may be gone
-            self._tell_starts()
+        if self.start_waiters:  # the broker of an awaited replica may have failed
+            self._notify_start_waiters()
         end = self.partition.log.end_offset
         return (
             machine.high_watermark < end
-            or bool(self.starts_awaited)
-            or machine.waits_for_level
+            or bool(self.start_waiters)
+            or machine.has_caught_up_outsider
             or any(machine.end_of(each) < end for each in machine.isr if each in machine.followers)
         )
 
     def update(self, state: PartitionState) -> None:
-        """The same leadership, said anew by the controller."""
+        """The controller repeats the state of the same leadership."""
         self.catch_up()
         if self.machine.update(state, self._leader_context.now_ms()):
             for follower in self.machine.followers:
-                self._doubt(follower)
-            self.partition.restate(state)
+                self._invalidate(follower)
+            self.partition.update_state(state)
             self.machine.configure(
-                self.partition.isr_min,
+                self.partition.min_isr,
                 self._leader_context.lag_ms_max,
                 self._leader_context.now_ms(),
             )
-            self._leader_context.restless(self)
+            self._leader_context.needs_ticks(self)
             self.partition.commit_to(self.machine.high_watermark)
 
-    def _doubt(self, follower: BrokerId) -> None:
-        """If what it said counts no more, its next request counts for this partition too: it would
-        not name it as long as nothing is appended."""
+    def _invalidate(self, follower: BrokerId) -> None:
+        """If its position is no longer valid, its next request must include this partition: it
+        would not send the position as long as nothing is appended."""
         listener = self.listeners.get(follower)
         if listener is not None and self.machine.end_of(follower) < 0:
-            listener.doubted()
+            listener.position_invalid()
 
     def answered(
         self,
@@ -214,15 +218,15 @@ class LeaderReplica:
         partition_epoch: int,
         isr: tuple[BrokerId, ...],
     ) -> bool:
-        """The controller's answer to a proposal; False if it is not news."""
-        if self.partition.leading is not self:  # it no longer leads, and the log may be gone
+        """The controller's reply to a proposal; False if it has no new state."""
+        if self.partition.leading is not self:  # it no longer leads, and the log may be deleted
             return False
         now = self._leader_context.now_ms()
         news = self.machine.answered(proposal, leader_epoch, partition_epoch, isr, now)
         if news:
             self.partition.partition_epoch = partition_epoch
             self.partition.isr_changed(list(isr))
-        self._leader_context.restless(self)  # another may have waited for the answer
+        self._leader_context.needs_ticks(self)  # another proposal may have waited for the reply
         self.partition.commit_to(self.machine.high_watermark)
         return news
 
@@ -230,5 +234,5 @@ class LeaderReplica:
         if self.partition.leading is not self:
             return
         self.machine.rejected(proposal, self._leader_context.now_ms())
-        self._leader_context.restless(self)
+        self._leader_context.needs_ticks(self)
         self.partition.commit_to(self.machine.high_watermark)

@@ -1,8 +1,8 @@
-"""The logs under replicas: which one a replica gets, and what becomes of those that are nobody's.
+"""The logs of replicas: which log a replica gets, and what happens to logs without a replica.
 
-In: partitions that have a replica here. Out: partitions with their logs; logs set aside.
-Always: a log belongs to one topic, by its id; one that may be on a lost disk is not made anew, and
-one that no replica has is set aside, not deleted.
+In: partitions that have a replica here. Out: partitions with their logs; renamed stray logs.
+Always: a log belongs to one topic, by its id; a log that may be on an offline disk is not created
+again; a log without a replica is renamed, not deleted.
 Not here: on which disk a log is (broker/storage/storage.py), roles (roles.py).
 """
 
@@ -31,8 +31,9 @@ def find_log(
     is_new: bool,
     complete: bool,
 ) -> None:
-    """Its own, as it was left here, or a new one. `is_new`: there was no log here before.
-    `complete`: there are no records anywhere; else it has been marked as incomplete before."""
+    """Its existing log, or a new one. `is_new`: there was no log here before.
+    `complete`: the partition has no records yet; otherwise the log was marked as incomplete
+    before."""
     logs = broker.logs
     name = partition.name
     log = _own_log(broker, name, topic.id)
@@ -42,13 +43,13 @@ def find_log(
             partition.fail(lost)
             raise storage_error(name, lost)
         log = logs.create(name, topic.id, config, complete=complete)
-    partition.take_log(log, logs.home(name))
+    partition.assign_log(log, logs.home(name))
     partition.configure(topic.config)
     log.config = config
 
 
 def describe(broker: "Broker", name: TopicPartition, topic_id: UUID) -> ReplicaReport:
-    """What this broker has of a partition, for whoever elects its leader."""
+    """What this broker has of a partition, for the election of its leader."""
     logs = broker.logs
     log = logs.logs.get(name)
     if log is None or log.topic_id not in (topic_id, NO_TOPIC_ID):
@@ -67,7 +68,7 @@ def describe(broker: "Broker", name: TopicPartition, topic_id: UUID) -> ReplicaR
                 False,
                 -1,
                 0,
-                "has lost its log, which its checkpoints name",
+                "has lost its log, which is in its checkpoints",
             )
         return ReplicaReport(
             ReplicaCompleteness.ABSENT, False, -1, 0, "has no log of it: its disk was replaced"
@@ -75,10 +76,10 @@ def describe(broker: "Broker", name: TopicPartition, topic_id: UUID) -> ReplicaR
     incomplete = logs.incomplete(name)
     last_epoch, end = log.epochs.latest, log.end_offset
     if incomplete == LOST:
-        reason = f"began its log again, empty, and has copied it up to offset {end} only"
+        reason = f"started its log again, empty, and has copied it only up to offset {end}"
         return ReplicaReport(ReplicaCompleteness.LOST, False, last_epoch, end, reason)
     if incomplete == SHORT:
-        reason = f"has a log that ends at offset {end}, below the high watermark it had written"
+        reason = f"has a log that ends at offset {end}, below its recorded high watermark"
         return ReplicaReport(ReplicaCompleteness.SHORT, False, last_epoch, end, reason)
     # A log that this process has written to is as it was when its role began.
     topic = broker.topics.by_id(topic_id)
@@ -93,16 +94,16 @@ def _own_log(broker: "Broker", name: TopicPartition, topic_id: UUID) -> Log | No
     log = broker.logs.logs.get(name)
     if log is None or log.topic_id == topic_id:
         return log
-    if log.topic_id == NO_TOPIC_ID:  # creating it was cut off, or the file was lost
+    if log.topic_id == NO_TOPIC_ID:  # its creation was interrupted, or the file was lost
         log.write_topic_id(topic_id)
         return log
     path = broker.logs.set_aside(name)
-    broker.log.warning("log of another topic set aside", partition=name, path=path)
+    broker.log.warning("log of another topic renamed", partition=name, path=path)
     return None
 
 
-async def set_strays_aside(broker: "Broker") -> None:
-    """Their topics were deleted, or their replicas moved, while this broker was away."""
+async def rename_strays(broker: "Broker") -> None:
+    """Their topics were deleted, or their replicas moved, while this broker was down."""
     logs = broker.logs
     for name, log in list(logs.logs.items()):
         topic = broker.topics.get(name.topic)
@@ -111,7 +112,7 @@ async def set_strays_aside(broker: "Broker") -> None:
         if any(broker.id in partition.replicas for partition in holders):
             continue
         for partition in holders:
-            partition.give_up_log()
+            partition.drop_log()
         async with logs.home(name).renaming:
             path = logs.set_aside(name)
-        broker.log.warning("log of no replica set aside", partition=name, path=path)
+        broker.log.warning("stray log renamed", partition=name, path=path)

@@ -1,8 +1,8 @@
-"""Where a follower is in one partition that is led here.
+"""The position of a follower in one partition that is led here.
 
-In: what it says of itself when it fetches. Out: the same to the leader of the partition, once it
-is sure that the follower's log is the beginning of the leader's; else why it must not count.
-Not here: what a reply is made of, and when it leaves (sessions.py).
+In: the follower's fetch requests. Out: its position for the leader of the partition, once it is
+certain that the follower's log is a prefix of the leader's; otherwise why it is ignored.
+Not here: the contents of a reply, and when it is sent (sessions.py).
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -11,7 +11,7 @@ from uuid import UUID
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
 from barnabas.model.ports import FileSlice
-from barnabas.replication.follower import diverges
+from barnabas.replication.follower import divergence
 from barnabas.replication.leader import NotAReplica, OldIncarnation
 from barnabas.wire.messages.fetch import (
     EpochEndOffset,
@@ -30,7 +30,7 @@ _NO_EPOCH = EpochEndOffset()
 
 
 class FollowerSession(Protocol):
-    """A follower's, with all its places (sessions.py)."""
+    """A follower's session, with all its positions (sessions.py)."""
 
     follower: BrokerId
     broker_epoch: int
@@ -39,26 +39,36 @@ class FollowerSession(Protocol):
 
     def note_marks(self, position: "FollowerPosition") -> None: ...
 
-    def note_doubt(self, position: "FollowerPosition") -> None: ...
+    def note_invalid(self, position: "FollowerPosition") -> None: ...
 
 
 class FollowerPosition:
-    """Where a follower is in one partition."""
+    """The position of a follower in one partition."""
 
     __slots__ = (
-        "bytes_max", "diverging", "error", "key", "last_epoch", "leader_epoch", "leading",
-        "offset", "session", "start", "told", "warming",
+        "bytes_max",
+        "diverging",
+        "error",
+        "key",
+        "last_epoch",
+        "leader_epoch",
+        "leading",
+        "offset",
+        "sent_marks",
+        "session",
+        "start",
+        "warming",
     )  # fmt: skip
 
     def __init__(self, session: "FollowerSession", key: Key) -> None:
         self.session = session
         self.key = key
         self.leading: LeaderReplica | None = None
-        self.error: KafkaError | None = None  # to be told
-        self.diverging: tuple[int, int] | None = None  # likewise
+        self.error: KafkaError | None = None  # to be sent
+        self.diverging: tuple[int, int] | None = None  # to be sent
         self.offset = self.start = self.last_epoch = self.leader_epoch = -1
         self.bytes_max = 0
-        self.told = (-1, -1)  # high watermark and log start
+        self.sent_marks = (-1, -1)  # high watermark and log start that were sent
         self.warming = False
 
     def ask(self, asked: FetchPartition) -> None:
@@ -70,7 +80,7 @@ class FollowerPosition:
 
     @property
     def partition(self) -> "Partition | None":
-        """As long as it is led by the leadership that the follower asked."""
+        """While the leadership that the follower fetched from lasts."""
         leading = self.leading
         if leading is None or leading.partition.leading is not leading:
             return None
@@ -81,21 +91,21 @@ class FollowerPosition:
         if leading is not None and leading.listeners.get(self.session.follower) is self:
             del leading.listeners[self.session.follower]
 
-    # A listener of the leadership
+    # Listener of the leadership
 
-    def news(self) -> None:
+    def records_available(self) -> None:
         self.session.note(self)
 
     def marks(self) -> None:
         self.session.note_marks(self)
 
-    def doubted(self) -> None:
-        self.session.note_doubt(self)
+    def position_invalid(self) -> None:
+        self.session.note_invalid(self)
 
-    # What the follower says
+    # From the follower
 
     def take(self, topics: "Topics") -> "Partition":
-        """Let the partition know what the follower has, unless `diverging` says it differs."""
+        """Pass the follower's position to the partition, unless it is `diverging`."""
         topic_id, index = self.key
         topic = topics.by_id(topic_id)
         if topic is None:
@@ -108,7 +118,7 @@ class FollowerPosition:
         self._join(leading)
         log = partition.log
         if log.start_offset <= self.offset:
-            found = diverges(log.epochs, log.end_offset, self.last_epoch, self.offset)
+            found = divergence(log.epochs, log.end_offset, self.last_epoch, self.offset)
             if found is not None and found[0] < 0:
                 raise InvalidRequest(
                     Code.OFFSET_OUT_OF_RANGE, f"{partition.name} has no epoch {self.last_epoch}"
@@ -127,17 +137,17 @@ class FollowerPosition:
                 f"broker {follower} has no replica of {partition.name}",
             ) from None
         except OldIncarnation:
-            raise Fenced(Code.NOT_LEADER_OR_FOLLOWER, "a newer follower has asked") from None
+            raise Fenced(Code.NOT_LEADER_OR_FOLLOWER, "the broker has a newer epoch") from None
         return partition
 
     def _join(self, leading: "LeaderReplica") -> None:
         if self.leading is not leading:
             self.leave()
             self.leading = leading
-            self.told = (-1, -1)
+            self.sent_marks = (-1, -1)
             leading.listeners[self.session.follower] = self
 
-    # What the follower is told
+    # To the follower
 
     def data(
         self,
@@ -146,7 +156,7 @@ class FollowerPosition:
         diverging: EpochEndOffset = _NO_EPOCH,
     ) -> PartitionData:
         log = partition.log
-        self.told = (log.high_watermark, log.start_offset)
+        self.sent_marks = (log.high_watermark, log.start_offset)
         return PartitionData(
             partition_index=self.key[1],
             error_code=0,

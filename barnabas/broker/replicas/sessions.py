@@ -1,11 +1,11 @@
-"""What followers fetch from this broker: their places in its partitions, and replies to them.
+"""Fetches of followers from this broker: their positions in its partitions, and the replies.
 
 In: fetch requests of other brokers. Out: file slices up to the end of the log, now or as soon as
-there is something; what each follower has, to the partitions.
-Always: a request costs as much as has changed, not as many partitions as are followed: a
-partition with records for a follower announces itself.
-Always: replicas in sync go first, and those that catch up get their share of every reply, no more;
-what is not in memory is read behind a reply, not in front of it.
+there are records; the position of each follower, for the partitions.
+Always: the cost of a request depends on what has changed, not on the number of followed
+partitions: a partition with records for a follower adds itself to a list.
+Always: in-sync replicas come first, and those that catch up get a bounded share of every reply;
+data that is not in memory is read after a reply, not before it.
 Not here: consumers (handlers/fetch.py), the follower's own end (fetcher.py).
 """
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
-CATCH_UP_BYTES = 1 << 20  # of one reply, for replicas that are not in sync
-MARKS_WAIT_S = 0.1  # until a watermark that has moved is told without records
+CATCH_UP_BYTES = 1 << 20  # per reply, for replicas that are not in sync
+MARKS_WAIT_S = 0.1  # a moved high watermark is sent without records after this time
 WAIT_MS_MAX = 30_000
 
 
 class ReplicaSessionsContext(BrokerContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     topics: Topics
     descriptors: FileDescriptorBudget
@@ -71,13 +71,13 @@ class ReplicaSession:
         self._broker = broker
         self._loop = broker.loop
         self._positions: dict[Key, FollowerPosition] = {}
-        self._fresh: dict[FollowerPosition, None] = {}  # those with records, or an answer
+        self._ready: dict[FollowerPosition, None] = {}  # with records, or a result
         self._marked: dict[
             FollowerPosition, None
-        ] = {}  # those whose marks have moved since they were told
-        self._given: list[FollowerPosition] = []  # in the last reply
-        self._doubted: dict[FollowerPosition, None] = {}  # what was said of them counts no more
-        self._slices_left = 0  # of the reply in the making
+        ] = {}  # whose high watermark or log start has moved
+        self._sent: list[FollowerPosition] = []  # in the last reply
+        self._invalid: dict[FollowerPosition, None] = {}  # their positions are no longer valid
+        self._slices_left = 0  # of the reply in progress
         self._bytes_max = 0
         self._waiting: DeferredReply[FetchResponse] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -89,23 +89,23 @@ class ReplicaSession:
     def __len__(self) -> int:
         return len(self._positions)
 
-    # News
+    # Notifications
 
     def note(self, position: FollowerPosition) -> None:
-        self._fresh[position] = None
+        self._ready[position] = None
         if self._waiting is not None and not self._woken:
-            self._woken = True  # once per turn of the loop, however much is appended in it
+            self._woken = True  # once per loop iteration, however much is appended in it
             self._loop.call_soon(self._wake)
 
     def note_marks(self, position: FollowerPosition) -> None:
         self._marked[position] = None
         if self._marks_timer is None:
-            self._marks_timer = self._loop.call_later(MARKS_WAIT_S, self._tell_marks)
+            self._marks_timer = self._loop.call_later(MARKS_WAIT_S, self._send_marks)
 
-    def note_doubt(self, position: FollowerPosition) -> None:
-        self._doubted[position] = None
+    def note_invalid(self, position: FollowerPosition) -> None:
+        self._invalid[position] = None
 
-    def _tell_marks(self) -> None:
+    def _send_marks(self) -> None:
         self._marks_timer = None
         self._marks_due = True
         self._wake()
@@ -137,7 +137,7 @@ class ReplicaSession:
     # Requests
 
     def fetch(self, request: FetchRequest) -> FetchResponse | DeferredReply[FetchResponse]:
-        if self._waiting is not None:  # its connection was lost; the follower asks anew
+        if self._waiting is not None:  # its connection was lost; the follower sends it again
             self._answer(self._empty())
         self._bytes_max = min(request.max_bytes, self._broker.config.fetch_max_bytes)
         for gone in request.forgotten_topics_data:
@@ -146,16 +146,16 @@ class ReplicaSession:
         for topic in request.topics:
             for asked in topic.partitions:
                 self._ask((topic.topic_id, asked.partition), asked)
-        doubted, self._doubted = self._doubted, {}
-        for position in doubted:
-            # A request of the session says again what it said of all partitions that it has.
+        position_invalid, self._invalid = self._invalid, {}
+        for position in position_invalid:
+            # A request of the session repeats what it sent for all partitions that it includes.
             if position.leading is not None and self._positions.get(position.key) is position:
                 self._take(position)
-        for position in self._given:  # what was not taken is offered again
+        for position in self._sent:  # records that were not appended are sent again
             partition = position.partition
             if partition is not None and partition.log.end_offset > position.offset:
-                self._fresh[position] = None
-        self._given = []
+                self._ready[position] = None
+        self._sent = []
         response = self._response()
         if response is not None:
             return response
@@ -181,7 +181,7 @@ class ReplicaSession:
         position = self._positions.pop(key, None)
         if position is not None:
             position.leave()
-            self._fresh.pop(position, None)
+            self._ready.pop(position, None)
             self._marked.pop(position, None)
 
     def _ask(self, key: Key, asked: FetchPartition) -> None:
@@ -193,30 +193,30 @@ class ReplicaSession:
 
     def _take(self, position: FollowerPosition) -> None:
         position.error = position.diverging = None
-        self._fresh.pop(position, None)
+        self._ready.pop(position, None)
         try:
             partition = position.take(self._broker.topics)
         except KafkaError as error:
             position.leave()
             position.error = error
         if position.error is not None or position.diverging is not None:
-            self._fresh[position] = None
+            self._ready[position] = None
             return
         log = partition.log
         if log.end_offset > position.offset:
-            self._fresh[position] = None
-        if position.told != (log.high_watermark, log.start_offset):
+            self._ready[position] = None
+        if position.sent_marks != (log.high_watermark, log.start_offset):
             self.note_marks(position)
 
     # Replies
 
     def _response(self) -> FetchResponse | None:
-        """What there is to say; None if there is nothing yet."""
+        """What there is to send; None if there is nothing yet."""
         found: dict[UUID, list[PartitionData]] = {}
         left = self._bytes_max
         self._slices_left = self._broker.descriptors.slices_max(self._broker.clock.monotonic_ms())
         behind = []
-        for position in list(self._fresh):
+        for position in list(self._ready):
             partition = position.partition
             if partition is not None and not self._in_sync(position) and position.error is None:
                 behind.append(position)
@@ -272,23 +272,24 @@ class ReplicaSession:
         return FetchResponse(session_id=self.id, responses=[])
 
     def _data(self, position: FollowerPosition, left: int) -> PartitionData | None:
-        """The answer for one that is fresh; None: not now, or not at all."""
+        """The data for a position with records; None: not now, or not at all."""
         if position.error is not None:
             error, position.error = position.error, None
-            del self._fresh[position]
+            del self._ready[position]
             return position.failure(self._broker.topics, error)
         partition = position.partition
-        if partition is None:  # the follower hears of another leadership, and asks for that
-            self._fresh.pop(position, None)
+        if partition is None:  # the follower gets another leadership, and fetches for that
+            self._ready.pop(position, None)
             position.leave()
             return None
         log = partition.log
         if position.diverging is not None:
             epoch, end = position.diverging
             position.diverging = None
-            del self._fresh[position]
+            del self._ready[position]
             data = position.data(partition, diverging=EpochEndOffset(epoch=epoch, end_offset=end))
-            # It cuts its log: records from where it was would leave a gap. Until it asks again.
+            # It truncates its log: records from its old position would leave a gap. Wait for its
+            # next fetch.
             position.leave()
             return data
         if left <= 0 or self._slices_left <= 0:
@@ -298,12 +299,12 @@ class ReplicaSession:
                 position.offset, min(position.bytes_max, left), log.end_offset
             ).file_slice
         except KafkaError as error:
-            del self._fresh[position]
+            del self._ready[position]
             return position.failure(self._broker.topics, error)
         except OSError as error:
-            del self._fresh[position]
+            del self._ready[position]
             return position.failure(self._broker.topics, partition.unreadable(error))
-        del self._fresh[position]
+        del self._ready[position]
         if found is None:
             return None
         if partition.log_directory is not None and log.is_cold(found):
@@ -311,13 +312,13 @@ class ReplicaSession:
             return None
         assert position.leading is not None
         self._slices_left -= 1
-        position.leading.given(self.follower)
-        self._given.append(position)
+        position.leading.records_sent(self.follower)
+        self._sent.append(position)
         self._broker.counts.replicated_out += found.length
         return position.data(partition, records=found)
 
     def _warm(self, position: FollowerPosition, partition: "Partition", found: FileSlice) -> None:
-        """Read in the thread of its log directory, and given when it is in memory."""
+        """Read in the thread of its log directory, and sent when it is in memory."""
         if position.warming:
             return
         position.warming = True
@@ -340,12 +341,12 @@ class ReplicaSession:
             if partition is None:
                 continue
             log = partition.log
-            if position.told != (log.high_watermark, log.start_offset):
+            if position.sent_marks != (log.high_watermark, log.start_offset):
                 found.setdefault(position.key[0], []).append(position.data(partition))
 
 
 class ReplicaSessions:
-    """All followers of this broker."""
+    """The sessions of all followers of this broker."""
 
     def __init__(self, broker: ReplicaSessionsContext) -> None:
         self._broker = broker
@@ -353,7 +354,7 @@ class ReplicaSessions:
         self._next_id = 1
 
     def fetch(self, request: FetchRequest) -> FetchResponse | DeferredReply[FetchResponse]:
-        """By a broker; its id and its epoch are in the request."""
+        """From a broker; its id and its epoch are in the request."""
         follower = BrokerId(request.replica_state.replica_id)
         broker_epoch = request.replica_state.replica_epoch
         session = self._sessions.get(follower)
@@ -367,7 +368,7 @@ class ReplicaSessions:
         elif session is None or (session.id, session.broker_epoch) != (
             request.session_id,
             broker_epoch,
-        ):  # also of a broker that has registered anew: it says all of it again, as who it is now
+        ):  # also for a broker that has registered again: it sends everything with its new epoch
             return _refused(Code.FETCH_SESSION_ID_NOT_FOUND)
         elif session.epoch != request.session_epoch:
             return _refused(Code.INVALID_FETCH_SESSION_EPOCH)

@@ -15,7 +15,7 @@ EVERYTHING = "*"
 
 
 class Throttles:
-    """Of one broker, one in each direction."""
+    """The throttles of one broker, one in each direction."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
@@ -24,7 +24,7 @@ class Throttles:
         self._taken = Throttle(config.follower_replication_throttled_rate, now)
 
     def sent(self, topic: "Topic", index: int) -> Throttle | None:
-        """Of what this broker sends of a partition that it leads; None: none."""
+        """For the partition's records that this broker sends as leader; None: no throttle."""
         if not self._is_named(topic.config.leader_replication_throttled_replicas, index):
             return None
         rate = self._broker.config.leader_replication_throttled_rate
@@ -32,7 +32,7 @@ class Throttles:
         return self._sent
 
     def taken(self, topic: "Topic", index: int) -> Throttle | None:
-        """Of what it takes of one that it follows."""
+        """For the partition's records that this broker receives as follower."""
         if not self._is_named(topic.config.follower_replication_throttled_replicas, index):
             return None
         rate = self._broker.config.follower_replication_throttled_rate

@@ -1,4 +1,4 @@
-"""What a client may do, as responses that are asked for it say: nobody is refused anything yet."""
+"""The authorized operations in responses: all of them, because there are no ACLs yet."""
 
 NOT_ASKED = -0x8000_0000
 

@@ -1,10 +1,10 @@
-"""Decides which configured thing a request means, and changes its settings.
+"""Decides which resource a request names, and changes its settings.
 
-In: type and name of a resource, and changes as they came. Out: nothing, or why not, for each
-resource alone.
-Always: a change is worked out from the settings in force when its turn comes, so none is lost;
-what is kept can be put in force, for the broker and for every topic.
-Not here: what an option may be set to (config/alter.py), where settings are kept
+In: type and name of a resource, and changes as received. Out: nothing or an error, for each
+resource separately.
+Always: a change is computed from the settings that are current when it is executed, so none is
+lost; stored settings are valid, for the broker and for every topic.
+Not here: the values that an option may have (config/alter.py), where settings are stored
 (broker/catalog.py).
 """
 
@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 
 class ResourcesContext(BrokerContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     host: str
     port: int
@@ -59,7 +59,7 @@ class ResourcesContext(BrokerContext, Protocol):
 
 
 class ResourceType(IntEnum):
-    """Types of resources, as the protocol numbers them."""
+    """The protocol's numbers of resource types."""
 
     TOPIC = 2
     BROKER = 4
@@ -69,12 +69,12 @@ class ResourceType(IntEnum):
 
 
 class Alteration(NamedTuple):
-    """What is asked for one resource. Changes are name, operation, text, none of them checked."""
+    """The changes of one resource: name, operation, text, not checked yet."""
 
     kind: int
     name: str
     changes: Sequence[tuple[str, int, str | None]]
-    replace: bool  # what is not named returns to its default
+    replace: bool  # options that are not named return to their default
 
 
 async def alter_each(
@@ -83,7 +83,7 @@ async def alter_each(
     validate_only: bool,
     result: Callable[..., R],
 ) -> list[R]:
-    """Alter the resources one after the other. `result` makes the answer for one resource."""
+    """Alter the resources one after the other. `result` builds the response for one resource."""
     counts = Counter((each.kind, each.name) for each in alterations)
     results = []
     for each in alterations:
@@ -114,17 +114,17 @@ def which_broker(own: int, name: str) -> int | None:
     if not name:
         return None
     if name != str(own):
-        raise _invalid(f"broker {name[:20]!r}: this is broker {own}; ask the one you mean")
+        raise _invalid(f"broker {name[:20]!r}: this is broker {own}; ask that broker")
     return own
 
 
 def altered_broker(broker: ResourcesContext, name: str) -> int | None:
-    """In a cluster settings are made by the controller, for whichever broker."""
+    """In a cluster the controller changes the settings of any broker."""
     if broker.cluster is None or not name:
         return which_broker(broker.id, name)
     known = [node.id for node in broker.nodes()]
     if not name.isdecimal() or int(name) not in known:
-        raise _invalid(f"broker {name[:20]!r} is not there: {known} are")
+        raise _invalid(f"broker {name[:20]!r} is not registered: {known} are")
     return int(name)
 
 
@@ -139,14 +139,14 @@ def not_configurable(kind: int) -> KafkaError:
 
 
 ENTITIES = {ResourceType.GROUP: GROUPS, ResourceType.CLIENT_METRICS: CLIENT_METRICS}
-"""Resources that need not exist to have settings, and where these are in the keeper."""
+"""Resources that need not exist to have settings, and their folder in the keeper."""
 
 
 def entity_settings(catalog: "AnyCatalog", kind: int, name: str) -> Mapping[str, str]:
-    """Of a group, or of a subscription to clients' metrics."""
+    """Of a group, or of a subscription to client metrics."""
     if not name:
         what = "group" if kind == ResourceType.GROUP else "client metrics subscription"
-        raise _invalid(f"the name of a {what} must not be empty: name the one you mean")
+        raise _invalid(f"the name of a {what} must not be empty")
     return catalog.entities.get((ENTITIES[ResourceType(kind)], name), {})
 
 
@@ -204,13 +204,13 @@ def _changes(asked: Alteration) -> list[Change]:
         except ValueError:
             raise _invalid(f"option {name[:100]!r}: unknown operation {number}") from None
         if text is None and operation is not Operation.DELETE:
-            raise _invalid(f"option {name[:100]!r}: no value given; delete it for its default")
+            raise _invalid(f"option {name[:100]!r}: no value; delete the option for its default")
         changes.append(Change(name, operation, text))
     return changes
 
 
 def _check_in_force(broker: ResourcesContext, id_: int | None, settings: Mapping[str, str]) -> None:
-    """Settings that do not go with those made elsewhere would keep the broker from starting."""
+    """Settings that conflict with those of another level would keep the broker from starting."""
     dynamic = {**broker.catalog.dynamic, id_: settings}
     static = dict(broker.layers.by_source)[ConfigSource.STATIC_BROKER]
     layers = Layers(static, dynamic.get(None, {}), dynamic.get(broker.id, {}))
@@ -220,14 +220,14 @@ def _check_in_force(broker: ResourcesContext, id_: int | None, settings: Mapping
 
 
 def _warn(log: Logger, changes: Sequence[Change]) -> None:
-    """As a start does of options that do nothing."""
+    """As at a start, for options that have no effect."""
     given = {change.name: change.text for change in changes if change.text is not None}
     for name, reason in without_effect(given):
         log.warning("option has no effect", option=name, reason=reason)
 
 
 def values_in_force(broker: ResourcesContext) -> dict[str, str]:
-    """What a running broker has made of options that say where it is, and who."""
+    """The effective values of options for addresses and ids."""
     config = broker.config
     listeners = [
         each._replace(port=each.port or broker.listening_port) for each in config.listeners

@@ -1,10 +1,10 @@
-"""What a lone broker answers where a cluster would ask its controller about replicas.
+"""The replies of a lone broker to requests about replicas, which in a cluster the controller gets.
 
-In: partitions to elect leaders for, replicas to move, a broker to forget. Out: per partition an
-error or None, as a one-node Apache Kafka answers.
-Always: nothing changes: every partition has one replica, which is here and leads.
+In: partitions to elect leaders for, replicas to move, a broker to unregister. Out: per partition an
+error or None, the same as from a one-node Apache Kafka.
+Always: nothing changes: every partition has one replica, on this broker, which leads.
 `own` is the id of this broker.
-Not here: the same in a cluster (controller/), the shape of the answers (handlers/).
+Not here: the same in a cluster (controller/), the format of responses (handlers/).
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ Results = list[tuple[TopicPartition, KafkaError | None]]
 
 
 def elect(own: int, topics: Topics, names: Iterable[TopicPartition], *, unclean: bool) -> Results:
-    """The only replica leads already, or its log directory is offline and nobody can lead."""
+    """The only replica leads already, or its log directory is offline and no replica can lead."""
     return [(name, _election(own, topics, name, unclean)) for name in names]
 
 
@@ -70,7 +70,8 @@ def unregister(own: int, id_: int) -> KafkaError:
     if id_ == own:
         return InvalidRequest(
             Code.INVALID_REQUEST,
-            f"broker {id_} is the only broker and runs; only a broker that is down is unregistered",
+            f"broker {id_} is the only broker and is running; only a broker that"
+            " is down can be unregistered",
         )
     return InvalidRequest(Code.BROKER_ID_NOT_REGISTERED, f"there is no broker {id_}")
 

@@ -1,4 +1,4 @@
-"""Decides whether partitions and replicas may be placed as asked, on the brokers there are.
+"""Checks whether partitions and replicas can be placed as requested, on the existing brokers.
 
 In: counts and assignments from requests. Out: nothing, or the error for the client.
 Not here: the partitions themselves (broker/catalog.py), choosing brokers (controller/placement.py).
@@ -12,13 +12,13 @@ from barnabas.model.errors import Code, InvalidRequest
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
-PARTITIONS_MAX = 10_000  # of one topic, and made by one request: Kafka's own bound on the latter
+PARTITIONS_MAX = 10_000  # of one topic, and per request: the latter is Kafka's limit too
 
 
 def registered_brokers(broker: "Broker") -> list[int] | None:
     """Brokers that can have replicas, also while they are down.
 
-    None: only the controller knows, or it was elected a moment ago and has not looked yet.
+    None: only the controller knows, or it was elected a moment ago and has not read them yet.
     """
     if broker.cluster is None:
         return [each.id for each in broker.nodes()]
@@ -32,13 +32,13 @@ def check_replication_factor(broker: "Broker", factor: int) -> None:
     if factor < 1:
         raise InvalidRequest(
             Code.INVALID_REPLICATION_FACTOR,
-            f"replication factor {factor}: it must be above 0, or -1 for the default",
+            f"replication factor {factor}: must be above 0, or -1 for the default",
         )
     known = registered_brokers(broker)
     if known is not None and factor > len(known):
-        there = "there is 1 broker, ask for 1 replica"
+        there = "there is 1 broker; request 1 replica"
         if len(known) != 1:
-            there = f"there are {len(known)} brokers, ask for at most {len(known)} replicas"
+            there = f"there are {len(known)} brokers; request at most {len(known)} replicas"
         raise InvalidRequest(
             Code.INVALID_REPLICATION_FACTOR, f"replication factor {factor}: {there}"
         )
@@ -49,11 +49,11 @@ def check_replicas(broker: "Broker", partition: int, replicas: Sequence[int]) ->
     known = registered_brokers(broker) or list(replicas)
     problem = ""
     if not replicas:
-        problem = "no replica is given"
+        problem = "there is no replica"
     elif unknown := [id_ for id_ in replicas if id_ not in known]:
         problem = f"there is no broker {unknown[0]}"
     elif twice := [id_ for id_ in replicas if replicas.count(id_) > 1]:
-        problem = f"broker {twice[0]} is there more than once"
+        problem = f"broker {twice[0]} is listed twice"
     if problem:
         of = f"[{known[0]}]" if len(known) == 1 else f"some of {known}"
         raise InvalidRequest(

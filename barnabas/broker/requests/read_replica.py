@@ -1,6 +1,6 @@
-"""What a consumer is told that should ask another broker: the leader, or a replica nearer by.
+"""Replies for a consumer that should fetch from another broker: the leader, or a nearer replica.
 
-In: partitions that this broker leads, or does not. Out: parts of a FetchResponse.
+In: partitions that this broker leads, or does not lead. Out: parts of a FetchResponse.
 """
 
 from typing import TYPE_CHECKING
@@ -27,9 +27,9 @@ _OF_LEADERS = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
 def failed(index: int, code: Code, topic: Topic | None) -> PartitionData:
-    """`topic`: None where the answer cannot say who leads."""
+    """`topic`: None if the response cannot name the leader."""
     leader = _NO_LEADER
-    if code in _OF_LEADERS and topic is not None:  # else there is no such partition
+    if code in _OF_LEADERS and topic is not None:  # otherwise the partition does not exist
         partition = topic.partitions[index]
         leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
     return PartitionData(
@@ -47,7 +47,7 @@ def failed(index: int, code: Code, topic: Topic | None) -> PartitionData:
 def nearer_replica(
     config: BrokerConfig, replicas: "Replicas", partition: "Partition", offset: int, rack: str
 ) -> int:
-    """A replica in sync that has the offset, in the consumer's rack; -1: none, or this one."""
+    """An in-sync replica that has the offset, in the consumer's rack; -1: none, or this broker."""
     leading = partition.leading
     if config.replica_selector_class != RACK_SELECTOR or leading is None:
         return -1
@@ -68,7 +68,7 @@ def nearer_replica(
 def endpoints(
     cluster: "ClusterMembership | None", version: int, responses: list[FetchableTopicResponse]
 ) -> list[NodeEndpoint]:
-    """Where the leaders are that the response names."""
+    """The addresses of the leaders that the response names."""
     if cluster is None or version < _ENDPOINTS_SINCE:
         return []
     leaders = {

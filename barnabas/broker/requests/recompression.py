@@ -1,11 +1,11 @@
-"""Produce requests to topics whose compression.type is not the producer's.
+"""Produce requests to topics whose compression.type differs from the producer's.
 
-In: requests as they came. Out: the same with their batches in the topic's codec, appended.
-Always: packing and unpacking run in a thread; the connection waits meanwhile, so that its batches
-stay in order, and no other does. Offsets, times and sequences are the producer's: only the bytes
-of the records change.
-Why a thread: zlib, the slow one, lets go of the interpreter while it works; the others take less
-than a millisecond per megabyte.
+In: requests as received. Out: the same with their batches in the topic's codec, appended.
+Always: compression runs in a thread; the connection waits for it, so that its batches stay in
+order, and no other connection waits. Offsets, times and sequences are the producer's: only the
+bytes of the records change.
+Why a thread: zlib, the slow codec, releases the interpreter lock while it works; the others take
+less than a millisecond per megabyte.
 Not here: the append (handlers/produce.py).
 """
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 Append = Callable[
     [Mapping[tuple[int, int], KafkaError]], ProduceResponse | DeferredReply[ProduceResponse] | None
 ]
-"""Appends the request. It is given the batches that could not be recompressed, by the places of
+"""Appends the request. Its argument: the batches that could not be recompressed, by the indexes of
 topic and partition in the request."""
 
 
 def codec_of(compression_type: str) -> Codec | None:
-    """None: whatever the producer chose."""
+    """None: the producer's choice."""
     if compression_type == "producer":
         return None
     return Codec.NONE if compression_type == "uncompressed" else Codec.named(compression_type)
 
 
 class Recompression:
-    """Made when a topic first asks for it."""
+    """Created when a topic first needs it."""
 
     def __init__(self, topics: "Topics", loop: asyncio.AbstractEventLoop) -> None:
         self._topics = topics
@@ -68,7 +68,8 @@ class Recompression:
     def append(
         self, request: ProduceRequest, by_id: bool, append: Append
     ) -> Coroutine[Any, Any, ProduceResponse | None]:
-        """Recompress, then `append`. The request's bytes are only lent: they are copied now."""
+        """Recompress, then `append`. The request's buffer is reused, so its bytes are copied
+        now."""
         for data in request.topic_data:
             data.partition_data[:] = [
                 _with_records(partition, bytearray(partition.records or b""))
@@ -116,7 +117,7 @@ def _with_records(partition: PartitionProduceData, records: bytearray) -> Partit
 
 
 def _differs(batch: object, codec: Codec) -> bool:
-    """A glance at the attributes; whether it is a batch at all is for the append to say."""
+    """Looks only at the attributes; the append checks whether it is a batch at all."""
     if (
         not isinstance(batch, bytes | bytearray | memoryview)
         or len(batch) <= ATTRIBUTES_POSITION + 1

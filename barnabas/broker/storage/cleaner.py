@@ -1,8 +1,8 @@
-"""Has the dirtiest log compacted, and puts the new segments in their places.
+"""Has the dirtiest log compacted, and replaces its segments by the compacted ones.
 
-In: the broker's logs, reports of the worker. Out: shorter logs, and lines that say why.
-Always: the loop does renames only; reading and writing are the worker's, syncs a thread's.
-Always: a log that cannot be compacted is told of once, and left alone until the next start.
+In: the broker's logs, reports of the worker. Out: shorter logs, and log lines with the reason.
+Always: the loop only renames files; the worker reads and writes, a thread syncs.
+Always: a log that cannot be compacted is reported once, and ignored until the next start.
 Not here: which log and why (log/compaction/cleanable.py), which records
 (log/compaction/compaction.py).
 """
@@ -31,14 +31,14 @@ FAILURE_BACKOFF_MS = 60_000  # a full disk, a worker that was killed
 
 
 class CleanerContext(BrokerContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     logs: Storage
     moves: Moves
 
 
 class Cleaner:
-    """Looks every log.cleaner.backoff.ms, and works while any log is due."""
+    """Checks the logs every log.cleaner.backoff.ms, and works while any log is due."""
 
     def __init__(self, broker: CleanerContext) -> None:
         self._broker = broker
@@ -59,7 +59,7 @@ class Cleaner:
             self._task = self._broker.loop.create_task(self._run())
 
     async def stop(self) -> None:
-        """A swap that has begun is finished; the rest is of no use."""
+        """A swap that has begun is finished; other work is discarded."""
         self._stopping.set()
         if self._process is not None:
             await self._process.close()
@@ -88,7 +88,7 @@ class Cleaner:
                     self.current = None
                 wait_ms = max(wait_ms, FAILURE_BACKOFF_MS)
             if self._process is not None:
-                await self._process.end()  # its memory is not held while there is no work
+                await self._process.end()  # its memory is freed while there is no work
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), max(wait_ms, 50) / 1000)
 
@@ -104,8 +104,8 @@ class Cleaner:
                 self._failed(log, str(error), for_good=not scarce)
 
     def _is_moving(self, log: Log) -> bool:
-        """A copy that is half made would keep a record, and miss the tombstone that was removed
-        with it."""
+        """An incomplete copy would keep a record, and miss the tombstone that was removed with
+        it."""
         return self._broker.moves.of(log.partition) is not None
 
     def _forget_gone(self) -> None:
@@ -114,7 +114,7 @@ class Cleaner:
             del self.unfit[log]
 
     async def _compact(self, found: Cleanable) -> bool:
-        """True if there is no use in waiting before the next: it is cleaner now, or left alone."""
+        """True if the next log can be compacted at once: this one is cleaner now, or is ignored."""
         from barnabas.broker.storage.cleaner_process import CleanerProcess
         from barnabas.broker.storage.cleaner_protocol import CompactedSegment, CompactionOrder
 
@@ -160,18 +160,19 @@ class Cleaner:
         if self._stopping.is_set():
             return False
         if self._broker.logs.logs.get(log.partition) is not log:
-            return True  # deleted meanwhile
+            return True  # it was deleted meanwhile
         if found.cuts != log.cuts:
-            return True  # truncated meanwhile: what was read and written is of no use
+            return True  # it was truncated meanwhile: discard what was read and written
         if isinstance(report, CompactionStopped):
-            # Files may have gone with their segments, which is no fault; or without them.
+            # Files may be missing because their segments were deleted, which is no error; or
+            # without that.
             bases = {segment.base_offset for segment in log.segments}
             missing = report.gone and all(base in bases for base in bases_asked)
             if missing or not report.gone:
                 self._failed(log, report.reason, for_good=missing or report.damaged)
-            return report.gone or report.damaged  # others may be due
+            return report.gone or report.damaged  # other logs may be due
         if not whole:
-            return True  # its segments went meanwhile: it is looked at anew
+            return True  # its segments were deleted meanwhile: check it again
         log.cleaned_to = max(log.cleaned_to, report.end_offset)
         read = sum(each.bytes_read for each in swapped)
         written = sum(each.size for each in swapped)
@@ -211,7 +212,7 @@ class Cleaner:
         )
 
     async def _swap(self, log: Log, cleaned: CleanedSegment) -> bool:
-        """False if the segments it was made from are not there any more."""
+        """False if the segments it was made from do not exist any more."""
         logs = self._broker.logs
         if logs.logs.get(log.partition) is not log or self._is_moving(log):
             return False
@@ -224,14 +225,14 @@ class Cleaner:
                 for directory in swap.steps():
                     await self._sync_directory(log_directory, directory)
             except OSError as error:
-                if error.errno in NO_ROOM and not swap.switched:  # all is as it was
+                if error.errno in NO_ROOM and not swap.switched:  # nothing has changed
                     self._failed(log, str(error), for_good=False)
                     return False
-                log_directory.lose(f"a compacted segment was not put in its place: {error}")
+                log_directory.lose(f"the segments were not replaced by compacted ones: {error}")
         return swap.done
 
     async def _sync_directory(self, log_directory: OpenLogDirectory, directory: str) -> None:
-        """Where there is no room for it, as soon as there is: the next step must not come first."""
+        """If the disk is full, retried until there is space: the next step must not come first."""
         said = False
         while True:
             try:
@@ -243,7 +244,7 @@ class Cleaner:
                 if not said:
                     said = True
                     self._broker.log.error(
-                        "compaction waits for room: make room", path=directory, reason=str(error)
+                        "compaction waits: the disk is full", path=directory, reason=str(error)
                     )
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), 1)

@@ -1,6 +1,6 @@
-"""Starts the compaction worker when there is work, speaks with it, and ends it.
+"""Starts the compaction worker when there is work, communicates with it, and ends it.
 
-In: orders. Out: reports, as they come; Stopped when the worker ends before its time.
+In: orders. Out: reports, as they arrive; Stopped when the worker ends early.
 Always: one worker at most; none while there is nothing to do.
 """
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]  # where the package is, installed or not
 
 
 class CleanerProcess:
-    """The worker, or the lack of one."""
+    """The worker process, if it runs."""
 
     def __init__(self) -> None:
         self._process: Process | None = None
@@ -68,13 +68,13 @@ class CleanerProcess:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", MODULE, stdin=PIPE, stdout=PIPE, env=environment
             )
-        if self._closed:  # while it was started
+        if self._closed:  # while it was being started
             await self.end()
             raise ConnectionAbortedError("the broker stops")
         return self._process
 
     async def close(self) -> None:
-        """For good: no compaction begins any more, not even one that is starting its worker."""
+        """For good: no compaction begins any more, not even one whose worker is being started."""
         self._closed = True
         await self.end()
 
@@ -83,5 +83,5 @@ class CleanerProcess:
         if process is None:
             return
         with suppress(ProcessLookupError):
-            process.kill()  # what it was writing is of no use to anybody
+            process.kill()  # what it was writing is discarded
         await process.wait()

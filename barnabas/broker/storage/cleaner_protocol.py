@@ -1,4 +1,4 @@
-"""What a broker and its compaction worker say to each other, over the worker's standard streams.
+"""The messages between a broker and its compaction worker, over the worker's standard streams.
 
 In: messages. Out: frames of a length and JSON, and back; each is checked against its type.
 Broker to worker: one Order at a time. Worker to broker: a Part for each new segment, then Done or
@@ -36,7 +36,7 @@ class CompactionDone(msgspec.Struct, frozen=True, tag="done"):
 
 
 class CompactionStopped(msgspec.Struct, frozen=True, tag="stopped"):
-    """No further: `gone` says that files were not there any more, so it was for nothing."""
+    """Not finished: `gone` says that files did not exist any more, so the work is discarded."""
 
     reason: str
     gone: bool
@@ -54,10 +54,10 @@ def frame(message: CompactionOrder | Report) -> bytes:
 
 
 def length_of(prefix: bytes) -> int:
-    """ValueError if no such frame is ever sent."""
+    """Raises ValueError for a length that is never sent."""
     length: int = LENGTH.unpack(prefix)[0]
     if length > FRAME_SIZE_MAX:
-        raise ValueError(f"a frame of {length} bytes, {FRAME_SIZE_MAX} at most")
+        raise ValueError(f"a frame of {length} bytes, the limit is {FRAME_SIZE_MAX}")
     return length
 
 

@@ -2,8 +2,8 @@
 barnabas.broker.storage.cleaner_worker`.
 
 In: orders on standard input. Out: reports on standard output, `.cleaned` files on disk.
-Always: it yields to the broker and ends with it: when its input ends, it stops where it is,
-and the next start of a broker removes what it left.
+Always: it yields to the broker and ends with it: when its input ends, it stops immediately,
+and the next start of a broker removes its files.
 Why a process: docs/adr/0014-compaction-runs-in-its-own-process.md.
 """
 
@@ -30,13 +30,14 @@ from barnabas.log.compaction.compaction import Compaction
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.system.disk import SystemDisk
 
-NICE = 19  # where there is no SCHED_IDLE
+NICE = 19  # if there is no SCHED_IDLE
 ORDERS = 0
 REPORTS = 1
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the broker, which ends us
+    # Ctrl-C is for the broker, which ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError):
         yield_to_all()
     while (prefix := _read(LENGTH.size)) is not None:
@@ -47,8 +48,8 @@ def main() -> None:
 
 
 def yield_to_all() -> None:
-    """Take all that nobody else wants. Who wakes up on our core need not wait for our slice to end,
-    as it would if we were only niced."""
+    """Use only CPU time that no other process wants. A process that wakes up on our core need not
+    wait for the end of our time slice, as it would if we were only niced."""
     if sys.platform == "linux":
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     else:
@@ -56,7 +57,7 @@ def yield_to_all() -> None:
 
 
 def carry_out(order: CompactionOrder) -> Report:
-    """Parts are reported as they are done; what is returned is the last word."""
+    """Parts are reported as they are done; the last report is returned."""
     try:
         pacer = RateLimiter(order.bytes_per_second)
         work = Compaction(SystemDisk(), order.job, os.urandom(16), pacer, mapped)
@@ -71,7 +72,7 @@ def carry_out(order: CompactionOrder) -> Report:
 
 
 class RateLimiter:
-    """Told of bytes read and written: keeps to a rate, and sees the broker end."""
+    """Called with bytes read and written: keeps to a rate, and notices when the broker ends."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._rate = bytes_per_second
@@ -83,7 +84,7 @@ class RateLimiter:
     def __call__(self, size: int) -> None:
         self._bytes += size
         ahead_s = self._bytes / self._rate - (time.monotonic() - self._started)
-        # Nothing is sent while an order is carried out: whatever comes is the end.
+        # Nothing is sent during an order: any input is the end of input.
         if self._input.poll(max(0.0, ahead_s) * 1000):
             raise SystemExit(0)
 

@@ -1,7 +1,7 @@
-"""What a broker does at leisure: syncs, checkpoints, retention, idle connections, deleted files.
+"""The broker's periodic work: syncs, checkpoints, retention, idle connections, deleted files.
 
-Always: whatever may wait for a disk runs in its log directory's thread (log_directory.py), never on
-the loop.
+Always: work that may wait for a disk runs in its log directory's thread (log_directory.py), never
+on the loop.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ CLOCK_JUMP_MS = 3_600_000
 
 
 class HousekeepingContext(BrokerContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     logs: Storage
     descriptors: FileDescriptorBudget
@@ -33,7 +33,7 @@ class HousekeepingContext(BrokerContext, Protocol):
 
 
 class Housekeeping:
-    """One tick a second; on each log directory, one piece of work at a time."""
+    """One tick per second; on each log directory, one task at a time."""
 
     def __init__(self, broker: HousekeepingContext, context: ListenerContext) -> None:
         self._broker = broker
@@ -43,8 +43,8 @@ class Housekeeping:
         self._retaining: asyncio.Task[None] | None = None
         self._expiring: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._retention_ms = 0  # when segments were last looked at, by the clock that never jumps
-        self._clock_offset_ms = 0  # of the clock people read, at that time
+        self._retention_ms = 0  # when segments were last checked, by the monotonic clock
+        self._clock_offset_ms = 0  # of the wall clock, at that time
 
     def start(self) -> None:
         clock = self._broker.clock
@@ -82,18 +82,19 @@ class Housekeeping:
 
     def _close_idle(self, now_ms: int) -> None:
         idle_ms_max = self._broker.config.connections_max_idle_ms
-        crowded = self._context.buffers.crowded  # asked once: each that goes makes room
+        # Read once: each connection that is closed frees memory.
+        crowded = self._context.buffers.crowded
         scarce = self._broker.descriptors.crowded(now_ms)
         for connection in tuple(self._broker.connections):
             if scarce and connection.holds_files(now_ms):
                 connection.close("its unread replies hold file descriptors that others wait for")
             elif connection.too_slow(now_ms, crowded):
-                connection.close("a request came in too slowly")
+                connection.close("a request arrived too slowly")
             elif 0 <= idle_ms_max < now_ms - connection.active_ms and not connection.waiting:
                 connection.close("")
 
     async def _expire_producers(self) -> None:
-        """By time now and then; by number whenever the broker remembers too many."""
+        """By time periodically; by number whenever the broker has too many."""
         broker, wall_ms = self._broker, self._broker.clock.wall_ms()
         by_time = self._ticks % EXPIRE_EVERY_TICKS == 0
         total = sum(len(log.producers) for log in broker.logs.logs.values())
@@ -133,7 +134,7 @@ class Housekeeping:
                 log_directory.flush(log)
 
     async def _retain(self) -> None:
-        """Let go of what is too old or too much, once per log.retention.check.interval.ms."""
+        """Delete segments by time and size, once per log.retention.check.interval.ms."""
         broker, clock = self._broker, self._broker.clock
         now_ms, wall_ms = clock.monotonic_ms(), clock.wall_ms()
         if now_ms - self._retention_ms < broker.config.log_retention_check_interval_ms:
@@ -142,13 +143,13 @@ class Housekeeping:
         jump_ms = wall_ms - now_ms - self._clock_offset_ms
         self._clock_offset_ms += jump_ms
         if abs(jump_ms) > CLOCK_JUMP_MS:
-            # Somebody may be about to put it right; what is deleted by mistake is gone.
+            # An operator may be about to correct the clock; a deletion cannot be undone.
             broker.log.warning("clock jumped: nothing is deleted until the next check", ms=jump_ms)
             return
         slice_end = broker.loop.time() + RETENTION_SLICE_S
         for log in tuple(broker.logs.logs.values()):
             if broker.logs.logs.get(log.partition) is not log:
-                continue  # deleted while others had their turn
+                continue  # deleted while other work ran
             try:
                 log.apply_retention(wall_ms)
             except (OSError, KafkaError) as error:

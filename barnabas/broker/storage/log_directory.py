@@ -1,13 +1,13 @@
-"""One log directory in use: the thread that waits for its disk, and what befell that disk.
+"""One log directory in use: the thread that waits for its disk, and the state of that disk.
 
-In: logs that want syncing, files to remove. Out: durable logs, or a failure told once.
-Always: whatever may wait for this disk runs in this log directory's thread, so one that stalls
-keeps neither the loop nor the other log directories waiting.
-Always: after a failed sync nobody knows what is on the disk, and it is not merely tried again. One
-that found no room is repeated once what was not durable has been written again (log/flush.py); any
-other takes the directory offline.
+In: logs to sync, files to remove. Out: durable logs, or a failure that is reported once.
+Always: calls that may wait for this disk run in this log directory's thread, so a disk that stalls
+delays neither the loop nor the other log directories.
+Always: after a failed sync the contents of the disk are unknown, and the sync is not simply
+retried. A sync that found the disk full is repeated once the records that were not durable have
+been written again (log/flush.py); any other failure takes the directory offline.
 Always: every waiter of a sync gets its result, also after an unexpected error.
-Not here: which log directory a log is on (storage.py), when to tidy (housekeeping.py).
+Not here: which log directory a log is on (storage.py), periodic work (housekeeping.py).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class OpenLogDirectory:
-    """`failed` is told of the first error after which the directory cannot be trusted."""
+    """`failed` is called with the first error after which the directory cannot be trusted."""
 
     def __init__(
         self,
@@ -46,14 +46,15 @@ class OpenLogDirectory:
         self.failure = ""  # why it is offline
         self._disk = disk
         self._log = log
-        self._tell = failed
+        self._on_failure = failed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
-        self._full = False  # found when a checkpoint was last written
+        self._full = False  # when a checkpoint was last written
         self._shortage_said_s = -SHORTAGE_SAID_EVERY_S
         self._snapshots_said = False  # that a producer snapshot was not written
-        self.cannot_sync = ""  # why the last sync failed, if it was for lack of room
+        self.cannot_sync = ""  # why the last sync failed, if the disk was full
         self._no_room_said = False
-        self._again: dict[Log, Callable[[], None]] = {}  # flushes to ask for when there may be room
+        # Flushes to request when there may be space.
+        self._again: dict[Log, Callable[[], None]] = {}
         self._flushing: asyncio.Task[None] | None = None
         self._to_flush: dict[Log, list[DeferredReply[str]]] = {}
         # Held while logs are synced by their paths, and while logs are renamed.
@@ -65,7 +66,7 @@ class OpenLogDirectory:
 
     @property
     def full(self) -> bool:
-        """Was there no room for the last checkpoint?"""
+        """Whether the disk was full at the last checkpoint."""
         return self._full
 
     def fail(self, error: OSError) -> None:
@@ -76,7 +77,7 @@ class OpenLogDirectory:
             self.lose(str(error))
 
     def out_of_resources(self, error: OSError) -> None:
-        """The process has no descriptor or memory left: give some back, and say so."""
+        """The process has no descriptor or memory left: free some, and log it."""
         self.logs.close_cooled_files()
         now_s = asyncio.get_running_loop().time()
         if now_s - self._shortage_said_s >= SHORTAGE_SAID_EVERY_S:
@@ -91,7 +92,7 @@ class OpenLogDirectory:
     def lose(self, reason: str) -> None:
         if self.online:
             self.failure = reason
-            self._tell(self, reason)
+            self._on_failure(self, reason)
 
     async def close(self) -> None:
         if self._flushing is not None:
@@ -102,7 +103,7 @@ class OpenLogDirectory:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     async def _once_opened(self, call: Callable[[], None]) -> None:
-        """Where there was no descriptor to open a file, that file was not touched: try again."""
+        """Without a free descriptor the file was not opened, so it is unchanged: retry."""
         for left in reversed(range(DESCRIPTORS_TRIES_MAX)):
             try:
                 await self.in_thread(call)
@@ -114,7 +115,7 @@ class OpenLogDirectory:
             await asyncio.sleep(DESCRIPTORS_WAIT_S)
 
     async def warm(self, slices: Iterable[FileSlice]) -> None:
-        """Have them read once, so that whoever reads them next need not wait for the disk."""
+        """Read them once, so that the next reader does not wait for the disk."""
         try:
             await self.in_thread(lambda: _read_through(slices))
         except OSError as error:
@@ -123,9 +124,9 @@ class OpenLogDirectory:
     # Group commit
 
     def flush(self, log: Log) -> DeferredReply[str]:
-        """Sync all that is in the log now; the answer is empty, or says why it is not durable.
+        """Sync all records of the log; the result is empty, or says why they are not durable.
 
-        Whoever asks while a sync is under way shares the next one.
+        Requests during a sync share the next sync.
         """
         deferred: DeferredReply[str] = DeferredReply()
         if not self.online:
@@ -146,20 +147,20 @@ class OpenLogDirectory:
         while self._to_flush:
             log = next(iter(self._to_flush))
             waiting: list[DeferredReply[str]] = []
-            reason = "not synced: the broker stops"
+            reason = "not synced: the broker is stopping"
             try:
                 async with self.renaming:
                     waiting = self._to_flush.pop(log, [])
                     reason = self.failure or await self._flush(log)
             finally:
                 waiting += self._to_flush.pop(log, []) if not waiting else []
-                self._tell_all(waiting, reason)
+                self._complete_all(waiting, reason)
 
-    def _tell_all(self, waiting: list[DeferredReply[str]], reason: str) -> None:
+    def _complete_all(self, waiting: list[DeferredReply[str]], reason: str) -> None:
         for deferred in waiting:
             try:
                 deferred.set(reason)
-            except Exception as error:  # its own fault: the others hear of it nonetheless
+            except Exception as error:  # its own error: the others get their result nonetheless
                 self._log.error("error after a sync", path=self.path, reason=repr(error))
 
     async def _flush(self, log: Log) -> str:
@@ -173,7 +174,7 @@ class OpenLogDirectory:
                 return ""
             await self._once_opened(work.run)
             log.flushed(work)
-        except Exception as error:  # whatever it is: who waits must hear of it
+        except Exception as error:  # any error: the waiters must get a result
             if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
                 return f"not synced: {error}"  # nothing is lost: the next sync includes it
             if isinstance(error, OSError) and error.errno in NO_ROOM:
@@ -184,32 +185,32 @@ class OpenLogDirectory:
         return ""
 
     def _no_room(self, log: Log, error: OSError) -> str:
-        """Nothing of it is acknowledged; it is written again before it is synced again."""
+        """None of it is acknowledged; it is written again before it is synced again."""
         log.sync_found_no_room()
-        self.cannot_sync = f"not synced: {error}; make room on {self.path}"
+        self.cannot_sync = f"not synced: {error}; free space on {self.path}"
         if not self._no_room_said:
             self._no_room_said = True
-            self._log.error("sync found no room: make room", path=self.path, reason=str(error))
+            self._log.error("sync failed: the disk is full", path=self.path, reason=str(error))
         return self.cannot_sync
 
     def _synced(self) -> None:
         self.cannot_sync = ""
         if self._no_room_said:
             self._no_room_said = False
-            self._log.info("synced: there is room again", path=self.path)
+            self._log.info("synced: there is disk space again", path=self.path)
 
-    def when_room(self, log: Log, flush_again: Callable[[], None]) -> None:
-        """Call it when another sync is worth a try, within a second or so."""
+    def when_space(self, log: Log, flush_again: Callable[[], None]) -> None:
+        """Call it when another sync may succeed, within about a second."""
         self._again[log] = flush_again
 
     def try_again(self) -> None:
-        """There may be room again."""
+        """There may be space again."""
         self.cannot_sync = ""
         again, self._again = self._again, {}
         for flush_again in again.values():
             flush_again()
 
-    # Tidying
+    # Periodic work
 
     async def sync_sealed(self) -> None:
         """Segments that were rolled since the last call."""
@@ -226,7 +227,7 @@ class OpenLogDirectory:
     async def _sync_sealed(self, log: Log) -> None:
         async with self.renaming:
             if self.logs.logs.get(log.partition) is not log:
-                return  # deleted: its paths are gone, or another log's by now
+                return  # deleted: its paths do not exist, or belong to another log
             await self._write_snapshots(log)
             flush = log.pending_flush(sealed_only=True)
             if flush is not None:
@@ -237,7 +238,7 @@ class OpenLogDirectory:
     async def _write_snapshots(self, log: Log) -> None:
         """Producer snapshots of the log's last rolls; call it with `renaming` held.
 
-        Without room or descriptors they stay pending, and the log can be synced nonetheless: only
+        Without space or descriptors they stay pending, and the log can be synced nonetheless: only
         its recovery point waits.
         """
         work = log.pending_snapshots()
@@ -249,11 +250,11 @@ class OpenLogDirectory:
         except OSError as error:
             if error.errno not in NO_ROOM and error.errno not in NO_DESCRIPTORS:
                 raise
-            self.logs.rolled(log)  # tried again with the next call of `sync_sealed`
+            self.logs.rolled(log)  # retried with the next call of `sync_sealed`
             if not self._snapshots_said:
                 self._snapshots_said = True
                 self._log.error(
-                    "producer snapshot not written: make room", path=log.path, reason=str(error)
+                    "producer snapshot not written: full disk", path=log.path, reason=str(error)
                 )
             return
         self._snapshots_said = False
@@ -262,7 +263,7 @@ class OpenLogDirectory:
         await self._once_opened(lambda: self._disk.sync_directory(path))
 
     async def checkpoint(self) -> bool:
-        """For what must not happen before it is on disk; False if it is not."""
+        """For operations that require it on disk first; False if it is not."""
         if not self.online:
             return False
         try:
@@ -272,7 +273,8 @@ class OpenLogDirectory:
             return False
 
     async def _checkpoint(self) -> bool:
-        # Made and handed to the one thread without an await between: the last made is on disk.
+        # Built and passed to the one thread without an await between: the last one built is on
+        # disk.
         checkpoint = self.logs.pending_checkpoint()
         if checkpoint is None:
             return True
@@ -285,26 +287,26 @@ class OpenLogDirectory:
                 return False
             if error.errno not in NO_ROOM:
                 raise
-            # The files of before are whole, only older: a recovery would read a little more.
+            # The previous files are intact, only older: a recovery would read a little more.
             if not self._full:
                 reason = str(error)
-                self._log.error("checkpoint not written: make room", path=self.path, reason=reason)
+                self._log.error("checkpoint not written: full disk", path=self.path, reason=reason)
             self._full = True
             return False
         self.logs.written(checkpoint)
         for deletion in self.logs.take_deletions():
             self._log.info("segment deleted", **deletion._asdict())
         if self._full:
-            self._log.info("checkpoint written: there is room again", path=self.path)
+            self._log.info("checkpoint written: there is disk space again", path=self.path)
         self._full = False
         return True
 
     async def remove_gone(self, now_ms: int) -> None:
-        """Files and directories that were renamed out of the way, when their time is up."""
+        """Remove renamed files and directories when their delay is over."""
         for path in self.logs.take_removals(now_ms):
             await self._remove(path, self._disk.remove)
-        doomed, self.logs.deleted = self.logs.deleted, []
-        for path in doomed:
+        to_delete, self.logs.deleted = self.logs.deleted, []
+        for path in to_delete:
             await self._remove(path, self._disk.remove_tree)
 
     async def _remove(self, path: str, remove: Callable[[str], None]) -> None:

@@ -1,10 +1,9 @@
-"""Moves logs from one directory to another while they are written to and read.
+"""Moves logs from one directory to another while they are written and read.
 
-In: a partition and the log directory it should be in. Out: the same records there, and none left
-behind.
-Always: the copy is read by nobody until it is whole; the switch happens between two requests.
-Always: at any moment of a crash one of the two directories has the whole log; the source goes once
-the copy is synced, with its indexes, its directory and the checkpoint that names its offsets.
+In: a partition and its new log directory. Out: the same records there, and the source deleted.
+Always: the copy is not read until it is complete; the switch happens between two requests.
+Always: at any crash, one of the two directories has the whole log; the source is deleted once the
+copy is synced, with its indexes, its directory and the checkpoint that has its offsets.
 Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/directory/directory.py).
 """
 
@@ -22,12 +21,12 @@ from barnabas.model.ids import TopicPartition
 from barnabas.replication.throttle import Throttle
 
 COPY_BYTES = 1 << 20  # read and written at a time
-WAIT_MS_MAX = 1_000  # until the rate is looked at again
+WAIT_MS_MAX = 1_000  # until the rate is checked again
 SWITCH_BYTES_MAX = 256 * 1024  # what may be left to copy on the loop
 
 
 class LogMove:
-    """One log on its way; `copy` is what has arrived."""
+    """One log that is being moved; `copy` has the records copied so far."""
 
     def __init__(self, partition: Partition, to: OpenLogDirectory) -> None:
         self.partition = partition
@@ -38,7 +37,7 @@ class LogMove:
 
 
 class MovesContext(BrokerContext, Protocol):
-    """What is needed of the broker."""
+    """What this module needs of the broker."""
 
     logs: Storage
 
@@ -57,10 +56,11 @@ class Moves:
         return self._moves.get(partition)
 
     def begin(self, partition: Partition, to: OpenLogDirectory) -> None:
-        """A move that was begun to elsewhere ends; one to where the log is, is no move."""
+        """Cancels an earlier move to another directory; a move to the log's present directory is
+        none."""
         before = self._moves.pop(partition.name, None)
         if before is not None and before.task is not None and not before.switched:
-            before.task.cancel()  # else it ends first: moves wait for each other
+            before.task.cancel()  # otherwise it would finish first: moves wait for each other
         if partition.log_directory is not to:
             move = self._moves[partition.name] = LogMove(partition, to)
             move.task = self._broker.loop.create_task(self._run(move))
@@ -77,7 +77,7 @@ class Moves:
             async with self._one_at_a_time:
                 log.info("log moving", partition=name, to=move.to.path)
                 while not await self._copied(move):
-                    log.info("log moving anew: it was cut meanwhile", partition=name)
+                    log.info("log move restarted: it was truncated meanwhile", partition=name)
                     self._drop_copy(move)
         except (OSError, KafkaError) as error:
             log.error("log not moved", partition=name, to=move.to.path, reason=str(error))
@@ -95,7 +95,7 @@ class Moves:
                 move.to.logs.drop_copy(copy)
 
     async def _copied(self, move: LogMove) -> bool:
-        """Copy, then switch; False if what comes next was deleted meanwhile, or what was copied."""
+        """Copy, then switch; False if the next records, or copied ones, were deleted meanwhile."""
         partition, to = move.partition, move.to
         source = partition.log
         start, cuts = source.start_offset, source.cuts
@@ -117,7 +117,7 @@ class Moves:
                 to.logs.announce(copy)
                 if not await to.checkpoint():
                     raise KafkaError(
-                        Code.KAFKA_STORAGE_ERROR, f"{to.path}: no checkpoint written; make room"
+                        Code.KAFKA_STORAGE_ERROR, f"{to.path}: no checkpoint: the disk is full"
                     )
                 if await self._switch(move, source, copy, cuts):
                     return True
@@ -133,7 +133,7 @@ class Moves:
             await asyncio.sleep(min(wait_ms, WAIT_MS_MAX) / 1000)
 
     async def _copy_some(self, source: Log, copy: Log, to: OpenLogDirectory) -> int:
-        """About how many bytes are left after another piece."""
+        """Returns about how many bytes are left after another piece."""
         piece = source.read(
             max(copy.end_offset, source.start_offset), COPY_BYTES, source.end_offset
         )
@@ -152,7 +152,8 @@ class Moves:
         return source.size * behind // records
 
     async def _switch(self, move: LogMove, source: Log, copy: Log, cuts: int) -> bool:
-        """Without a pause: the last records, the new name, the new log in the old one's place."""
+        """Without a pause: copy the last records, rename, and replace the old log by the new
+        one."""
         partition, to, home = move.partition, move.to, move.partition.log_directory
         assert home is not None
         storage, wall_ms = self._broker.logs, self._broker.clock.wall_ms()
@@ -179,7 +180,7 @@ class Moves:
         return True
 
     async def _made_durable(self, log: Log, log_directory: OpenLogDirectory) -> bool:
-        """Sync all of a log that has just moved; on a full disk, as soon as there is room.
+        """Sync a log that has just moved; on a full disk, as soon as there is space.
 
         False if the directory failed or the log was deleted.
         """
@@ -204,9 +205,9 @@ class Moves:
 
 
 def _holes_are_durable(copy: Log, source: Log) -> bool:
-    """Has the copy all that may have been compacted, below its recovery point?
+    """Whether all offsets that may have been compacted are below the copy's recovery point.
 
-    A start after a crash takes missing offsets above the recovery point for damage.
+    A start after a crash treats missing offsets above the recovery point as damage.
     """
     if not source.config.compacted and not source.cleaned_to:
         return True

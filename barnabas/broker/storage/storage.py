@@ -1,10 +1,9 @@
-"""All logs of the broker: in which log directory each one is, and what becomes of them when a disk
-fails.
+"""All logs of the broker: in which log directory each one is, and what happens when a disk fails.
 
-In: the paths of log directories. Out: logs, wherever they are; log directories that failed.
+In: the paths of log directories. Out: logs, in any directory; log directories that failed.
 Always: a log is in one log directory; a new one goes to the log directory that has the fewest.
 Always: a log directory that failed is offline until the next start; a partition that may be on it
-is not made anew elsewhere.
+is not created again elsewhere.
 Not here: the files of a directory (log/directory/directory.py), waiting for disks
 (log_directory.py).
 """
@@ -27,7 +26,7 @@ from barnabas.system.logs import Logger
 
 
 class Storage:
-    """Opened at once, closed at once; `failed` is told of every log directory that goes offline."""
+    """Opened and closed together; `failed` is called for each log directory that goes offline."""
 
     def __init__(self, disk: Disk, log: Logger, failed: Callable[[OpenLogDirectory], None]) -> None:
         self._disk = disk
@@ -41,7 +40,7 @@ class Storage:
         self._homes: dict[TopicPartition, OpenLogDirectory] = {}
         self.damaged: dict[TopicPartition, str] = {}  # logs that cannot be opened, and why
 
-    # At start and at the end
+    # Start and stop
 
     def open(
         self,
@@ -50,7 +49,7 @@ class Storage:
         config_for: Callable[[str], LogConfig],
         warm_segments_max: int,
     ) -> None:
-        """What cannot be read is left out, as long as there is a directory that can."""
+        """Unreadable directories are left out, if at least one can be read."""
         problem: OSError | KafkaError | None = None
         for path in paths:
             try:
@@ -63,11 +62,11 @@ class Storage:
                 )
             except OSError as error:
                 if error.errno in OUT_OF_RESOURCES:
-                    raise  # the directory may be sound: a start with more of them finds out
+                    raise  # the directory may be intact: a start with a higher limit will show
                 problem = error
                 self.unopened[path] = str(error)
                 continue
-            self._take_up(OpenLogDirectory(logs, self._disk, self._log, self._volume_failed))
+            self._take_up(OpenLogDirectory(logs, self._disk, self._log, self._log_directory_failed))
         if problem is not None and not self.log_directories:
             raise problem
         for path, reason in self.unopened.items():
@@ -90,23 +89,24 @@ class Storage:
         for partition, log in tuple(log_directory.logs.logs.items()):
             other = self.logs.get(partition)
             if other is not None:
-                # A move that a crash cut off before the source was deleted.
+                # A crash interrupted a move before the source was deleted.
                 home = self._homes[partition]
                 older = home if _has_more(log, other) else log_directory
                 path = older.logs.set_aside(partition)
-                self._log.warning("log found twice, the shorter set aside", path=path)
+                self._log.warning("log found twice: the shorter one renamed", path=path)
                 if older is log_directory:
                     continue
             self.logs[partition] = log
             self._homes[partition] = log_directory
 
     async def stop(self) -> None:
-        """Nothing is under way on any disk when this returns."""
+        """No disk work is in progress when this returns."""
         for log_directory in self.log_directories:
             await log_directory.close()
 
     def close(self) -> None:
-        """Leave what opens again without a look at the data, wherever the disk lets us."""
+        """Record a clean stop, so that the next start need not read the data, if the disk allows
+        it."""
         problem: OSError | None = None
         for log_directory in self.log_directories:
             if log_directory.online:
@@ -130,26 +130,25 @@ class Storage:
         return [log_directory for log_directory in self.log_directories if log_directory.online]
 
     def was_clean(self, partition: TopicPartition) -> bool:
-        """Was the directory of this log left in order?"""
+        """Whether the directory of this log was closed cleanly."""
         return self._homes[partition].logs.clean
 
     def lost_on(self) -> str:
-        """Why a partition that is nowhere may be on a directory that is offline; else empty."""
+        """Why a partition without a log may be on an offline directory; else empty."""
         return next((f"{path}: {why}" for path, why in self.unopened.items()), "")
 
     def where_lost(self, partition: TopicPartition) -> str:
-        """Why this partition's log may be on a directory that is offline; else empty."""
+        """Why this partition's log may be on an offline directory; else empty."""
         home = self._homes.get(partition)
         if home is not None and not home.online:
             return f"{home.path}: {home.failure}"
         return self.damaged.get(partition) or self.lost_on()
 
-    # Replicas that may lack what was committed
+    # Replicas that may lack committed records
 
     def incomplete(self, partition: TopicPartition) -> int | None:
         """LOST, SHORT or GONE (log/directory/directory.py); None: nothing is known to be missing. A
-        log that
-        has moved to another directory is not gone."""
+        log that has moved to another directory is not gone."""
         found = [
             log_directory.logs.incomplete.get(partition) for log_directory in self.log_directories
         ]
@@ -158,9 +157,8 @@ class Storage:
         return min(known, default=None)
 
     def mark_incomplete(self, partitions: Iterable[TopicPartition]) -> None:
-        """Their logs are about to begin, and others may have records already. Every log directory
-        is told:
-        one that is replaced must not take the mark with it."""
+        """Their logs are created next, and other replicas may have records. Every log directory
+        gets the mark: one that is replaced must not take the mark with it."""
         marks = dict.fromkeys(partitions, LOST)
         for log_directory in self.online() if marks else ():
             log_directory.logs.incomplete.update(marks)
@@ -170,7 +168,7 @@ class Storage:
                 log_directory.fail(error)
 
     def complete(self, partition: TopicPartition) -> None:
-        """It has all that was committed; the next checkpoint says so."""
+        """It has all committed records; the next checkpoint removes the mark."""
         for log_directory in self.log_directories:
             log_directory.logs.incomplete.pop(partition, None)
 
@@ -182,13 +180,14 @@ class Storage:
         *,
         complete: bool = True,
     ) -> Log:
-        """`complete`: nobody has records of it; what was marked is of a topic of the same name."""
+        """`complete`: no replica has records; an old mark is of a deleted topic of the same
+        name."""
         log_directories = self.online()
         if not log_directories:
             raise Failed(Code.KAFKA_STORAGE_ERROR, "no log directory is online")
         log_directory = min(
             log_directories, key=lambda each: len(each.logs.logs)
-        )  # of equals, the first
+        )  # the first, if several are equal
         try:
             log = log_directory.logs.create(partition, topic_id, config)
         except OSError as error:
@@ -201,7 +200,7 @@ class Storage:
         return log
 
     def delete(self, partition: TopicPartition) -> None:
-        """Out of the way; its log directory removes it later. An offline one keeps it for ever."""
+        """Rename it; its log directory removes it later. An offline directory keeps it."""
         self._end_moves(partition)
         log_directory = self._homes.get(partition)
         if log_directory is None:
@@ -217,7 +216,7 @@ class Storage:
         self.logs.pop(partition, None)
 
     async def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Their offsets go from the checkpoints before a log of the same name can be made."""
+        """Their offsets leave the checkpoints before a log of the same name can be created."""
         names = list(partitions)
         for log_directory in self.online():
             logs = log_directory.logs
@@ -231,7 +230,7 @@ class Storage:
                         self.delete(name)
                 await log_directory.checkpoint()
         for name in names:
-            self.delete(name)  # what is in no log directory that answers
+            self.delete(name)  # those in no available log directory
 
     def _end_moves(self, partition: TopicPartition) -> None:
         for log_directory in self.online():
@@ -252,18 +251,17 @@ class Storage:
         return log_directory.logs.set_aside(partition)
 
     def moved(self, partition: TopicPartition, log: Log, to: OpenLogDirectory) -> None:
-        """The log of a partition is another one now; the old one is its log directory's no
-        longer."""
+        """The partition has another log now; the old one no longer belongs to its log directory."""
         self.logs[partition] = log
         self._homes[partition] = to
 
-    def _volume_failed(self, log_directory: OpenLogDirectory, reason: str) -> None:
+    def _log_directory_failed(self, log_directory: OpenLogDirectory, reason: str) -> None:
         for partition, log in log_directory.logs.logs.items():
             self.logs.pop(partition, None)
             with suppress(OSError):
                 log.release()
         self._log.error(
-            "log directory offline: its partitions are not served until a restart finds it well",
+            "log directory offline: its partitions are not served until a restart",
             path=log_directory.path,
             partitions=len(log_directory.logs.logs),
             reason=reason,
@@ -272,9 +270,9 @@ class Storage:
 
 
 def _has_more(log: Log, other: Log) -> bool:
-    """Is `log` the one of the two that a move has made, and whole?
+    """Whether `log` is the complete result of a move, and `other` its source.
 
-    Only the copy is written to after the switch. It has a newer epoch only once all before that is
-    in it, and it may be the shorter one then, if it was truncated.
+    Only the copy is written after the switch. It has a newer epoch only once it has all earlier
+    records, and it may be the shorter one then, if it was truncated.
     """
     return (log.epochs.latest, log.end_offset) > (other.epochs.latest, other.end_offset)

@@ -168,7 +168,7 @@ class TransactionCoordination:
         self._terms[index] = term = self._terms.get(index, 0) + 1
         self._epochs[index] = partition.leader_epoch
         partition.on_commit = partial(self._committed, index)
-        partition.on_lost = partial(self._loop.call_soon, self._lost, index, term)
+        partition.on_leadership_lost = partial(self._loop.call_soon, self._lost, index, term)
         shard = TransactionShard(self._limits, self.ids, partition.leader_epoch)
         self.runtime.start_loading(index, shard, PartitionJournal(partition))
         if partition.log.end_offset > partition.log.start_offset:

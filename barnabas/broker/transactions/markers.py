@@ -91,7 +91,7 @@ def _begin(
         # The coordinator asks again after the one, and does not know the others.
         code = error.code
         return index, Code.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code
-    return index, partition.committed(appended.last_offset) or Code.NONE
+    return index, partition.wait_for_commit(appended.last_offset) or Code.NONE
 
 
 def _in_offsets(broker: GroupsContext, marker: WritableTxnMarker, index: int) -> Begun:

@@ -34,7 +34,7 @@ async def delete(
 
 def waits(cluster: Clustered) -> bool:
     leading = cluster.partition(cluster.leader("t"), "t").leading
-    return leading is not None and bool(leading.starts_awaited)
+    return leading is not None and bool(leading.start_waiters)
 
 
 async def test_the_answer_comes_when_every_replica_begins_there(tmp_path: Path) -> None:

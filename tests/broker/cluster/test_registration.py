@@ -73,7 +73,7 @@ async def test_the_session_of_a_dead_broker_is_waited_for() -> None:
     await register(first, 1, 0)
     said = StringIO()
     second = asyncio.ensure_future(register(opened(store), 1, 60_000, said))
-    while "waiting for a broker of this id" not in said.getvalue():
+    while "waiting for the session of a broker with this id" not in said.getvalue():
         await asyncio.sleep(0)
     store.expire(first.session)
     await second
@@ -134,7 +134,7 @@ def test_an_empty_keeper_is_refused_by_who_was_in_a_cluster(tmp_path: Path) -> N
     keeper, disk = opened(MemoryStore()), SystemDisk()
     check_remembered(keeper, disk, [str(tmp_path), f"{tmp_path}/none"])
     (tmp_path / META_PROPERTIES).write_bytes(encode_meta(MetaProperties("c", 1007, "d")))
-    with pytest.raises(Failed, match="belongs to cluster 'c', and the keeper is empty"):
+    with pytest.raises(Failed, match="belongs to cluster 'c', but the keeper is empty"):
         check_remembered(keeper, disk, [str(tmp_path)])
     prepare(keeper, 1, "other")
     check_remembered(keeper, disk, [str(tmp_path)])

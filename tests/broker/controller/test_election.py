@@ -266,8 +266,8 @@ async def test_every_election_has_a_cause_that_can_be_read(tmp_path: Path) -> No
         await eventually(lambda: clustered.partition(controller, "t").leader == controller)
         cluster = clustered.brokers[controller].cluster
         assert cluster is not None
-        election = next(each for each in cluster.controlling.story() if each.what == "election")
-        assert election.cause == f"broker {victim} is gone"
+        election = next(each for each in cluster.controlling.history() if each.what == "election")
+        assert election.cause == f"broker {victim} is no longer registered"
         assert (election.leader_before, election.leader) == (victim, controller)
         assert cluster.controlling.elections >= 2
         assert cluster.controlling.under_replicated == 1

@@ -24,7 +24,7 @@ async def test_the_controller_tells_what_it_did_and_others_who_they_are(tmp_path
     [controller] = [each for each in told.values() if each.is_controller]
     assert {each.controller_id for each in told.values()} == {controller.broker_id}
     assert [(e.what, e.cause) for e in controller.events if e.topic == "t"] == [
-        ("topic created", "1 partitions, by request")
+        ("topic created", "1 partitions, by a request")
     ]
     assert all(not each.events for each in told.values() if each is not controller)
     assert len([e.number for e in controller.events]) == len({e.number for e in controller.events})

@@ -86,7 +86,7 @@ class MemoryStream:
     def send_file(self, slice_: FileSlice, more: bool = False) -> int:
         data = slice_.file.read(slice_.position, min(slice_.length, self.room))
         if not data and self.room:
-            raise OSError(0, "the file is shorter than the reply promised")
+            raise OSError(0, "the file is shorter than the length in the reply")
         self.sent += data
         self.room -= len(data)
         return len(data)

@@ -27,10 +27,10 @@ class Court:
     def propose(self, leading: LeaderReplica, proposal: IsrProposal) -> None:
         self.proposed.append(proposal)
 
-    def restless(self, leading: LeaderReplica) -> None:
+    def needs_ticks(self, leading: LeaderReplica) -> None:
         self.ticking[leading] = None
 
-    def is_there(self, broker: BrokerId) -> bool:
+    def is_registered(self, broker: BrokerId) -> bool:
         return True
 
     def tick(self) -> None:
@@ -82,11 +82,11 @@ class Follower:
     def __init__(self) -> None:
         self.doubts = 0
 
-    def news(self) -> None: ...
+    def records_available(self) -> None: ...
 
     def marks(self) -> None: ...
 
-    def doubted(self) -> None:
+    def position_invalid(self) -> None:
         self.doubts += 1
 
 

@@ -56,9 +56,9 @@ async def test_logs_of_a_deleted_topic_go_and_its_name_can_be_used_again(tmp_pat
         back = cluster.brokers[away]
         assert back.replicas is not None
         assert TopicPartition("t", 0) in back.logs.logs
-        await back.replicas._set_strays_aside()
+        await back.replicas._rename_strays()
         assert not back.logs.logs
-        assert "log of no replica set aside" in cluster.logs[away].getvalue()
+        assert "stray log renamed" in cluster.logs[away].getvalue()
         await cluster.create("t")
         leader = cluster.leader("t")
         assert (await produce(cluster, leader)).base_offset == 0
@@ -108,7 +108,7 @@ async def test_a_replica_ends_though_whoever_moved_it_died_before_saying_so(
         broker = cluster.brokers[old]
         assert broker.replicas is not None
         assert TopicPartition("t", 0) in broker.logs.logs
-        await broker.replicas._set_strays_aside()
+        await broker.replicas._rename_strays()
         assert TopicPartition("t", 0) not in broker.logs.logs
         # It may come again, and begins anew.
         await move(cluster, new, old)

@@ -159,19 +159,19 @@ async def test_a_replica_that_was_alone_gets_others_that_have_all_it_took_before
     async with cluster_of(tmp_path) as cluster:
         await cluster.create("t", replicas=1)
         leader = cluster.leader("t")
-        assert cluster.partition(leader, "t").counts_at_once
+        assert cluster.partition(leader, "t").commits_immediately
         for number in range(5):
             answer = await produce(cluster, leader)
             assert (answer.error_code, answer.base_offset) == (0, number)
         others = [id_ for id_ in cluster.brokers if id_ != leader]
         await reassign(cluster, [leader, *others])
         await eventually(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
-        assert not cluster.partition(leader, "t").counts_at_once
+        assert not cluster.partition(leader, "t").commits_immediately
         assert not (await produce(cluster, leader)).error_code
         await eventually(lambda: alike(replicas(cluster)))
         assert cluster.partition(leader, "t").log.high_watermark == 6
         await reassign(cluster, [leader])
-        await eventually(lambda: cluster.partition(leader, "t").counts_at_once)
+        await eventually(lambda: cluster.partition(leader, "t").commits_immediately)
         assert (await produce(cluster, leader)).base_offset == 6
         assert cluster.partition(leader, "t").log.high_watermark == 7
 
@@ -314,7 +314,7 @@ async def test_records_that_never_counted_are_cut_where_the_new_leader_differs(
             lambda: alike(replicas(cluster)) and replicas(cluster)[0].log.end_offset == 13
         )
         await eventually(lambda: cluster.partition(new, "t").log.high_watermark == 13)
-        assert "log cut" in cluster.logs[leader].getvalue()
+        assert "log truncated" in cluster.logs[leader].getvalue()
 
 
 async def test_a_follower_whose_next_records_are_gone_begins_anew(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ async def test_a_follower_whose_next_records_are_gone_begins_anew(tmp_path: Path
         await eventually(lambda: len(cluster.partition(leader, "t").in_sync) == 3)
         await eventually(lambda: cluster.partition(behind, "t").log.start_offset == 25)
         assert cluster.partition(behind, "t").log.end_offset == 40
-        assert "log begun anew" in cluster.logs[behind].getvalue()
+        assert "log restarted empty" in cluster.logs[behind].getvalue()
 
 
 async def test_a_consumer_is_sent_to_a_replica_in_its_rack(tmp_path: Path) -> None:

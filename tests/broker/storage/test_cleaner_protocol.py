@@ -62,7 +62,7 @@ def test_what_is_no_report_is_refused(body: bytes) -> None:
 
 
 def test_no_frame_is_larger_than_the_bound() -> None:
-    with pytest.raises(ValueError, match="at most"):
+    with pytest.raises(ValueError, match="the limit is"):
         length_of(LENGTH.pack(FRAME_SIZE_MAX + 1))
 
 

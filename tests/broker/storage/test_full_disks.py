@@ -190,7 +190,7 @@ async def test_the_log_says_that_a_compaction_waits_for_room(
             waiting = asyncio.create_task(
                 cleaner._sync_directory(log_directory, log_directory.path)
             )
-            await eventually(lambda: "compaction waits for room" in running.log.getvalue())
+            await eventually(lambda: "compaction waits: the disk is full" in running.log.getvalue())
             assert "No space left on device" in running.log.getvalue()
         await waiting
-        assert running.log.getvalue().count("compaction waits for room") == 1
+        assert running.log.getvalue().count("compaction waits: the disk is full") == 1

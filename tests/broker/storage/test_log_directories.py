@@ -140,7 +140,7 @@ async def test_without_any_directory_the_broker_gives_up(
             assert not running.broker.failure
             disk.broken[str(directory)] = errno.EIO
             await produced(running, "t", number)
-        assert running.broker.failure == "no log directory is left"
+        assert running.broker.failure == "no log directory is online"
         assert running.broker.stopping.is_set()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from barnabas.broker.cluster.membership import ClusterMembership as Place
 from barnabas.broker.controller.election import ControllerElection
 from barnabas.broker.controller.store import ControllerStore
+from barnabas.broker.replicas.incomplete import IncompleteReplicas
 from barnabas.broker.replicas.roles import Replicas
 from barnabas.controller import brokers, election, in_sync, proof, takeover
 from barnabas.controller.state import ClusterState
@@ -36,12 +37,12 @@ def misses_restarts() -> list[Change]:
         come = [broker for id_, broker in here.items() if id_ not in known]
         again = [b for id_, b in here.items() if id_ in known and known[id_].epoch != b.epoch]
         if gone:
-            yield from brokers._lose(tenure, gone, here)
+            yield from brokers._brokers_failed(tenure, gone, here)
         if come:
-            yield from brokers._gain(tenure, come)
+            yield from brokers._brokers_registered(tenure, come)
         for broker in again:
             tenure.cluster.brokers[broker.id] = broker
-            tenure.welcome(broker.id)
+            tenure.send_everything(broker.id)
         yield from tenure.flush()
 
     return [(brokers, "brokers_changed", brokers_changed)]
@@ -86,7 +87,7 @@ def elects_without_proof() -> list[Change]:
         there = [each for each in partition.state.isr if cluster.usable(each, partition)]
         return there[0] if there else None
 
-    return [(proof, "leader", leader), (Replicas, "_prove", lambda *_: None)]
+    return [(proof, "leader", leader), (IncompleteReplicas, "check_may_lead", lambda *_: None)]
 
 
 @bug()

@@ -28,20 +28,20 @@ def truncates_to_the_high_watermark() -> list[Change]:
 @bug()
 def never_finds_that_logs_differ() -> list[Change]:
     """Hazard 2 (KIP-279): the leader does not compare epochs, so a follower keeps its own tail."""
-    return [(replica_places, "diverges", lambda *_: None)]
+    return [(replica_places, "divergence", lambda *_: None)]
 
 
 @bug()
 def trusts_epochs_it_never_saw() -> list[Change]:
     """Hazard 2 (KIP-279): after fast elections the leader lacks a follower's epoch, and takes what
     it wrote in it for its own."""
-    real = follower.diverges
+    real = follower.divergence
 
-    def diverges(epochs: Any, end: int, last_epoch: int, offset: int) -> Any:
+    def divergence(epochs: Any, end: int, last_epoch: int, offset: int) -> Any:
         found = real(epochs, end, last_epoch, offset)
         return None if found is not None and found[0] < last_epoch and offset <= end else found
 
-    return [(replica_places, "diverges", diverges)]
+    return [(replica_places, "divergence", divergence)]
 
 
 @bug()
@@ -49,7 +49,7 @@ def counts_fetches_of_other_epochs() -> list[Change]:
     """Hazard 3 (KIP-320): a fetch of a follower that knows another leadership moves the mark."""
     return [
         (Partition, "check_leader_epoch", lambda self, claimed: None),
-        (replica_places, "diverges", lambda *_: None),
+        (replica_places, "divergence", lambda *_: None),
     ]
 
 
@@ -70,7 +70,7 @@ def forgets_who_is_about_to_come_in() -> list[Change]:
     """Hazard 5 (KIP-497): the mark counts the old set alone while the new one may hold."""
 
     def advance(self: Leader, now: int) -> None:
-        if len(self._isr) < self.isr_min:
+        if len(self._isr) < self.min_isr:
             return
         ends = [p.end for f, p in self._followers.items() if f in self._isr]
         self.high_watermark = max(self.high_watermark, min([self._end, *ends]))
@@ -135,11 +135,11 @@ def shows_what_is_not_committed() -> list[Change]:
 def follows_marks_ahead() -> list[Change]:
     """A follower takes all that it has for committed, and shows it once it leads."""
 
-    def followed_to(self: Partition, offset: int, size: int) -> None:
+    def follow_high_watermark(self: Partition, offset: int, size: int) -> None:
         if self.log.end_offset > self.log.high_watermark:
             self._commit(self.log.end_offset, max(size, 1))
 
-    return [(Partition, "followed_to", followed_to)]
+    return [(Partition, "follow_high_watermark", follow_high_watermark)]
 
 
 @bug()

@@ -1,0 +1,119 @@
+"""A fetch that waits: for enough bytes, or for its data to be read from disk.
+
+In: a planned fetch. Out: its response, later.
+Always: a waiting fetch is planned once more, not for each batch that arrives.
+Not here: what a fetch reads (handlers/fetch.py).
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.wire.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.handlers.fetch import FetchPlan, Reading
+    from barnabas.broker.partition import Partition, Waiter
+
+READ_COMMITTED = 1
+WAIT_MS_MAX = 600_000  # a longer wait is not needed, and a waiting request holds memory
+
+
+class FetchWait:
+    """A fetch that found too little: it waits for bytes or for its timeout."""
+
+    __slots__ = (
+        "_broker", "_loop", "_missing", "_reading", "_timer", "_waiters", "_woken", "deferred",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        broker: "Broker",
+        reading: "Reading",
+        partitions: "dict[Partition, None]",
+        bytes_missing: int,
+    ) -> None:
+        self._broker = broker
+        self._loop = broker.loop
+        self._reading = reading
+        self._missing = bytes_missing
+        self._woken = False
+        self.deferred: DeferredReply[FetchResponse] = DeferredReply()
+        self.deferred.cancelled = self._leave
+        stable = reading.request.isolation_level == READ_COMMITTED
+        self._waiters: dict[Partition, Waiter] = {
+            partition: HeldBack(self, partition)
+            if stable and partition.log.last_stable_offset < partition.log.high_watermark
+            else self
+            for partition in partitions
+        }
+        for partition, waiter in self._waiters.items():
+            partition.waiters[waiter] = None
+        wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
+        self._timer = self._loop.call_later(wait_s, self._finish)
+
+    def appended(self, size: int) -> None:
+        self._missing -= size
+        if self._missing <= 0:
+            self.leadership_lost()
+
+    def leadership_lost(self) -> None:
+        if not self._woken:  # once per loop iteration, however many batches arrive in it
+            self._woken = True
+            self._loop.call_soon(self._finish)
+
+    def _finish(self) -> None:
+        if self.deferred.done:
+            return
+        self._leave()
+        reading = self._reading
+        plan = reading.plan()
+        if plan.cold:
+            warmed(self._broker, reading, plan).then(self.deferred.set)
+        else:
+            self.deferred.set(reading.respond(plan))
+
+    def _leave(self) -> None:
+        self.deferred.cancelled = None
+        self._timer.cancel()
+        for partition, waiter in self._waiters.items():
+            partition.waiters.pop(waiter, None)
+
+
+class HeldBack:
+    """Waits in a partition that has an open transaction, for a reader of committed records.
+
+    It ignores records after the last stable offset: woken by each of them, it would have nothing to
+    return, and its consumer would fetch again at once.
+    """
+
+    __slots__ = ("_partition", "_stable_offset", "_wait")
+
+    def __init__(self, wait: FetchWait, partition: "Partition") -> None:
+        self._wait = wait
+        self._partition = partition
+        self._stable_offset = partition.log.last_stable_offset
+
+    def appended(self, size: int) -> None:
+        if self._partition.log.last_stable_offset > self._stable_offset:
+            self._wait.leadership_lost()
+
+    def leadership_lost(self) -> None:
+        self._wait.leadership_lost()
+
+
+def warmed(broker: "Broker", reading: "Reading", plan: "FetchPlan") -> DeferredReply[FetchResponse]:
+    """The reply, once all its data is in memory."""
+    deferred: DeferredReply[FetchResponse] = DeferredReply()
+
+    async def warm() -> None:
+        await asyncio.gather(
+            *(log_directory.warm(slices) for log_directory, slices in plan.cold.items())
+        )
+        if not deferred.done:
+            deferred.set(reading.respond(plan))
+
+    task = broker.loop.create_task(warm())
+    broker.dispatcher.keep(task)
+    return deferred
