@@ -11,8 +11,8 @@ Not here: what a topic may be called and set to (broker/handlers/).
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from barnabas.controller.election import first_state
 from barnabas.controller.in_sync import min_insync
+from barnabas.controller.leader_election import first_state
 from barnabas.controller.messages import EPOCH_DELETED
 from barnabas.controller.placement import place_on_all
 from barnabas.controller.state import Assignment, PartitionView, TopicView

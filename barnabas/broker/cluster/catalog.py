@@ -2,8 +2,8 @@
 
 In: the operations of Catalog. Out: the same, through the controller, whichever broker that is.
 Always: no two brokers hand out one producer id.
-Not here: what the controller does with them (broker/controller/election.py), what comes of it
-(metadata.py).
+Not here: what the controller does with them (broker/controller/controller_election.py), what comes
+of it (metadata.py).
 """
 
 import asyncio

@@ -3,8 +3,8 @@
 In: sessions of the keeper, UpdateMetadata. Out: a registered broker that knows the cluster.
 Always: no two live brokers have one id; whoever's session has expired registers anew, with a new
 epoch, before it takes the controller's word again.
-Not here: what the controller decides (broker/controller/election.py), what becomes of replicas
-(broker/replicas/roles.py), what is known of topics (metadata.py).
+Not here: what the controller decides (broker/controller/controller_election.py), what becomes of
+replicas (broker/replicas/roles.py), what is known of topics (metadata.py).
 Why a broker that stands alone has none of this: docs/adr/0022.
 """
 
@@ -29,7 +29,7 @@ from barnabas.broker.cluster.registration import (
 )
 from barnabas.broker.cluster.settings import ClusterSettings, read_all, read_changes, read_topics
 from barnabas.broker.cluster_member import ClusterMember
-from barnabas.broker.controller.election import ControllerElection
+from barnabas.broker.controller.controller_election import ControllerElection
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.replicas.roles import Replicas
 from barnabas.config.kinds import Address

@@ -4,7 +4,7 @@ In: what is wanted of it, one after the other. Out: writes to the keeper, messag
 answers to whoever asked.
 Always: one thing at a time, from one queue; what goes wrong with the keeper ends the term, because
 nobody knows then whether memory is what was written.
-Not here: what is decided (controller/), elections (election.py).
+Not here: what is decided (controller/), elections (controller_election.py).
 """
 
 import asyncio

@@ -4,7 +4,7 @@ In: changes and questions of the controller (controller/steps.py). Out: nodes, v
 Always: every write carries a check of the epoch that this controller was elected with, in the same
 transaction: a controller that has been followed by another writes nothing any more.
 Its calls block: they run in the keeper's thread.
-Not here: when to write what (controller/), who runs it (election.py).
+Not here: when to write what (controller/), who runs it (controller_election.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
