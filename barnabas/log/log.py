@@ -29,7 +29,7 @@ from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.segments import deletion as segment_deletion
 from barnabas.log.segments import time_lookup
 from barnabas.log.segments.deletion import SegmentDeletion
-from barnabas.log.segments.open_segments import WarmSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
@@ -65,11 +65,11 @@ class Log:
         partition: TopicPartition,
         topic_id: UUID,
         config: LogConfig,
-        warm: WarmSegments,
+        open_segments: OpenSegments,
         parts: LogParts,
     ) -> None:
         self.disk = disk
-        self.warm = warm
+        self.open_segments = open_segments
         self.path = path
         self.partition = partition
         self.topic_id = topic_id

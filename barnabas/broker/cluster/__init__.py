@@ -2,7 +2,7 @@
 
 membership: its keeper session, id and epoch, and the other brokers
 registration: how a broker gets its id, and is the only one that has it
-keeper_session: the keeper, through whichever session is open
+keeper_calls: calls to the keeper, one at a time in a thread, through the session that is open
 catalog: topics and configuration, when the controller decides
 metadata: topics and partitions as the controller's UpdateMetadata describes them
 settings: configuration stored in the keeper, as this broker knows it

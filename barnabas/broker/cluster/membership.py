@@ -17,7 +17,7 @@ from uuid import UUID
 
 from barnabas.broker.broker import new_id
 from barnabas.broker.cluster.forwarding import Forwarding, Handle
-from barnabas.broker.cluster.keeper_session import KeeperSession, Sessions
+from barnabas.broker.cluster.keeper_calls import KeeperCalls, Sessions
 from barnabas.broker.cluster.metadata import MetadataUpdates
 from barnabas.broker.cluster.peers import Lane, Peers
 from barnabas.broker.cluster.registration import (
@@ -62,14 +62,14 @@ class ClusterMembership:
 
     def __init__(self, broker: "Broker", sessions: Sessions, network: Network) -> None:
         self._broker = broker
-        self._session = KeeperSession(sessions, self._heard)
+        self._keeper_calls = KeeperCalls(sessions, self._heard)
         self.settings = ClusterSettings()
         self.view = MetadataUpdates(broker, self.settings)
         self.forwarding = Forwarding(broker, self)
         self.peers = Peers(BrokerId(broker.id), network, broker.log, broker.dispatcher.answer)
         # The next controller may have told of its cluster before this one heard that it is none.
         self.controlling = ControllerElection(
-            broker, self.peers, self._session.in_thread, self._meet
+            broker, self.peers, self._keeper_calls.in_thread, self._meet
         )
         self.members: dict[BrokerId, ClusterMember] = {}
         self.broker_epoch = -1
@@ -87,7 +87,7 @@ class ClusterMembership:
     async def start(self) -> None:
         """When this returns the broker knows its cluster, and answers."""
         broker = self._broker
-        keeper = await self._session.open()
+        keeper = await self._keeper_calls.open()
         cluster_id = new_id()  # should there be none yet
         disk, directories = broker.disk, broker.config.directories
         wanted = first_id(broker.static, disk, directories)
@@ -106,7 +106,7 @@ class ClusterMembership:
 
     async def _ask(self, call: Callable[[Keeper], T]) -> T:
         wait_ms = self._broker.config.zookeeper_session_timeout_ms
-        return await patiently(self._session.run, call, wait_ms)
+        return await patiently(self._keeper_calls.run, call, wait_ms)
 
     async def _register(self, keeper: Keeper) -> None:
         broker = self._broker
@@ -127,7 +127,7 @@ class ClusterMembership:
             broker.id,
             data,
             keeper.session,
-            self._session.run,
+            self._keeper_calls.run,
             # ZooKeeper ends a session at a tick of its own, of which a timeout has two at least.
             broker.config.zookeeper_session_timeout_ms * 3 // 2,
             broker.log,
@@ -182,7 +182,7 @@ class ClusterMembership:
             await self.controlling.stop()
         self.forwarding.close()
         self.peers.close()
-        await self._session.close()
+        await self._keeper_calls.close()
 
     def when_ready(self, handle: Handle) -> Handle:
         """Who asks a broker that has just joined waits until it knows its cluster."""
@@ -205,7 +205,7 @@ class ClusterMembership:
 
     async def run(self, call: Callable[[Keeper], T]) -> T:
         """In the keeper's thread."""
-        return await self._session.run(call)
+        return await self._keeper_calls.run(call)
 
     # News of the session
 
@@ -235,7 +235,7 @@ class ClusterMembership:
         wait_ms = AGAIN_MS
         while not self.registered.is_set():
             try:
-                keeper = await self._session.open()
+                keeper = await self._keeper_calls.open()
                 await self._register(keeper)
                 await self._take_everything()
                 await self.controlling.stand(keeper)
@@ -266,7 +266,7 @@ class ClusterMembership:
             self._unread = False
             read = partial(read_changes, seen=self.settings.seen)
             try:
-                found = await self._session.run(read)
+                found = await self._keeper_calls.run(read)
                 if found.missed:
                     await self._take_everything()
                     continue
@@ -279,7 +279,7 @@ class ClusterMembership:
                 self._broker.log.error("settings not in force", reason=error.detail)
 
     async def _take_everything(self) -> None:
-        self.settings.take_all(await self._session.run(read_all))
+        self.settings.take_all(await self._keeper_calls.run(read_all))
         self._put_in_force(
             [topic.name for topic in self._broker.topics], True, list(self.settings.entities)
         )
@@ -347,7 +347,7 @@ class ClusterMembership:
         """Read the settings of those that are new here: `view.topic` can make them then."""
         new = [name for name, id_ in topics if self._broker.topics.by_id(id_) is None]
         if new:
-            found = await self._session.run(lambda keeper: read_topics(keeper, new))
+            found = await self._keeper_calls.run(lambda keeper: read_topics(keeper, new))
             for name in new:
                 self.settings.topics.pop(name, None)
             self.settings.topics.update(found)

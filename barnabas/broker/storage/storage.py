@@ -48,7 +48,7 @@ class Storage:
         paths: Iterable[str],
         meta: Callable[[], MetaProperties],
         config_for: Callable[[str], LogConfig],
-        warm_segments_max: int,
+        open_segments_max: int,
     ) -> None:
         """What cannot be read is left out, as long as there is a directory that can."""
         problem: OSError | KafkaError | None = None
@@ -59,7 +59,7 @@ class Storage:
                     path,
                     meta=meta(),
                     config_for=config_for,
-                    warm_segments_max=max(4, warm_segments_max),
+                    open_segments_max=max(4, open_segments_max),
                 )
             except OSError as error:
                 if error.errno in OUT_OF_RESOURCES:

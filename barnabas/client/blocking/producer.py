@@ -46,7 +46,7 @@ from barnabas.client.producer.producing import (
     under_way,
     whole,
 )
-from barnabas.client.producer.settings import rules_of
+from barnabas.client.producer.settings import settings_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 
@@ -88,7 +88,7 @@ class Producer(Intake):
     ) -> None:
         self._cluster: ClusterClient = open_cluster(settings, options)
         config = self._cluster.config
-        rules = rules_of(config)
+        producer_settings = settings_of(config)
         accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
         accumulator.waiting = self._wait
         accumulator.untold = deque()
@@ -99,7 +99,7 @@ class Producer(Intake):
         super().__init__(
             accumulator, preparation(key_serializer, value_serializer, interceptors), lock
         )
-        self._outbox = Outbox(accumulator, rules, random.random)
+        self._outbox = Outbox(accumulator, producer_settings, random.random)
         self._changed = threading.Condition(lock)
         self._sender = Sender(self._cluster, self._outbox, accumulator, self._changed)
         self._thread: threading.Thread | None = None
@@ -109,7 +109,7 @@ class Producer(Intake):
         _producers.add(self)
 
     def __enter__(self) -> Self:
-        timeout_ms = self._outbox.rules.block_ms_max
+        timeout_ms = self._outbox.settings.block_ms_max
         run(self._cluster.retrying(self._cluster.view, timeout_ms=timeout_ms))
         return self
 
@@ -164,17 +164,17 @@ class Producer(Intake):
         if accumulator.used < below:
             return
         self._check_may_wait()
-        rules = self._outbox.rules
+        settings = self._outbox.settings
         with self._changed:
             self._outbox.flushing += 1  # else it would wait for the linger of batches
             try:
                 in_time = self._until(
-                    lambda: accumulator.used < below or self._closed, rules.block_ms_max / 1000
+                    lambda: accumulator.used < below or self._closed, settings.block_ms_max / 1000
                 )
             finally:
                 self._outbox.flushing -= 1
         if not in_time and accumulator.used >= accumulator.buffer_size_max:
-            raise still_full(accumulator, rules)
+            raise still_full(accumulator, settings)
 
     def flush(self) -> None:
         """Return when all records sent so far are written; raises if some could not be."""

@@ -25,9 +25,9 @@ from barnabas.client.producer.producing import (
     answers_of,
     identify,
     learn,
-    metadata_cache,
     now_ms,
     producer_identity,
+    refresh_metadata,
     request_of,
     tried,
 )
@@ -140,11 +140,11 @@ class Sender:
                 raise self._failure
             self._looked_at = now = now_ms()
             requests = self._outbox.poll(now, self._ready)
-            self._outbox.metadata_cache.expire(now)
+            self._outbox.metadata_refresh.expire(now)
             self._changed.notify_all()
-            if self._outbox.metadata_cache.wanted(now):
-                self._outbox.metadata_cache.asking = True
-                self._begin(_METADATA, metadata_cache(self._cluster, self._accumulator.topics()))
+            if self._outbox.metadata_refresh.wanted(now):
+                self._outbox.metadata_refresh.asking = True
+                self._begin(_METADATA, refresh_metadata(self._cluster, self._accumulator.topics()))
             if self._outbox.wants_identity() and now >= self._identify_at:
                 self._begin(_IDENTITY, producer_identity(self._cluster))
             for node in self._to_connect(now):
@@ -226,13 +226,13 @@ class Sender:
         ]
 
     def _send(self, outgoing: Outgoing) -> None:
-        rules = self._outbox.rules
+        settings = self._outbox.settings
         connection = self._connections[outgoing.node]
         now = now_ms()
-        request = request_of(outgoing, rules, self._timeout_ms)
+        request = request_of(outgoing, settings, self._timeout_ms)
         try:
             answer: BlockingResponse[ProduceResponse] | None = None
-            if rules.acks == 0:
+            if settings.acks == 0:
                 request.tell(connection)
             else:
                 waiting = request.send(connection)
@@ -273,7 +273,7 @@ class Sender:
                 learn(self._outbox, found, problem, now, reached=self._cluster.reached)
             elif key == _IDENTITY:
                 if identify(self._outbox, found, problem):
-                    self._identify_at = now + self._outbox.rules.backoff_ms
+                    self._identify_at = now + self._outbox.settings.backoff_ms
             else:
                 assert isinstance(key, int)
                 self._connected(key, found, problem, now)
@@ -282,7 +282,7 @@ class Sender:
 
     def _connected(self, node: int, connection: Any, problem: KafkaError | None, now: int) -> None:
         if problem is not None:
-            self._down_until[node] = now + self._outbox.rules.backoff_ms
+            self._down_until[node] = now + self._outbox.settings.backoff_ms
             self._outbox.unreachable(node, problem)
             return
         assert isinstance(connection, BlockingConnection)

@@ -1,7 +1,7 @@
 """Decides what to fetch from which broker, and what the answers mean.
 
-In: the picture of the cluster, time, fetch answers. Out: fetch requests; partitions whose position
-must be found anew; whether the picture is out of date.
+In: cluster metadata, time, fetch responses. Out: fetch requests; partitions whose position must be
+looked up again; whether the metadata is out of date.
 Always: one request per broker at a time; a partition with `partition_bytes_max` fetched ahead, and
 all of them once `bytes_max` are, wait until some is used; the answer to a fetch from a position
 that has moved is dropped (a partition whose leader changes may be asked of both for a moment).
@@ -15,7 +15,7 @@ from barnabas.client.consumer.decoding import FetchedRecords
 from barnabas.client.consumer.fetch_session import FetchSession, PartitionFetch, SessionRequest
 from barnabas.client.consumer.positions import UNKNOWN, FetchPosition, ReadPartition, ReadPositions
 from barnabas.client.errors import error_of
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -71,7 +71,7 @@ class _From(NamedTuple):
 class FetchOutcome(NamedTuple):
     """What an answer asks for besides the records it brought."""
 
-    stale: bool = False  # take a new picture of the cluster
+    stale: bool = False  # request new metadata
     out_of_range: tuple[TopicPartition, ...] = ()
     truncated: Mapping[TopicPartition, FetchPosition] = {}  # where the log as we knew it ends now
 
@@ -95,7 +95,7 @@ class FetchPlanner:
         return list(self._asked)
 
     def plan(self, view: MetadataSnapshot, now: int) -> tuple[list[FetchRequestPlan], bool]:
-        """Requests to send now; and whether a leader is missing from the picture."""
+        """Requests to send now; and whether a leader is missing from the metadata."""
         by_broker: dict[int, dict[TopicPartition, PartitionFetch]] = {}
         places: dict[TopicPartition, _From] = {}
         by_name = False
@@ -225,7 +225,7 @@ class FetchPlanner:
         )
 
     def _trouble(self, one: ReadPartition, answer: PartitionData, now: int) -> bool:
-        """Whether the picture is out of date; what will not pass is kept for the reader."""
+        """Whether the metadata is out of date; what will not pass is kept for the reader."""
         if answer.error_code in _AGAIN:
             one.retry_at = now + self._limits.backoff_ms
             one.replica = -1

@@ -2,7 +2,7 @@
 
 Written once over `Net`. Consumer and PartitionConsumer stand on it.
 Always: messages are handed out without waiting after they were taken, so that a caller who gives
-up waiting loses none; what may pass is tried again, on a fresh picture of the cluster.
+up waiting loses none; what may pass is tried again, with fresh metadata.
 Not here: groups (client/consumer/membership/member.py), what is fetched when (fetching.py).
 """
 

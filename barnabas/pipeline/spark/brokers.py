@@ -57,7 +57,7 @@ def opened(client: Mapping[str, str]) -> ClusterClient:
 
 
 def look_again(cluster: ClusterClient) -> None:
-    """Take a new picture of the topics known so far; an old one will do if nobody answers."""
+    """Refresh the metadata of the topics known so far; keep the old if no broker answers."""
     _looked_at[cluster] = time.monotonic()
     cluster.drop_closed()
     try:
@@ -67,7 +67,7 @@ def look_again(cluster: ClusterClient) -> None:
 
 
 def look_for(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> None:
-    """Partitions that have come since the last picture are looked for in a new one."""
+    """Refresh the metadata if a partition is newer than it."""
     view = cluster.known
     for at in partitions:
         topic = view.topics.get(at.topic) if view is not None else None

@@ -1,4 +1,4 @@
-"""The keeper, through whichever session this broker has at the moment.
+"""Calls to the keeper, through the session that this broker has at the moment.
 
 In: calls that may block. Out: what they return, on the loop; the news of the session.
 Always: one call at a time, in the order given, in a thread of its own; news of a session that
@@ -28,8 +28,8 @@ Sessions = Callable[[Listener], Keeper]
 """Opens a session; may block until it is connected. Raises Unavailable."""
 
 
-class KeeperSession:
-    """Open it before anything else, and again when it has expired."""
+class KeeperCalls:
+    """Open a session before the first call, and again after the session has expired."""
 
     def __init__(self, open_: Sessions, heard: Callable[[Event | SessionState], None]) -> None:
         self._open = open_
