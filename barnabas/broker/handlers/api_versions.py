@@ -1,6 +1,6 @@
 """ApiVersions: what this broker speaks.
 
-Always: what dispatch.py has a handler for, except what brokers say to each other; our own APIs
+Always: what net/dispatch.py has a handler for, except what brokers say to each other; our own APIs
 only to our own client; answered before anything else is known of the client, so every version of
 the question gets an answer it can read.
 """

@@ -3,10 +3,10 @@
 Always: whole batches; the first batch of a reply comes however large it is; a reply that
 waits is planned at most twice. The bytes themselves never pass through here, and what is not
 in memory is read in its log directory's thread before the reply leaves.
-Not here: whom to ask instead (fetch_elsewhere.py), what a session remembers (fetch_sessions.py).
+Not here: the wait for more bytes (requests/delayed_fetch.py), another replica to read from
+(requests/read_replica.py), what a fetch session remembers (net/fetch_sessions.py).
 """
 
-import asyncio
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from barnabas.broker.net.fetch_sessions import (
     IncrementalSession,
     SessionPartition,
 )
+from barnabas.broker.requests.delayed_fetch import FetchWait, reply_from_memory
 from barnabas.broker.requests.read_replica import endpoints, failed, nearer_replica
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.topic import Topic
@@ -40,7 +41,6 @@ FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and ask it
 LEADERS_SINCE = 12  # an answer can say who leads instead
 TOPIC_IDS_SINCE = 13
 READ_COMMITTED = 1
-WAIT_MS_MAX = 600_000  # nobody needs longer, and what waits holds memory
 
 
 def handle(
@@ -64,7 +64,7 @@ def handle(
         or request.max_wait_ms <= 0
         or not plan.partitions
     ):
-        return _warmed(broker, reading, plan) if plan.cold else reading.respond(plan)
+        return reply_from_memory(broker, reading, plan) if plan.cold else reading.respond(plan)
     partitions = dict.fromkeys(plan.partitions)
     if len(partitions) < len(plan.partitions):
         return reading.respond(plan)  # no consumer asks twice for a partition: nothing is held
@@ -290,77 +290,6 @@ class SessionFetch:
 
 
 Reading = SessionlessFetch | SessionFetch
-
-
-class FetchWait:
-    """A fetch that found too little: it waits for bytes or for its time to be up."""
-
-    __slots__ = (
-        "_broker", "_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "deferred",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        broker: "Broker",
-        reading: Reading,
-        partitions: "dict[Partition, None]",
-        bytes_missing: int,
-    ) -> None:
-        self._broker = broker
-        self._loop = broker.loop
-        self._reading = reading
-        self._partitions = partitions
-        self._missing = bytes_missing
-        self._woken = False
-        self.deferred: DeferredReply[FetchResponse] = DeferredReply()
-        self.deferred.cancelled = self._leave
-        for partition in partitions:
-            partition.waiters[self] = None
-        wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
-        self._timer = self._loop.call_later(wait_s, self._finish)
-
-    def appended(self, size: int) -> None:
-        self._missing -= size
-        if self._missing <= 0:
-            self.gone()
-
-    def gone(self) -> None:
-        if not self._woken:  # once per turn of the loop, however many batches arrive in it
-            self._woken = True
-            self._loop.call_soon(self._finish)
-
-    def _finish(self) -> None:
-        if self.deferred.done:
-            return
-        self._leave()
-        reading = self._reading
-        plan = reading.plan()
-        if plan.cold:
-            _warmed(self._broker, reading, plan).then(self.deferred.set)
-        else:
-            self.deferred.set(reading.respond(plan))
-
-    def _leave(self) -> None:
-        self.deferred.cancelled = None
-        self._timer.cancel()
-        for partition in self._partitions:
-            partition.waiters.pop(self, None)
-
-
-def _warmed(broker: "Broker", reading: Reading, plan: FetchPlan) -> DeferredReply[FetchResponse]:
-    """The reply, once all that it sends is in memory."""
-    deferred: DeferredReply[FetchResponse] = DeferredReply()
-
-    async def warm() -> None:
-        await asyncio.gather(
-            *(log_directory.warm(slices) for log_directory, slices in plan.cold.items())
-        )
-        if not deferred.done:
-            deferred.set(reading.respond(plan))
-
-    task = broker.loop.create_task(warm())
-    broker.dispatcher.keep(task)
-    return deferred
 
 
 def _in_session(broker: "Broker", request: FetchRequest, version: int) -> SessionFetch:

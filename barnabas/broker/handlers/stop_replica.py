@@ -1,4 +1,7 @@
-"""StopReplica: the controller tells which replicas this broker has no more."""
+"""StopReplica: the controller says which replicas this broker stops or deletes.
+
+Not here: the work (broker/replicas/roles.py).
+"""
 
 from typing import TYPE_CHECKING
 

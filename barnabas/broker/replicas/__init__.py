@@ -9,7 +9,8 @@ fetcher: fetches all partitions that are followed at one leader
 fetchers: one fetcher per leader
 sessions: fetch requests of followers, and replies to them
 positions: a follower's position in one partition
-isr_proposals: AlterPartition: in-sync sets proposed to the controller
+isr_proposals: AlterPartition: in-sync sets proposed to the controller (when to propose:
+    replication/leader.py)
 failed_log_dirs: tells the controller which replicas were on a failed disk
 logs: which log a replica gets, and what becomes of logs without a replica
 throttles: which replicas are throttled, and by how much

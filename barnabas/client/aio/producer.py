@@ -3,7 +3,8 @@
 Always: no task and no timer per record; one call back from the loop sends all that is due; what
 is awaited is woken by the answer itself; who waits for room is served in turn; nobody waits for a
 loop that is not running.
-Not here: deciding what is sent (outbox.py), the path of a record (accumulator.py).
+Not here: deciding what is sent (producer/outbox.py), the path of a record
+(producer/accumulator.py).
 """
 
 import asyncio

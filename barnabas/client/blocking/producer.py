@@ -1,6 +1,7 @@
 """The blocking producer: records in on any thread, requests out on one of its own.
 
-Always: what decides (outbox.py) is touched under one lock; sockets are the sender thread's alone;
+Always: what decides (producer/outbox.py) is touched under one lock; sockets are the sender
+thread's alone;
 whoever waits, waits on the condition that every answer notifies, and so does the thread's end;
 callbacks are called without the lock, as they may wait for a thread that sends; the thread lives no
 longer than its producer.

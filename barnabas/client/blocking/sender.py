@@ -1,10 +1,11 @@
 """What the thread of a blocking producer does: requests out, answers in, and what they need.
 
 In: sockets with answers, time. Out: what to wait for, and how long.
-Always: what decides (outbox.py) is touched under the lock of `changed`, which is notified of every
-change; sockets with records are used by the one thread that calls, without the lock, and it never
-waits for one of them: no broker's silence delays another's records. What may wait for one broker
-(looking up a name, connecting, asking for metadata or an id) has a thread of its own until it ends.
+Always: what decides (producer/outbox.py) is touched under the lock of `changed`, which is notified
+of every change; sockets with records are used by the one thread that calls, without the lock, and
+it never waits for one of them: no broker's silence delays another's records. What may wait for one
+broker (looking up a name, connecting, asking for metadata or an id) has a thread of its own until
+it ends.
 Not here: the thread itself, and who waits for it (producer.py).
 """
 

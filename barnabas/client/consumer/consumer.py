@@ -3,7 +3,8 @@
 Written once over `Net`: `barnabas.Consumer` awaits, `barnabas.sync.Consumer` blocks.
 Always: rebalances happen between two polls, heartbeats in the background; callbacks hear the
 cause; closing commits what was used, and leaves.
-Not here: the protocols (membership_*.py), carrying them out (client/consumer/membership/member.py).
+Not here: the group protocols (membership/classic.py, membership/consumer.py), carrying them out
+(membership/member.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence

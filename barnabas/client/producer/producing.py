@@ -272,7 +272,7 @@ def learn(
     *,
     reached: bool,
 ) -> None:
-    """Handles the result of a Metadata request. `reached`: a broker has accepted a connection before."""
+    """Handles the result of a Metadata request. `reached`: a broker has accepted a connection."""
     if view is not None:
         outbox.metadata_refresh.seen(view, now)
     elif problem is not None:

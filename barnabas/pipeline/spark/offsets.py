@@ -3,7 +3,7 @@
 In: offsets by partition. Out: offsets by partition, ranges.
 Always: as Spark's Kafka connector does it, to the row; JSON has its keys in order, because Spark
 compares offsets as text.
-Pure: whoever asks the brokers is in cluster.py.
+Pure: whoever asks the brokers is in brokers.py.
 """
 
 import json

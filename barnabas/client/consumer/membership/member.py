@@ -1,6 +1,7 @@
 """Carries out what a membership decides: asks the coordinator, tells the reader, keeps alive.
 
-In: a machine (membership_*.py) and whoever is to hear of partitions. Out: requests, callbacks.
+In: a machine (classic.py, consumer.py) and whoever is to hear of partitions. Out: requests,
+callbacks.
 Always: the machine is touched under one lock, because a blocking reader keeps its heartbeats on a
 thread of their own; nothing of a rebalance happens but in `advance`, between two polls.
 Not here: deciding (the machines), reading (client/consumer/reader.py).

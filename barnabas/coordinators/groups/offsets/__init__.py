@@ -1,1 +1,7 @@
-"""Committed offsets: commit, fetch, delete, and retention."""
+"""Committed offsets: commit, fetch, delete, and retention.
+
+operations: one function per request; called by the shard
+store: the offsets of one group
+retention: deletes offsets past their retention, and empty groups
+refusals: why a commit was refused, and what to do
+"""

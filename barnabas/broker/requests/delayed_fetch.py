@@ -1,0 +1,94 @@
+"""Long polls: fetches that wait for data, and fetches that wait for the disk.
+
+In: a fetch that was planned, and the partitions that it reads. Out: its deferred reply.
+Always: a fetch waits once, until enough bytes are appended, a partition goes away, or its time is
+over; then it is planned a second time and answered with what there is. A fetch whose connection
+is closed leaves the partitions that it waits for.
+Not here: what a fetch reads (handlers/fetch.py), the promise type (net/deferred_reply.py).
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.wire.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.handlers.fetch import FetchPlan, Reading
+    from barnabas.broker.partition import Partition
+
+WAIT_MS_MAX = 600_000  # nobody needs longer, and a waiting fetch holds memory
+
+
+class FetchWait:
+    """A long poll: one fetch that waits for enough bytes, at most `max_wait_ms`."""
+
+    __slots__ = (
+        "_broker", "_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "deferred",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        broker: "Broker",
+        reading: "Reading",
+        partitions: "dict[Partition, None]",
+        bytes_missing: int,
+    ) -> None:
+        self._broker = broker
+        self._loop = broker.loop
+        self._reading = reading
+        self._partitions = partitions
+        self._missing = bytes_missing
+        self._woken = False
+        self.deferred: DeferredReply[FetchResponse] = DeferredReply()
+        self.deferred.cancelled = self._leave
+        for partition in partitions:
+            partition.waiters[self] = None
+        wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
+        self._timer = self._loop.call_later(wait_s, self._finish)
+
+    def appended(self, size: int) -> None:
+        self._missing -= size
+        if self._missing <= 0:
+            self.gone()
+
+    def gone(self) -> None:
+        if not self._woken:  # once per turn of the loop, however many batches arrive in it
+            self._woken = True
+            self._loop.call_soon(self._finish)
+
+    def _finish(self) -> None:
+        if self.deferred.done:
+            return
+        self._leave()
+        reading = self._reading
+        plan = reading.plan()
+        if plan.cold:
+            reply_from_memory(self._broker, reading, plan).then(self.deferred.set)
+        else:
+            self.deferred.set(reading.respond(plan))
+
+    def _leave(self) -> None:
+        self.deferred.cancelled = None
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.waiters.pop(self, None)
+
+
+def reply_from_memory(
+    broker: "Broker", reading: "Reading", plan: "FetchPlan"
+) -> DeferredReply[FetchResponse]:
+    """The reply, once everything that it sends is in memory."""
+    deferred: DeferredReply[FetchResponse] = DeferredReply()
+
+    async def warm() -> None:
+        await asyncio.gather(
+            *(log_directory.warm(slices) for log_directory, slices in plan.cold.items())
+        )
+        if not deferred.done:
+            deferred.set(reading.respond(plan))
+
+    task = broker.loop.create_task(warm())
+    broker.dispatcher.keep(task)
+    return deferred
