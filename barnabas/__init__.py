@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.message import Message
     from barnabas.client.consumer.offset_lookup import Committed, Rebalancing
     from barnabas.client.consumer.partition_consumer import PartitionConsumer
+    from barnabas.client.group_metadata import GroupMetadata
     from barnabas.client.producer.accumulator import BufferFull
     from barnabas.client.producer.batches import Delivery, RecordMetadata
     from barnabas.client.workers.calls import HandlerFailed
@@ -27,12 +28,21 @@ if TYPE_CHECKING:
     from barnabas.client.workers.per_range import per_range
     from barnabas.client.workers.per_thread import per_thread
     from barnabas.client.workers.policy import Reject, Retry
-    from barnabas.model.errors import Corrupt, Failed, Fenced, InvalidRequest, KafkaError, Retriable
+    from barnabas.model.errors import (
+        Abortable,
+        Corrupt,
+        Failed,
+        Fenced,
+        InvalidRequest,
+        KafkaError,
+        Retriable,
+    )
     from barnabas.model.ids import TopicPartition
 
 __version__ = VERSION
 
 __all__ = [
+    "Abortable",
     "Admin",
     "Assignor",
     "BufferFull",
@@ -43,6 +53,7 @@ __all__ = [
     "Delivery",
     "Failed",
     "Fenced",
+    "GroupMetadata",
     "HandlerFailed",
     "InvalidRequest",
     "KafkaError",
@@ -63,6 +74,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "Abortable": "barnabas.model.errors",
     "Admin": "barnabas.client.admin.admin",
     "Assignor": "barnabas.client.consumer.membership.assignors",
     "BufferFull": "barnabas.client.producer.accumulator",
@@ -73,6 +85,7 @@ _WHERE = {
     "Delivery": "barnabas.client.producer.batches",
     "Failed": "barnabas.model.errors",
     "Fenced": "barnabas.model.errors",
+    "GroupMetadata": "barnabas.client.group_metadata",
     "HandlerFailed": "barnabas.client.workers.calls",
     "InvalidRequest": "barnabas.model.errors",
     "KafkaError": "barnabas.model.errors",

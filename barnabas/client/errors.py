@@ -1,6 +1,14 @@
 """Turns an error code of an answer into the exception whose class says what to do."""
 
-from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import (
+    Abortable,
+    Code,
+    Failed,
+    Fenced,
+    InvalidRequest,
+    KafkaError,
+    Retriable,
+)
 
 _RETRIABLE = frozenset(
     {
@@ -42,6 +50,7 @@ _FENCED = frozenset(
     }
 )
 _FAILED = frozenset({Code.UNKNOWN_SERVER_ERROR})
+_ABORTABLE = frozenset({Code.TRANSACTION_ABORTABLE})
 
 
 def error_of(number: int, detail: str | None = None, *, about: str = "") -> KafkaError:
@@ -56,6 +65,8 @@ def error_of(number: int, detail: str | None = None, *, about: str = "") -> Kafk
         kind = Fenced
     elif code in _FAILED:
         kind = Failed
+    elif code in _ABORTABLE:
+        kind = Abortable
     said = detail or code.text
     return kind(code, f"{about}: {said}" if about else said)
 

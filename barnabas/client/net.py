@@ -94,6 +94,10 @@ class BrokerConnection(Protocol):
         """The version in which a request of this API would go out."""
         ...
 
+    def feature(self, name: str) -> int:
+        """The level of a feature that the cluster has finalized; 0: not finalized."""
+        ...
+
     def send(
         self,
         request: ProtocolMessage,

@@ -25,6 +25,7 @@ class ProtocolSession(Exchange):
         super().__init__(client_id, response_size_max)
         self._software = software
         self._versions: dict[int, tuple[int, int]] = {}
+        self._features: dict[str, int] = {}
 
     def greeting(self) -> list[Buffer | FileSlice]:
         """The first request: which versions does the broker speak?"""
@@ -44,6 +45,7 @@ class ProtocolSession(Exchange):
                 Code.UNSUPPORTED_VERSION, f"ApiVersions was answered with {response.error_code}"
             )
         self._versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+        self._features = {f.name: f.max_version_level for f in response.finalized_features}
         return None
 
     @property
@@ -64,6 +66,10 @@ class ProtocolSession(Exchange):
                 f"{api.name} needs version {api.min_version} to {ours}, the broker {offered}",
             )
         return version
+
+    def feature(self, name: str) -> int:
+        """The level of a feature that the cluster has finalized; 0: not finalized."""
+        return self._features.get(name, 0)
 
     def request(
         self, message: ProtocolMessage, *, version_max: int | None = None, answered: bool = True

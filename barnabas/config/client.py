@@ -187,6 +187,20 @@ class ClientConfig(Config):
         ("message.timeout.ms",),
     )
 
+    transactional_id = _option(
+        "transactional.id",
+        Text(),
+        "",
+        "The name under which a producer writes transactions. A producer that starts with the same "
+        "name ends the one before it. Empty: no transactions.",
+    )
+    transaction_timeout_ms = _option(
+        "transaction.timeout.ms",
+        Milliseconds(min=1, bits=32),
+        60_000,
+        "The coordinator aborts a transaction that is open for longer.",
+    )
+
     # --- consumers ---
 
     group_id = _option("group.id", Text(), "", "The group that shares the partitions.")

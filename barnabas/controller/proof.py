@@ -68,7 +68,7 @@ def leader(
         short = {
             each: said for each, said in reports.items() if said.copy is ReplicaCompleteness.SHORT
         }
-        return _longest(partition, complete or short or (new if len(new) == len(wanted) else {}))
+        return _longest(partition, complete or short or new)
     if waited:
         return _longest(partition, complete)
     return _longest(partition, {each: said for each, said in complete.items() if said.clean})
@@ -130,8 +130,9 @@ def why_offline(cluster: "ClusterState", partition: "PartitionView") -> str:
 def _is_new(
     cluster: "ClusterState", state: "PartitionLeadership", broker: BrokerId, said: ReplicaReport
 ) -> bool:
-    """It has never made a log: no log directory has gone since it got into the in-sync set. Where
-    that is so of all members, the creation of the partition was cut off."""
+    """No log, although no log directory was replaced since it became a member of the in-sync set.
+    Its creation was interrupted, or a power loss took a log of which nothing was synced. Nothing is
+    committed without a member, so no synced record is lost if it leads."""
     if said.copy is not ReplicaCompleteness.ABSENT:
         return False
     known = cluster.known_brokers.get(broker)

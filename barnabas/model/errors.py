@@ -172,6 +172,10 @@ class Retriable(KafkaError):
     """Refresh metadata, back off, try again."""
 
 
+class Abortable(KafkaError):
+    """The transaction cannot be committed: abort it, then begin another."""
+
+
 class Fenced(KafkaError):
     """A newer owner exists: stop."""
 

@@ -117,13 +117,15 @@ def producer_batch(
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
+    *,
+    transactional: bool = False,
 ) -> bytearray:
     """The batch as its producer sends it. `records` leave room for the header."""
     batch = _with_records_compressed(records, codec)
     seal(
         batch,
         (
-            codec,
+            codec | TRANSACTIONAL if transactional else codec,
             count - 1,
             base_timestamp,
             max_timestamp,

@@ -44,7 +44,7 @@ class OwnBroker(Served, Protocol):
     def restart(self) -> None: ...
 
 
-class _OwnKafka:
+class OwnKafka:
     def __init__(self, directory: Path) -> None:
         self._properties, self._port = kafka_peer.prepare(directory, {**KEPT, **OPTIONS})
         self._running: kafka_peer.KafkaBroker | None = None
@@ -97,7 +97,7 @@ def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnBr
             yield running
         return
     request.getfixturevalue("kafka_lib")
-    own = _OwnKafka(tmp_path / "kafka")
+    own = OwnKafka(tmp_path / "kafka")
     try:
         yield own
     finally:
@@ -108,3 +108,16 @@ def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnBr
 def group() -> str:
     """A group id no other test uses."""
     return f"group-{next(_numbers)}"
+
+
+# Remove this line, and the skip below it, once the broker coordinates transactions.
+NO_TRANSACTIONS_YET = "Barnabas does not coordinate transactions yet"
+
+
+@pytest.fixture(params=KINDS)
+def transactional(request: pytest.FixtureRequest) -> Served:
+    """`served`, of the kinds that have transactions."""
+    if request.param == "barnabas":
+        pytest.skip(NO_TRANSACTIONS_YET)
+    running: Served = request.getfixturevalue("kafka")
+    return running

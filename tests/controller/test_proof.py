@@ -75,6 +75,18 @@ def test_a_killed_broker_waits_for_the_others_a_bounded_time(
     assert other.machine.next_deadline() != WAIT_MS
 
 
+def test_a_member_that_never_had_a_log_leads_when_the_others_lost_their_disks(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    """Nothing was committed without it: the partition was empty, or nothing of it was synced."""
+    all_away(world)
+    world.reports = {1: ABSENT, 2: ABSENT, 3: LOST}
+    world.up(1)
+    world.up(2, 3, disk="new")
+    world.elect(1)
+    assert world.state("t").leader == 1, "its disk is the one it had"
+
+
 def test_a_broker_that_stopped_cleanly_leads_at_once(
     world: World, active_controller: ControllerAtWork
 ) -> None:

@@ -121,7 +121,7 @@ class Progress:
         self._keep, self._verbose = keep, verbose
         self._began = time.monotonic()
         self._turn = threading.Lock()
-        self._failed = self._done = self._all = 0
+        self._failed = self.done = self._all = 0
 
     def expect(self, rounds: int) -> None:
         with self._turn:
@@ -130,7 +130,7 @@ class Progress:
     def add(self, outcome: Outcome, taken_s: float) -> None:
         what = f"{outcome.action.name} at {outcome.site} [{outcome.site.phase}]"
         with self._turn:
-            self._done += 1
+            self.done += 1
             self._failed += bool(outcome.failed)
             if self._keep is not None:
                 with self._keep.open("a") as file:
@@ -149,11 +149,11 @@ class Progress:
     def _draw(self) -> None:
         if not sys.stderr.isatty():
             return
-        width = 40 * self._done // self._all
+        width = 40 * self.done // self._all
         taken_s = time.monotonic() - self._began
-        left_min = taken_s / self._done * (self._all - self._done) / 60
+        left_min = taken_s / self.done * (self._all - self.done) / 60
         bar = "#" * width + "." * (40 - width)
-        said = f"[{bar}] {self._done}/{self._all} rounds, {self._failed} failed"
+        said = f"[{bar}] {self.done}/{self._all} rounds, {self._failed} failed"
         print(f"\r{said}, {left_min:.0f} min left  ", end="", file=sys.stderr, flush=True)
 
 
@@ -203,7 +203,7 @@ def main() -> int:
         f" of which the processors worked {_worked_s():.0f} s"
     )
     if given.write:
-        table.write(sites, wanted, outcomes)
+        table.write(sites, wanted, outcomes, len(outcomes) - progress.done)
     return 1 if failed else 0
 
 
@@ -219,12 +219,13 @@ def whole(
     home = home / str(count)
     every = rounds_of(recorded(home / "recording", count))
     found = len({sites for sites, _ in every})
-    print(f"{found} call sites on {count} broker(s)", flush=True)
     rounds = [(s, a) for s, a in every if given.only in f"{s[0]} {a.name}"]
     rounds = Random(given.seed).sample(rounds, int(len(rounds) * given.share))
-    played_before = [o for o in kept(given.keep) if o.brokers == count and not o.failed]
-    done = {(o.site[1:], o.action) for o in played_before}
-    left = in_order([(s, a) for s, a in rounds if (s[0][1:], a) not in done])
+    wanted = {(s[0][1:], a) for s, a in rounds}
+    clean = [o for o in kept(given.keep) if o.brokers == count and not o.failed]
+    before = {(o.site[1:], o.action): o for o in clean if (o.site[1:], o.action) in wanted}
+    left = in_order([(s, a) for s, a in rounds if (s[0][1:], a) not in before])
+    print(f"{found} call sites on {count} broker(s), {len(left)} rounds to play", flush=True)
     progress.expect(len(left))
     shared = _Shared(left, given.seconds)
     with ThreadPoolExecutor(rigs) as side_by_side:
@@ -232,7 +233,7 @@ def whole(
             lambda n: run(played(home / str(n), count, shared, given.failed), progress.add),
             range(rigs),
         )
-        return found, len(rounds), [*played_before, *(o for outcomes in each for o in outcomes)]
+        return found, len(rounds), [*before.values(), *(o for outcomes in each for o in outcomes)]
 
 
 def in_order(rounds: list[Round]) -> list[Round]:

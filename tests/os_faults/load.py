@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message, Producer
 TOPIC, SYNCED = "t", "synced"
 PARTITIONS = 3
 FILL = b"." * 2_000
-PAUSE_S = 0.05  # between records to each partition: two segments a second
+PAUSE_S = 0.15  # between records to each partition: a segment every second or two
 WAITING_MAX = 2  # per partition: with more than it may send, librdkafka's threads never sleep
 
 

@@ -60,10 +60,10 @@ LARGE = b"x" * 20_000
 ALONE = {
     "log.segment.bytes": "20000",
     "log.index.interval.bytes": "512",
-    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.backoff.ms": "1000",
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.segment.delete.delay.ms": "500",
-    "log.retention.check.interval.ms": "500",
+    "log.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": "500",
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -71,7 +71,7 @@ ALONE = {
 TOGETHER = {
     "zookeeper.session.timeout.ms": "3000",
     "replica.lag.time.max.ms": "1000",
-    "replica.fetch.wait.max.ms": "100",
+    "replica.fetch.wait.max.ms": "400",
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
@@ -310,7 +310,8 @@ class Rig:
         self._round += 1
         step: Callable[[RawClient], object]
         for step in (
-            self._make_and_drop,
+            self._make,
+            self._drop,
             self._write_more,
             self._read,
             self._cut,
@@ -319,11 +320,12 @@ class Rig:
             with suppress(OSError, AssertionError, IndexError), self.client() as client:
                 step(client)
 
-    def _make_and_drop(self, client: RawClient) -> None:
-        name = f"gone-{self._round}"
-        with suppress(TimeoutError):
-            self._create(client, name)
-        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
+    def _make(self, client: RawClient) -> None:
+        self._create(client, f"gone-{self._round}")
+
+    def _drop(self, client: RawClient) -> None:
+        """On another connection: the answer to the creation may still be on its way."""
+        request = DeleteTopicsRequest(topic_names=[f"gone-{self._round}"], timeout_ms=1_000)
         client.call(request, 5, DeleteTopicsResponse)
 
     def _write_more(self, client: RawClient) -> None:

@@ -42,7 +42,8 @@ HIT_S_MAX = 15.0  # checkpoints are written every five seconds
 ASKED_EVERY_S = 0.3  # what comes with a request comes with the first ones; the rest is waited for
 STARTED_S_MAX = 5.0  # what a broker does only after a start, it does soon
 HELD_S = 0.5  # how long the fault lasts once it has been met
-RECORDED_S = 12.0
+RECORDED_S = 8.0  # with a checkpoint, and a compaction
+RECORDED_TIMES = 12
 START_S_MAX = 30.0
 GOES_ON = "the broker goes on, and is well when the fault has ended"
 STOPS = "the broker stops; well after a restart"
@@ -76,9 +77,10 @@ def recorded(home: Path, count: int) -> list[Site]:
         control.record()
         rig.begin()
         control.phase = PHASES.index(RUNNING)
-        end = time.monotonic() + RECORDED_S
-        while time.monotonic() < end:
+        end, times = time.monotonic() + RECORDED_S, 0
+        while time.monotonic() < end or times < RECORDED_TIMES:
             rig.exercise()
+            times += 1
             time.sleep(ASKED_EVERY_S)
         control.phase = PHASES.index(CLEAN_STOP)
         victim.stop()

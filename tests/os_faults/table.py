@@ -14,12 +14,16 @@ BEGIN, END = "<!-- os-faults: begin -->", "<!-- os-faults: end -->"
 WORDS = {GOES_ON: "goes on", STOPS: "stops", OFFLINE: "offline", STOPPED: "ends its stop"}
 
 
-def lines(sites: dict[int, int], wanted: int, outcomes: list[Outcome]) -> Iterable[str]:
+def lines(
+    sites: dict[int, int], wanted: int, outcomes: list[Outcome], earlier: int = 0
+) -> Iterable[str]:
+    """`earlier`: how many of the outcomes were kept from other runs."""
     met = [outcome for outcome in outcomes if outcome.what != UNMET]
     clean = sum(not outcome.failed for outcome in met)
     for brokers, count in sites.items():
         yield f"- {'a lone broker' if brokers == 1 else f'{brokers} brokers'}: {count} call sites"
-    yield f"- {len(outcomes)} of {wanted} rounds played"
+    parts = f", {earlier} of them in earlier runs, between which faults were mended"
+    yield f"- {len(outcomes)} of {wanted} rounds played{parts if earlier else ''}"
     yield (
         f"- in {len(met)} of them the broker made the call and the fault occurred; {clean} of those"
         f" are clean, {len(met) - clean} failed"
@@ -46,9 +50,9 @@ def _cell(found: Counter[str] | None) -> str:
     return ", ".join(f"{count} {WORDS.get(what, what)}" for what, count in counted)
 
 
-def write(sites: dict[int, int], wanted: int, outcomes: list[Outcome]) -> None:
+def write(sites: dict[int, int], wanted: int, outcomes: list[Outcome], earlier: int = 0) -> None:
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    middle = "\n".join(lines(sites, wanted, outcomes))
+    middle = "\n".join(lines(sites, wanted, outcomes, earlier))
     PAGE.write_text(f"{before}{BEGIN}\n{middle}\n{END}{after}")

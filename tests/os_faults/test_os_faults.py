@@ -9,14 +9,17 @@ from random import Random
 
 import pytest
 
+import barnabas
 from tests.os_faults.__main__ import played, rounds_of
 from tests.os_faults.control import (
+    ABORTS,
     EINTR,
     EIO,
     ENOSPC,
     FROZEN,
     RUNNING,
     SHORT,
+    UNIMPORTANT,
     Action,
     Control,
     Site,
@@ -117,6 +120,15 @@ def test_a_call_in_a_signal_handler_is_left_alone(control: Control, tmp_path: Pa
         said, _ = process.communicate(timeout=60)
     assert said.split() == ["1", "4"]
     assert control.hits == 1
+
+
+def test_the_sites_that_are_named_here_exist() -> None:
+    """A function that has moved would be an exception for nobody."""
+    package = Path(barnabas.__file__).parent
+    for _, _, frame, *_ in [*UNIMPORTANT, *ABORTS, *CHOSEN[1], *CHOSEN[3]]:
+        path, _, qualified = frame.partition(":")
+        name = qualified.split(".<")[0].rpartition(".")[2]
+        assert f"def {name}(" in (package / path).read_text(), frame
 
 
 @pytest.mark.parametrize("brokers", [1, 3])

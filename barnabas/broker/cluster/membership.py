@@ -34,7 +34,14 @@ from barnabas.broker.net.dispatch import Call
 from barnabas.broker.replicas.roles import Replicas
 from barnabas.config.kinds import Address
 from barnabas.keeper import paths
-from barnabas.keeper.keeper import Event, Keeper, KeeperError, SessionState, Unavailable
+from barnabas.keeper.keeper import (
+    Event,
+    Keeper,
+    KeeperError,
+    SessionExpired,
+    SessionState,
+    Unavailable,
+)
 from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
 from barnabas.model.ports import Network
@@ -100,8 +107,13 @@ class ClusterMembership:
         self.settings.take_all(await self._ask(read_all))
         broker.open_logs()
         broker.listen()
-        await self._register(keeper)
-        await self.controlling.stand(keeper)
+        try:
+            await self._register(keeper)
+            await self.controlling.stand(keeper)
+        except SessionExpired as error:  # the machine was too busy to renew it
+            broker.log.warning("session expired while the broker started", reason=str(error))
+            self.registered.clear()
+            self._begin_to_rejoin()
         await self.ready.wait()
 
     async def _ask(self, call: Callable[[Keeper], T]) -> T:
@@ -228,6 +240,9 @@ class ClusterMembership:
             return
         self.registered.clear()
         self._broker.log.warning("session expired: registering anew", epoch=self.broker_epoch)
+        self._begin_to_rejoin()
+
+    def _begin_to_rejoin(self) -> None:
         if self._rejoining is None or self._rejoining.done():
             self._rejoining = self._broker.loop.create_task(self._rejoin())
 

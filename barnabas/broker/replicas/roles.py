@@ -210,8 +210,9 @@ class Replicas:
         self._cluster.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
 
     def _mark_missing(self, request: LeaderAndIsrRequest) -> None:
-        """Logs that are not there and are not new: on disk before one of them is made. A log on an
-        offline directory is not missing: no other log is made in its place."""
+        """Logs that are not there and are not new: on disk before one of them is created. A log on
+        an offline directory is not missing: no other log is created in its place. Nor is the log of
+        a leader: the controller has chosen it though it has none, so nobody has more."""
         logs = self._broker.logs
         missing = []
         for told in request.topic_states:
@@ -220,7 +221,8 @@ class Replicas:
                 log = logs.logs.get(name)
                 there = log is not None and log.topic_id in (told.topic_id, NO_TOPIC_ID)
                 offline = not state.is_new and logs.where_lost(name)
-                if not there and not offline and not self._is_new(state):
+                led = state.leader == self._broker.id
+                if not (there or offline or led or self._is_new(state)):
                     missing.append(name)
         logs.mark_incomplete(missing)
 
@@ -249,7 +251,7 @@ class Replicas:
                     config,
                     partition,
                     is_new=told.is_new,
-                    complete=self._is_new(told),
+                    complete=self._is_new(told) or told.leader == self._broker.id,
                 )
             if state.age != (partition.leader_epoch, partition.partition_epoch):
                 self._take_role(topic, partition, state)
@@ -292,14 +294,12 @@ class Replicas:
     def _prove(self, topic: Topic, partition: Partition, told: LeaderAndIsrPartitionState) -> None:
         """Refuse to lead what others would be cut to, without all that was committed."""
         broker = self._broker
-        if told.leader != broker.id or partition.leading is not None or self._is_new(told):
+        if told.leader != broker.id or partition.leading is not None:
             return
         report = describe(broker, partition.name, topic.id)
-        if told.leader_recovery_state or report.copy in (
-            ReplicaCompleteness.COMPLETE,
-            ReplicaCompleteness.SHORT,
-        ):
-            broker.logs.complete(partition.name)  # nobody has more: so the controller decided
+        chosen = told.leader_recovery_state or self._is_new(told)  # though others may have more
+        if chosen or report.copy is not ReplicaCompleteness.LOST:
+            self._complete(partition.name)  # nobody has more: so the controller decided
             return
         raise Failed(
             Code.KAFKA_STORAGE_ERROR,
@@ -314,11 +314,18 @@ class Replicas:
         elif self._broker.id not in state.isr:
             self._seen_out[name] = None
         elif name in self._seen_out:
-            logs.complete(name)
-            del self._seen_out[name]
-            if not self._unmarking:
-                self._unmarking = True
-                self.fetchers.spawn(self._unmark())
+            self._complete(name)
+
+    def _complete(self, name: TopicPartition) -> None:
+        """It has all that was committed."""
+        logs = self._broker.logs
+        self._seen_out.pop(name, None)
+        if logs.incomplete(name) is None:
+            return
+        logs.complete(name)
+        if not self._unmarking:
+            self._unmarking = True
+            self.fetchers.spawn(self._unmark())
 
     async def _unmark(self) -> None:
         """On disk soon: a crash would make complete replicas seem incomplete."""

@@ -11,9 +11,11 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
 from typing import Any, Self
 
 from barnabas.client.aio import open_cluster
+from barnabas.client.aio.transaction import Transaction, of_transactions
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.producer.batches import Callback, Delivery, ProducerBatch, RecordMetadata
@@ -43,6 +45,7 @@ from barnabas.client.producer.producing import (
     whole,
 )
 from barnabas.client.producer.settings import settings_of
+from barnabas.client.producer.transacting import Transacting, no_transactions, transactions_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 
@@ -77,8 +80,16 @@ class Producer(Intake):
         producer_settings = settings_of(config)
         accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
         accumulator.here = self._here
+        self._closed = False
         super().__init__(accumulator, preparation(key_serializer, value_serializer, interceptors))
-        self._outbox = Outbox(accumulator, producer_settings, random.random)
+        self._transactions = transactions_of(config, self._transaction_changed)
+        self._outbox = Outbox(accumulator, producer_settings, random.random, self._transactions)
+        self._transacting: Transacting | None = None
+        if self._transactions is not None:
+            self._refusing = True
+            self._transacting = Transacting(
+                self._cluster, self._transactions, self._outbox, nullcontext(), self._settled
+            )
         self._request_timeout_ms = config.request_timeout_ms
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduled = False
@@ -187,7 +198,9 @@ class Producer(Intake):
         if self._loop is not None and self._loop.is_closed():
             return self._abandon()
         self._here()
-        self._closed = True
+        if self._transacting is not None:
+            await self._transacting.last(timeout_s)
+        self._closed = self._refusing = True
         self._make_room_known()
         try:
             async with asyncio.timeout(timeout_s):
@@ -200,7 +213,7 @@ class Producer(Intake):
 
     def _abandon(self) -> None:
         """Closed after its event loop: nothing can be sent, and nobody can wait any more."""
-        self._closed = True
+        self._closed = self._refusing = True
         self._let_go()
         if left := self._accumulator.used:
             raise Failed(
@@ -220,6 +233,49 @@ class Producer(Intake):
             self._outbox.abandon(given_up())
         if self._owns:
             self._cluster.close()
+
+    # --- transactions ---
+
+    init_transactions = of_transactions(Transacting.initialize)
+    begin_transaction = of_transactions(Transacting.begin)
+    send_offsets_to_transaction = of_transactions(Transacting.send_offsets)
+    commit_transaction = of_transactions(Transacting.commit)
+    abort_transaction = of_transactions(Transacting.abort)
+
+    def transaction(self) -> "Transaction":
+        """`async with producer.transaction(): ...` commits at the end, aborts on an exception."""
+        return Transaction(self._transactional())
+
+    def _transactional(self) -> Transacting:
+        self._here()
+        if self._closed:
+            raise closed()
+        if self._transacting is None:
+            raise no_transactions()
+        return self._transacting
+
+    def _transaction_changed(self) -> None:
+        assert self._transactions is not None
+        self._refusing = self._closed or not self._transactions.accepting
+        self._wake()
+
+    def _refusal(self) -> KafkaError:
+        if self._closed or self._transactions is None:
+            return closed()
+        return self._transactions.refusal()
+
+    async def _settled(self, timeout_ms: int) -> bool:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._flushed()
+                if (adding := self._tasks.get("partitions")) is not None:
+                    await asyncio.wait([adding])
+        except TimeoutError:
+            return False
+        return True
+
+    async def _add_partitions(self, flows: Transacting) -> None:
+        await tried(flows.add_partitions())  # the state says what went wrong
 
     # --- waiting ---
 
@@ -264,8 +320,8 @@ class Producer(Intake):
         accumulator = self._accumulator
         self._wake()
         while accumulator.used >= below:
-            if self._closed:
-                raise closed()
+            if self._refusing:
+                raise self._refusal()
             waiter = self._here().create_future()
             self._roomless.append(waiter)
             await waiter
@@ -309,6 +365,8 @@ class Producer(Intake):
             self._spawn("metadata", self._refresh())
         if self._outbox.wants_identity():
             self._spawn("identity", self._identify())
+        if self._transacting is not None and self._transacting.adding:
+            self._spawn("partitions", self._add_partitions(self._transacting))
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -332,7 +390,7 @@ class Producer(Intake):
         connection = self._cluster.connected(outgoing.node)
         assert connection is not None
         settings = self._outbox.settings
-        request = request_of(outgoing, settings, self._request_timeout_ms)
+        request = request_of(outgoing, settings, self._request_timeout_ms, self._transactions)
         try:
             if settings.acks == 0:
                 leaving = request.tell(connection)

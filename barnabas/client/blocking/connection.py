@@ -147,6 +147,9 @@ class BlockingConnection:
     def version_of(self, api_key: int, version_max: int | None = None) -> int:
         return self._session.version_of(api_key, version_max)
 
+    def feature(self, name: str) -> int:
+        return self._session.feature(name)
+
     def send(
         self,
         request: ProtocolMessage,

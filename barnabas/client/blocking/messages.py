@@ -8,6 +8,7 @@ from barnabas.client.blocking.net import mirrored, run
 from barnabas.client.consumer.message import K, Message, V
 from barnabas.client.consumer.message_stream import MessageStream as Flows
 from barnabas.client.consumer.seeking import At
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.model.ids import TopicPartition
 
 
@@ -61,6 +62,14 @@ class BlockingMessages(Generic[K, V]):
     commit = mirrored(Flows[Any, Any].commit)
     commit_nowait = mirrored(Flows[Any, Any].commit_nowait)
     committed = mirrored(Flows[Any, Any].committed)
+
+    def seek_to_committed(self, *partitions: At) -> None:
+        """Go back to what the group has committed for these, or for all assigned."""
+        self._body.seek_to_committed(*partitions)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this reader is to its group, for `producer.send_offsets_to_transaction`."""
+        return self._body.group_metadata()
 
     def assignment(self) -> list[TopicPartition]:
         """What is read at the moment."""

@@ -21,6 +21,7 @@ from typing import Any, Self
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.net import run
 from barnabas.client.blocking.sender import Ready, Sender, SenderWait, SocketWakeUp
+from barnabas.client.blocking.transaction import Transaction, of_transactions
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.producer.batches import (
@@ -48,6 +49,7 @@ from barnabas.client.producer.producing import (
     whole,
 )
 from barnabas.client.producer.settings import settings_of
+from barnabas.client.producer.transacting import Transacting, no_transactions, transactions_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 
@@ -100,10 +102,20 @@ class Producer(Intake):
         super().__init__(
             accumulator, preparation(key_serializer, value_serializer, interceptors), lock
         )
-        self._outbox = Outbox(accumulator, producer_settings, random.random)
+        self._transactions = transactions_of(config, self._transaction_changed)
+        self._outbox = Outbox(accumulator, producer_settings, random.random, self._transactions)
         self._changed = threading.Condition(lock)
-        self._sender = Sender(self._cluster, self._outbox, accumulator, self._changed)
+        self._transacting: Transacting | None = None
+        if self._transactions is not None:
+            self._refusing = True
+            self._transacting = Transacting(
+                self._cluster, self._transactions, self._outbox, self._changed, self._settled
+            )
+        self._sender = Sender(
+            self._cluster, self._outbox, accumulator, self._changed, self._transacting
+        )
         self._thread: threading.Thread | None = None
+        self._closed = False
         self._released = False
         self._forked = False
         self._problem: KafkaError | None = None  # why the sender's thread has ended
@@ -122,7 +134,7 @@ class Producer(Intake):
 
     def forked(self) -> None:
         """In a child process: its thread is not here, and locks may be held for ever."""
-        self._forked = self._released = self._closed = True
+        self._forked = self._released = self._closed = self._refusing = True
         self._done.lock = threading.RLock()
 
     # --- what users call ---
@@ -209,8 +221,10 @@ class Producer(Intake):
         if self._released:
             return
         self._check_may_wait()
+        if self._transacting is not None:
+            run(self._transacting.last(timeout_s))
         with self._changed:
-            self._released = self._closed = True
+            self._released = self._closed = self._refusing = True
             self._changed.notify_all()
         try:
             self._flushed(timeout_s)
@@ -227,6 +241,46 @@ class Producer(Intake):
                 thread.join(_CLOSE_S_MAX if timeout_s is None else min(timeout_s, _CLOSE_S_MAX))
             self._cluster.close()
         raise_failed(self._accumulator)
+
+    # --- transactions ---
+
+    init_transactions = of_transactions(Transacting.initialize)
+    begin_transaction = of_transactions(Transacting.begin)
+    send_offsets_to_transaction = of_transactions(Transacting.send_offsets)
+    commit_transaction = of_transactions(Transacting.commit)
+    abort_transaction = of_transactions(Transacting.abort)
+
+    def transaction(self) -> "Transaction":
+        """`with producer.transaction(): ...` commits at the end, aborts on an exception."""
+        return Transaction(self._transactional())
+
+    def _transactional(self) -> Transacting:
+        self._check_may_wait()
+        if self._closed:
+            raise self._refusal()
+        if self._transacting is None:
+            raise no_transactions()
+        return self._transacting
+
+    def _transaction_changed(self) -> None:
+        """Called under the lock."""
+        assert self._transactions is not None
+        self._refusing = self._closed or not self._transactions.accepting
+        self._changed.notify_all()
+        if self._thread is not None:
+            self._wake()
+
+    async def _settled(self, timeout_ms: int) -> bool:
+        with self._changed:
+            self._outbox.flushing += 1
+            try:
+                return self._until(self._is_settled, timeout_ms / 1000)
+            finally:
+                self._outbox.flushing -= 1
+
+    def _is_settled(self) -> bool:
+        told = self._told >= self._done.announced
+        return told and not self._accumulator.used and not self._sender.adding
 
     # --- waiting ---
 
@@ -246,7 +300,11 @@ class Producer(Intake):
                 Code.INVALID_REQUEST,
                 "the producer was made before this process was forked: make another here",
             )
-        return closed() if self._problem is None else fresh(self._problem)
+        if self._problem is not None:
+            return fresh(self._problem)
+        if self._closed or self._transactions is None:
+            return closed()
+        return self._transactions.refusal()
 
     def _until(self, there: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for it, or for the sender's thread to have failed; False: the time is up."""
@@ -299,7 +357,7 @@ class Producer(Intake):
             return  # all was given up already
         logging.getLogger("barnabas.client").exception("the producer's thread has failed")
         with self._changed:
-            self._sender.stopping = self._closed = True
+            self._sender.stopping = self._closed = self._refusing = True
             said = f"the producer's thread has failed: {type(why).__name__}: {why}"
             self._problem = Failed(Code.UNKNOWN_SERVER_ERROR, said)
             try:

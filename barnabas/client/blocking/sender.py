@@ -32,11 +32,13 @@ from barnabas.client.producer.producing import (
     request_of,
     tried,
 )
+from barnabas.client.producer.transacting import Transacting
 from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.produce import ProduceResponse
 
 _SLEEP_S_MAX = 60.0
-_METADATA, _IDENTITY = "metadata", "identity"  # flows; those that connect have a broker's number
+# Flows; those that connect have a broker's number.
+_METADATA, _IDENTITY, _PARTITIONS = "metadata", "identity", "partitions"
 
 Ready = tuple[int, int]  # a socket and what poll() says of it
 
@@ -108,10 +110,12 @@ class Sender:
         outbox: Outbox,
         accumulator: Accumulator,
         changed: threading.Condition,
+        transacting: Transacting | None = None,
     ) -> None:
         self._cluster = cluster
         self._outbox = outbox
         self._accumulator = accumulator
+        self._transacting = transacting
         self._changed = changed
         self._timeout_ms = cluster.config.request_timeout_ms
         self._sent: list[_Sent] = []
@@ -133,6 +137,11 @@ class Sender:
         else:
             self._rung = True
 
+    @property
+    def adding(self) -> bool:
+        """Whether partitions are being added to a transaction."""
+        return _PARTITIONS in self._flows
+
     def due(self) -> bool:
         """Do what is due; False: nothing was."""
         with self._changed:
@@ -148,6 +157,8 @@ class Sender:
                 self._begin(_METADATA, refresh_metadata(self._cluster, self._accumulator.topics()))
             if self._outbox.wants_identity() and now >= self._identify_at:
                 self._begin(_IDENTITY, producer_identity(self._cluster))
+            if self._transacting is not None and self._transacting.adding:
+                self._begin(_PARTITIONS, self._transacting.add_partitions())
             for node in self._to_connect(now):
                 self._begin(node, self._cluster.broker(node, apart=PRODUCE))
         for outgoing in requests:
@@ -230,7 +241,7 @@ class Sender:
         settings = self._outbox.settings
         connection = self._connections[outgoing.node]
         now = now_ms()
-        request = request_of(outgoing, settings, self._timeout_ms)
+        request = request_of(outgoing, settings, self._timeout_ms, self._outbox.transactions)
         try:
             answer: BlockingResponse[ProduceResponse] | None = None
             if settings.acks == 0:
@@ -275,6 +286,8 @@ class Sender:
             elif key == _IDENTITY:
                 if identify(self._outbox, found, problem):
                     self._identify_at = now + self._outbox.settings.backoff_ms
+            elif key == _PARTITIONS:
+                pass  # the state of the transaction says what went wrong
             else:
                 assert isinstance(key, int)
                 self._connected(key, found, problem, now)

@@ -22,10 +22,12 @@ from barnabas.client.consumer.deserializing import ConsumerInterceptor, Deserial
 from barnabas.client.consumer.membership.membership import CommitterIdentity
 from barnabas.client.consumer.message import K, Message, RawMessage, V
 from barnabas.client.consumer.offset_lookup import Committed, reset_of
-from barnabas.client.consumer.positions import FetchPosition
+from barnabas.client.consumer.positions import UNKNOWN, FetchPosition
 from barnabas.client.consumer.reader import PartitionReader, closed
 from barnabas.client.consumer.seeking import At, Seeking
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.net import PendingResponse
+from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import ProtocolMessage as WireMessage
@@ -301,6 +303,32 @@ class MessageStream(Seeking, Generic[K, V]):
     async def committed(self, *partitions: At) -> dict[TopicPartition, Committed]:
         """What the group has committed for these, or for all assigned; where it has."""
         return await self._commits.found(self._those(partitions))
+
+    def seek_to_committed(self, *partitions: At) -> None:
+        """Go back to what the group has committed for these, or for all assigned.
+
+        That is what a reader does after it aborted a transaction. Where nothing is committed,
+        `auto.offset.reset` says where to begin.
+        """
+        self._put_back()
+        for at in self._those(partitions):
+            self._reader.seek(at, FetchPosition(UNKNOWN))
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this reader is to its group, for `producer.send_offsets_to_transaction`."""
+        if not self._group_id:
+            raise invalid("offsets are committed for a group: set group.id")
+        if self._auto_commit:
+            raise invalid(
+                "offsets that a transaction commits must not be committed by the consumer as well:"
+                " set enable.auto.commit=false"
+            )
+        standing = self._commits_as()
+        if standing is None:
+            return GroupMetadata(self._group_id)
+        return GroupMetadata(
+            self._group_id, standing.generation, standing.member_id, standing.instance_id
+        )
 
     def _committable(
         self, what: Message[Any, Any] | GivenOffsets | None

@@ -54,6 +54,12 @@ _STALE = frozenset(
 )
 
 
+_UNSTABLE = (
+    "offsets of an open transaction are pending. It ends when its producer commits or aborts it, or"
+    " calls init_transactions() after a restart, and after transaction.timeout.ms at the latest"
+)
+
+
 class Rebalancing(KafkaError):
     """Ask for messages, so that the rebalance goes on; then commit again."""
 
@@ -184,7 +190,8 @@ async def fetch_committed(
     for found_in in (answers, newer):
         for name, answer in found_in:
             at = TopicPartition(name, answer.partition_index)
-            check(answer.error_code, about=f"{about}, {at}")
+            unstable = answer.error_code == Code.UNSTABLE_OFFSET_COMMIT
+            check(answer.error_code, _UNSTABLE if unstable else None, about=f"{about}, {at}")
             if answer.committed_offset >= 0:
                 found[at] = Committed(
                     answer.committed_offset, answer.committed_leader_epoch, answer.metadata or ""

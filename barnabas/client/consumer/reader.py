@@ -76,6 +76,7 @@ class PartitionReader:
         self._glanced_at = 0
         self._ended = False
         self._unknown_since = 0
+        self._unstable_since = 0  # when offsets of an open transaction were first met
         self._silent = False  # trouble that has been said
 
     # --- partitions ---
@@ -203,14 +204,14 @@ class PartitionReader:
                     return
             await self._fetch(now, deadline)
             self._silent = False
-            self._unknown_since = 0
+            self._unknown_since = self._unstable_since = 0
         except KafkaError as problem:
             if not self._may_pass(problem, now):
                 raise
             self._stale = True
             self._retry_at = self.cluster.net.now_ms() + self._limits.backoff_ms
             self.cluster.drop_closed()
-            if not self._silent:
+            if not self._silent and not self._is_brief(problem, now):
                 self._silent = True
                 _log.warning("reading waits: %s", problem)
 
@@ -242,6 +243,13 @@ class PartitionReader:
             self._unknown_since = self._unknown_since or now
             return self._search is not None or now < self._unknown_since + _UNKNOWN_MS_MAX
         return isinstance(problem, Retriable)
+
+    def _is_brief(self, problem: KafkaError, now: int) -> bool:
+        """A transaction that has just been ended still has offsets pending: no news."""
+        if problem.code is not Code.UNSTABLE_OFFSET_COMMIT:
+            return False
+        self._unstable_since = self._unstable_since or now
+        return now < self._unstable_since + _LATE_MS
 
     async def find(self, lost: list[TopicPartition]) -> None:
         """Where to begin in partitions that have no place."""

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
 from barnabas.client.cluster import ClusterClient
+from barnabas.client.consumer.message import PartitionMarks
 from barnabas.client.consumer.positions import UNKNOWN, FetchPosition
 from barnabas.client.consumer.reader import PartitionReader
 from barnabas.config.option import invalid
@@ -129,13 +130,21 @@ class Seeking(ABC):
         return sorted(one.at for one in self._reader.progress if one.paused)
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Records between our position and the end, as far as fetches have told."""
+        """Records between our position and the end, as far as fetches have told.
+
+        With `read_committed` the end is the last stable offset: what an open transaction holds
+        back cannot be read yet.
+        """
         places = self._positions()
         return {
-            one.at: max(0, one.marks.high_watermark - places[one.at].offset)
+            one.at: max(0, self._end_of(one.marks) - places[one.at].offset)
             for one in self._reader.progress
             if one.marks is not None and one.at in places
         }
+
+    def _end_of(self, marks: PartitionMarks) -> int:
+        stable = marks.last_stable
+        return stable if self._reader.committed_only and stable >= 0 else marks.high_watermark
 
     def _those(self, partitions: Iterable[At]) -> list[TopicPartition]:
         return [TopicPartition(*at) for at in partitions] or self.assignment()

@@ -46,6 +46,7 @@ cdef class Accumulator:
     cdef object _first_failure
     cdef long long _reckoning
     cdef public bint refreshing
+    cdef public object failing
 
     cpdef object check_room(self)
 

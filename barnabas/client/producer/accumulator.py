@@ -103,6 +103,8 @@ class Accumulator:
         self._first_failure: KafkaError | None = None
         self._reckoning = 0  # `take_failed`s so far
         self.refreshing = False  # new partitions are wanted for a topic that is known
+        # Of a transaction, which fails with any of its records: what they are told instead.
+        self.failing: Callable[[KafkaError], KafkaError] | None = None
 
     # --- for a driver to fill in ---
 
@@ -342,6 +344,8 @@ class Accumulator:
 
     def fail(self, batch: ProducerBatch, problem: KafkaError, records: int) -> None:
         """Nothing of it was written, and nobody has heard of that yet."""
+        if self.failing is not None:
+            problem = self.failing(problem)
         batch.fail(problem, self._reckoning)
         if self.unheard == 0:
             self._first_failure = problem

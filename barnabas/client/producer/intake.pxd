@@ -6,4 +6,4 @@ cdef class Intake:
     cdef readonly Accumulator _accumulator
     cdef object _prepare
     cdef readonly object _lock
-    cdef public bint _closed
+    cdef public bint _refusing

@@ -33,7 +33,7 @@ class Intake:
         self._accumulator = accumulator
         self._prepare = prepare
         self._lock = lock  # where threads share a producer
-        self._closed = False
+        self._refusing = False  # closed, or outside a transaction
 
     def send_nowait(
         self,
@@ -50,7 +50,7 @@ class Intake:
 
         `callback(metadata, error)` is called once, with one of the two and None.
         """
-        if self._closed:
+        if self._refusing:
             raise self._refusal()
         self._accumulator.check_room()  # first, so that no record is prepared twice
         if self._prepare is not None:

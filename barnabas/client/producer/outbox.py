@@ -7,60 +7,33 @@ the producer is idempotent; a batch that was sent keeps its bytes and sequence n
 known not to be written; every batch is finished by `delivery_timeout_ms` after its first record,
 but for the request that may be under way.
 Not here: records (accumulator.py), their bytes (sealing.py), sequence numbers (sequences.py),
-leaders (metadata_refresh.py), sockets (aio/, blocking/).
+leaders (metadata_refresh.py), transactions (transactions.py), sockets (aio/, blocking/).
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.errors import partition_error
 from barnabas.client.producer import sequences
 from barnabas.client.producer.accumulator import Accumulator
 from barnabas.client.producer.batches import ProducerBatch, Queue
 from barnabas.client.producer.metadata_refresh import MetadataRefresh
+from barnabas.client.producer.produce_errors import MAYBE_WRITTEN, NUMBER_REFUSED, STALE
 from barnabas.client.producer.sealing import halves, sealed
 from barnabas.client.producer.sequences import ProducerIdentity
 from barnabas.client.producer.settings import ProducerSettings
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
+from barnabas.model.ids import TopicPartition
 from barnabas.wire.batch import HEADER_SIZE
 from barnabas.wire.messages.produce import PartitionProduceResponse
 
+if TYPE_CHECKING:
+    from barnabas.client.producer.transactions import Transactions
+
 _REQUEST_OVERHEAD = 512
-_STALE = frozenset(
-    {
-        Code.NOT_LEADER_OR_FOLLOWER,
-        Code.LEADER_NOT_AVAILABLE,
-        Code.UNKNOWN_TOPIC_OR_PARTITION,
-        Code.UNKNOWN_TOPIC_ID,
-        Code.INCONSISTENT_TOPIC_ID,
-        Code.FENCED_LEADER_EPOCH,
-        Code.UNKNOWN_LEADER_EPOCH,
-        Code.KAFKA_STORAGE_ERROR,
-        Code.REPLICA_NOT_AVAILABLE,
-        Code.BROKER_NOT_AVAILABLE,
-        Code.NETWORK_EXCEPTION,
-        Code.REQUEST_TIMED_OUT,
-    }
-)
-_MAYBE_WRITTEN = frozenset(
-    {
-        Code.UNKNOWN_SERVER_ERROR,
-        Code.REQUEST_TIMED_OUT,
-        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        Code.KAFKA_STORAGE_ERROR,
-        Code.NETWORK_EXCEPTION,
-        Code.NOT_LEADER_OR_FOLLOWER,  # perhaps since a moment ago, with the record in its log
-    }
-)
-_NUMBER_REFUSED = frozenset(
-    {
-        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        Code.UNKNOWN_PRODUCER_ID,
-        Code.DUPLICATE_SEQUENCE_NUMBER,
-    }
-)
 _LOOKUPS_MIN = 2
+_SOON_MS = 20  # until a transaction that is still being completed is looked at again
 
 
 class Outgoing(NamedTuple):
@@ -74,10 +47,17 @@ class Outbox:
     """`poll` for requests; say what was answered."""
 
     def __init__(
-        self, accumulator: Accumulator, settings: ProducerSettings, chance: Callable[[], float]
+        self,
+        accumulator: Accumulator,
+        settings: ProducerSettings,
+        chance: Callable[[], float],
+        transactions: "Transactions | None" = None,
     ) -> None:
         self.accumulator = accumulator
         self.settings = settings
+        self.transactions = transactions
+        if transactions is not None:
+            accumulator.failing = transactions.batch_failed
         self._chance = chance
         self._identity: ProducerIdentity | None = None
         self._in_flight: dict[int, int] = {}
@@ -89,6 +69,10 @@ class Outbox:
 
     def poll(self, now: int, ready: Callable[[int], bool]) -> list[Outgoing]:
         """Requests to send now. `ready`: can this broker be sent to?"""
+        if self.transactions is not None and not self.transactions.sending:
+            if self.accumulator.used and self.transactions.error is not None:
+                self.drop(self.transactions.error)
+            return []
         if not self.accumulator.active:
             return []
         pressed = self.flushing > 0 or self.accumulator.used >= self.accumulator.buffer_size_max
@@ -138,9 +122,22 @@ class Outbox:
             return False
         if not self.settings.idempotent:
             return True
+        if self.transactions is not None:
+            return self._may_send_in(self.transactions, queue, batch)
         if self._identity is None or self._identity.spent:
             return False
         if not sequences.renumber(queue, self._identity):
+            return False
+        return sequences.follows(queue, batch)
+
+    def _may_send_in(
+        self, transactions: "Transactions", queue: Queue, batch: ProducerBatch
+    ) -> bool:
+        if not transactions.may_leave(TopicPartition(queue.topic, queue.partition)):
+            return False
+        if not sequences.adopt(queue, transactions.producer_id, transactions.epoch):
+            again = f"{_name(queue)}: the topic was deleted and created again"
+            transactions.must_abort(Retriable(Code.UNKNOWN_TOPIC_ID, again))
             return False
         return sequences.follows(queue, batch)
 
@@ -150,8 +147,11 @@ class Outbox:
             queue.open = None
         if self.settings.idempotent and batch.sequence < 0:
             sequences.number(queue, batch)
+        if self.transactions is not None:
+            self.transactions.leaves()
         if batch.data is None:
-            batch.data = sealed(batch, self.settings.codec)
+            transactional = self.transactions is not None
+            batch.data = sealed(batch, self.settings.codec, transactional=transactional)
         batch.attempts += 1
         batch.node = queue.leader
         queue.flying.append(batch)
@@ -240,9 +240,13 @@ class Outbox:
             self._split(batch)
             return
         why = partition_error(code, answer.error_message, about=_name(queue))
-        if code in _MAYBE_WRITTEN:
+        if code in MAYBE_WRITTEN:
             batch.unsure = True
-        if code in _NUMBER_REFUSED and self.settings.idempotent:
+        if code in NUMBER_REFUSED and self.transactions is not None:
+            if code == Code.DUPLICATE_SEQUENCE_NUMBER:
+                self._written(batch, -1, -1)  # in this epoch, by an attempt that was not answered
+                return
+        elif code in NUMBER_REFUSED and self.settings.idempotent:
             if self._number_refused(batch, code):
                 self._written(batch, -1, -1)  # so long ago that the broker knows it no more
                 return
@@ -275,14 +279,14 @@ class Outbox:
     def _again(self, batch: ProducerBatch, why: KafkaError, now: int) -> None:
         queue = _queue_of(batch)
         batch.last_problem = why
-        if why.code in _STALE:
+        if why.code in STALE:
             self.metadata_refresh.stale = True
-        if batch.attempts > self.settings.retries_max:
+        ended = self.transactions is not None and not self.transactions.sending
+        if batch.attempts > self.settings.retries_max or ended:
             self._give_up(batch, why)
             return
-        bound = min(
-            self.settings.backoff_ms << min(queue.retries, 20), self.settings.backoff_ms_max
-        )
+        first = _SOON_MS if why.code is Code.CONCURRENT_TRANSACTIONS else self.settings.backoff_ms
+        bound = min(first << min(queue.retries, 20), self.settings.backoff_ms_max)
         queue.retries += 1
         queue.retry_at = now + int(bound * (0.5 + self._chance() / 2))
         sequences.requeue(queue, batch)
@@ -301,11 +305,17 @@ class Outbox:
 
     def abandon(self, problem: KafkaError) -> None:
         """Give up all that waits or is under way: the producer ends."""
+        for queue in self.accumulator.queues():
+            queue.waiting.extendleft(reversed(queue.flying))
+            queue.flying.clear()
+        self.drop(problem)
+
+    def drop(self, problem: KafkaError) -> None:
+        """Give up all that waits."""
         for topic in list(self.accumulator.unknown):
             self.accumulator.topic_failed(topic, problem)
         for queue in self.accumulator.queues():
-            batches = [*queue.flying, *queue.waiting]
-            queue.flying.clear()
+            batches = list(queue.waiting)
             queue.waiting.clear()
             queue.open = None
             for batch in batches:
@@ -346,7 +356,8 @@ class Outbox:
 
     def wants_identity(self) -> bool:
         known = self._identity is not None and not self._identity.spent
-        return self.settings.idempotent and not known and bool(self.accumulator.active)
+        wanted = self.settings.idempotent and self.transactions is None
+        return wanted and not known and bool(self.accumulator.active)
 
     def identify(self, producer_id: int, epoch: int) -> None:
         self._identity = ProducerIdentity(producer_id, epoch)

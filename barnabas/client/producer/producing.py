@@ -7,7 +7,7 @@ Not here: deciding (outbox.py), waiting (aio/producer.py, blocking/producer.py).
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from barnabas.client.cluster import ClusterClient
@@ -19,7 +19,7 @@ from barnabas.client.producer.batches import Callback, ProducerBatch, RecordMeta
 from barnabas.client.producer.outbox import Outbox, Outgoing
 from barnabas.client.producer.settings import ProducerSettings
 from barnabas.config.client import ClientConfig
-from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Abortable, Code, Failed, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.produce import (
@@ -30,8 +30,11 @@ from barnabas.wire.messages.produce import (
     TopicProduceData,
 )
 
+if TYPE_CHECKING:
+    from barnabas.client.producer.transactions import Transactions
+
 _BY_NAME_MAX = 12  # the last version of Produce that names topics
-_INIT_PRODUCER_ID = 22
+_PRODUCE, _INIT_PRODUCER_ID = 0, 22
 
 HURRY_S = 2.0  # for what is under way when a `with` block is left by an exception
 
@@ -140,7 +143,8 @@ def raise_failed(accumulator: Accumulator) -> None:
     """Of records that failed, unless their senders have been told."""
     count, first = accumulator.take_failed()
     if first is not None:
-        raise Failed(first.code, f"{count} records were not written, the first: {first.detail}")
+        kind = Abortable if isinstance(first, Abortable) else Failed
+        raise kind(first.code, f"{count} records were not written, the first: {first.detail}")
 
 
 def raise_beside(why: KafkaError, problem: BaseException | None) -> None:
@@ -203,7 +207,12 @@ class ProduceCall(NamedTuple):
         )
 
 
-def request_of(outgoing: Outgoing, settings: ProducerSettings, timeout_ms: int) -> ProduceCall:
+def request_of(
+    outgoing: Outgoing,
+    settings: ProducerSettings,
+    timeout_ms: int,
+    transactions: "Transactions | None" = None,
+) -> ProduceCall:
     topics: dict[str, list[PartitionProduceData]] = {}
     ids: dict[str, UUID] = {}
     for batch in outgoing.batches:
@@ -212,6 +221,7 @@ def request_of(outgoing: Outgoing, settings: ProducerSettings, timeout_ms: int) 
         topics.setdefault(batch.queue.topic, []).append(data)
         ids[batch.queue.topic] = batch.queue.topic_id
     message = ProduceRequest(
+        transactional_id=settings.transactional_id,
         acks=settings.acks,
         timeout_ms=timeout_ms,
         topic_data=[
@@ -220,6 +230,8 @@ def request_of(outgoing: Outgoing, settings: ProducerSettings, timeout_ms: int) 
         ],
     )
     version_max = _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
+    if transactions is not None and (limit := transactions.version_max(_PRODUCE)) is not None:
+        version_max = limit
     return ProduceCall(message, timeout_ms, version_max, {id_: name for name, id_ in ids.items()})
 
 

@@ -11,7 +11,7 @@ from barnabas.wire.compression import Codec
 from barnabas.wire.records import decode_batch, producer_batch
 
 
-def sealed(batch: ProducerBatch, codec: Codec) -> bytearray:
+def sealed(batch: ProducerBatch, codec: Codec, *, transactional: bool = False) -> bytearray:
     """Nothing more is added to it."""
     return producer_batch(
         batch.close(),
@@ -22,6 +22,7 @@ def sealed(batch: ProducerBatch, codec: Codec) -> bytearray:
         batch.producer_id,
         batch.epoch,
         batch.sequence,
+        transactional=transactional,
     )
 
 

@@ -136,6 +136,19 @@ def renumber(queue: Queue, identity: ProducerIdentity) -> bool:
     return True
 
 
+def adopt(queue: Queue, producer_id: int, epoch: int) -> bool:
+    """In a transaction: number from 0 in a new epoch. False: numbers were lost within this one.
+
+    The coordinator gives epochs out, so a loss is not mended here: the transaction is aborted.
+    """
+    if queue.producer_id != producer_id or queue.epoch != epoch:
+        queue.producer_id, queue.epoch = producer_id, epoch
+        queue.sequence = queue.acknowledged = 0
+        queue.known_to = -1
+        queue.gap = queue.lost = False
+    return not (queue.gap or queue.lost)
+
+
 def _restamp(queue: Queue, batches: Iterable[ProducerBatch]) -> None:
     for batch in batches:
         number(queue, batch)

@@ -28,6 +28,7 @@ class ProducerSettings(NamedTuple):
     backoff_ms: int = 100
     backoff_ms_max: int = 1_000
     metadata_age_ms_max: int = 300_000
+    transactional_id: str | None = None
 
 
 def settings_of(config: ClientConfig) -> ProducerSettings:
@@ -35,6 +36,10 @@ def settings_of(config: ClientConfig) -> ProducerSettings:
     idempotent = config.enable_idempotence and acks == ACKS_ALL
     if config.enable_idempotence and not idempotent and "enable.idempotence" in config.given:
         raise invalid(f"enable.idempotence=true needs acks=all, but acks={config.acks}")
+    transactional_id = config.transactional_id or None
+    if transactional_id is not None and not idempotent:
+        wrong = f"acks={config.acks}" if acks != ACKS_ALL else "enable.idempotence=false"
+        raise invalid(f"transactional.id needs acks=all and enable.idempotence=true, not {wrong}")
     in_flight_max = config.max_in_flight_requests_per_connection
     if idempotent and in_flight_max > IDEMPOTENT_IN_FLIGHT_MAX:
         raise invalid(
@@ -54,4 +59,5 @@ def settings_of(config: ClientConfig) -> ProducerSettings:
         backoff_ms=config.retry_backoff_ms,
         backoff_ms_max=config.retry_backoff_max_ms,
         metadata_age_ms_max=config.metadata_max_age_ms,
+        transactional_id=transactional_id,
     )

@@ -234,6 +234,23 @@ async def test_who_loses_its_session_registers_anew_and_goes_on(tmp_path: Path) 
         assert len({b.cluster.broker_epoch for b in clustered.brokers.values() if b.cluster}) == 3
 
 
+async def test_a_session_that_expires_while_the_broker_starts_is_replaced(tmp_path: Path) -> None:
+    """Recovery took long on a busy machine: the start goes on with another session."""
+    clustered = Clustered(tmp_path, {})
+    broker = clustered.make(1)
+    listen = broker.listen
+
+    def listen_and_expire() -> None:
+        listen()
+        clustered.expire(1)
+
+    broker.listen = listen_and_expire  # type: ignore[method-assign]
+    await broker.join()
+    assert "session expired while the broker started" in clustered.logs[1].getvalue()
+    assert epoch(clustered, 1) == broker.cluster.broker_epoch  # type: ignore[union-attr]
+    await clustered.stop(1)
+
+
 async def test_a_controller_that_is_cut_off_from_the_keeper_is_none_any_more(
     tmp_path: Path,
 ) -> None:
