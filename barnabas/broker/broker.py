@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordination import Coordination
     from barnabas.broker.replicas.roles import Replicas
     from barnabas.broker.requests.recompression import Recompression
+    from barnabas.broker.transactions.coordination import TransactionCoordination
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
 
@@ -108,6 +109,7 @@ class Broker:
         self.moves = Moves(self)
         self.replicas: Replicas | None = None  # in a cluster
         self.coordination: Coordination | None = None  # made when there is a group to ask for
+        self.transactions: TransactionCoordination | None = None  # made for the first of them
         self._to_load: asyncio.Handle | None = None
         self.stopping = asyncio.Event()  # whoever runs the broker stops it when this is set
         self.failure = ""
@@ -254,6 +256,8 @@ class Broker:
             self._to_load.cancel()
         if self.coordination is not None:
             self.coordination.stop()
+        if self.transactions is not None:
+            self.transactions.stop()
         if self.recompression is not None:
             self.recompression.stop()
         if self.cluster is not None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordination import Coordination
     from barnabas.broker.replicas.roles import Replicas
     from barnabas.broker.topic import Topics
+    from barnabas.broker.transactions.coordination import TransactionCoordination
 
 
 class BrokerContext(Protocol):
@@ -35,3 +36,9 @@ class GroupsContext(BrokerContext, Protocol):
     cluster: "ClusterMembership | None"
     replicas: "Replicas | None"
     coordination: "Coordination | None"
+
+
+class TransactionsContext(GroupsContext, Protocol):
+    """What whoever calls `transaction_coordination()` needs."""
+
+    transactions: "TransactionCoordination | None"

@@ -29,8 +29,10 @@ from barnabas.model.system_errors import OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.leading import LeaderReplica
+    from barnabas.log.transactions.verification import VerificationGuard
     from barnabas.replication.follower import Follower
     from barnabas.replication.state import PartitionState
+    from barnabas.wire.control_records import EndMarker
 
 ACKS_ALL = -1
 NO_EPOCH = -1
@@ -131,7 +133,15 @@ class Partition:
 
     # Appending
 
-    def append(self, batch: memoryview, acks: int, wall_ms: int, *, ours: bool = False) -> Appended:
+    def append(
+        self,
+        batch: memoryview,
+        acks: int,
+        wall_ms: int,
+        *,
+        ours: bool = False,
+        guard: "VerificationGuard | None" = None,
+    ) -> Appended:
         """One batch from a producer. The view is written to: see Log.append, also for `ours`.
 
         Where a record counts only once it is synced, or elsewhere too, see `wait_for`.
@@ -147,7 +157,7 @@ class Partition:
         ):
             raise Failed(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {self.log_directory.cannot_sync}")
         try:
-            appended = self.log.append(batch, self.leader_epoch, wall_ms, ours=ours)
+            appended = self.log.append(batch, self.leader_epoch, wall_ms, ours=ours, guard=guard)
         except Failed as failure:
             self.suspect(failure)
             raise
@@ -156,6 +166,29 @@ class Partition:
                 self._commit(appended.last_offset + 1, len(batch))
             else:
                 self._appended(appended.last_offset + 1, len(batch))
+        return appended
+
+    def append_marker(
+        self, producer_id: int, epoch: int, marker: "EndMarker", version: int, wall_ms: int
+    ) -> Appended:
+        """End a producer's transaction here: see `append_marker` of the log."""
+        from barnabas.log.transactions.append import append_marker
+        from barnabas.wire.control_records import MARKER_SIZE
+
+        if len(self.in_sync) < min(self.min_insync_replicas, len(self.replicas)):
+            raise self._too_few(Code.NOT_ENOUGH_REPLICAS)
+        log = self.log
+        try:
+            appended = append_marker(
+                log, producer_id, epoch, marker, version, self.leader_epoch, wall_ms
+            )
+        except Failed as failure:
+            self.suspect(failure)
+            raise
+        if self._at_once:
+            self._commit(appended.last_offset + 1, MARKER_SIZE)
+        else:
+            self._appended(appended.last_offset + 1, MARKER_SIZE)
         return appended
 
     def suspect(self, failure: KafkaError) -> None:
@@ -289,11 +322,14 @@ class Partition:
 
     # Reading
 
-    def read(self, offset: int, bytes_max: int, min_one: bool) -> BatchSlice:
-        """Whole batches below the high watermark."""
+    def read(
+        self, offset: int, bytes_max: int, min_one: bool, *, stable: bool = False
+    ) -> BatchSlice:
+        """Whole batches below the high watermark; `stable`: below the last stable offset."""
         log = self.log
+        limit = log.last_stable_offset if stable else log.high_watermark
         try:
-            return log.read(offset, bytes_max, log.high_watermark, min_one)
+            return log.read(offset, bytes_max, limit, min_one)
         except OSError as error:
             raise self.unreadable(error) from error
 

@@ -12,7 +12,8 @@ from barnabas.wire.compression import Codec
 
 PARTITIONS_MAX = 200_000  # of one topic: a number from outside makes no more
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL = (OFFSETS_TOPIC, "__transaction_state")
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 
 class Topic:

@@ -26,12 +26,8 @@ NO_EFFECT: dict[str, frozenset[str]] = {
             "socket.listen.backlog.size",
             "socket.receive.buffer.bytes",
             "socket.send.buffer.bytes",
-            "transaction.max.timeout.ms",
             "transaction.state.log.min.isr",
-            "transaction.state.log.num.partitions",
             "transaction.state.log.replication.factor",
-            "transaction.state.log.segment.bytes",
-            "transactional.id.expiration.ms",
         )
     ),
     "group": frozenset(

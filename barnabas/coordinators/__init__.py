@@ -1,1 +1,1 @@
-"""Who coordinates: groups now, transactions later, each on the same runtime."""
+"""The coordinators of groups and of transactions, each on the same runtime."""

@@ -1,107 +1,55 @@
 """Runs coordinator shards, each over one partition of a topic that holds its state.
 
 In: operations to run on a shard, batches read back from its log, watermarks, time.
-Out: answers whose records are committed, and the next deadline.
+Out: answers whose records are committed, effects of records that are committed, and the next
+deadline.
 Always: what is in the log changes a shard only through `replay`, on the leader as after a
 restart; an answer leaves when all that it may have seen is committed; a shard that is
 loading is asked nothing.
-Not here: what shards decide (groups/), how logs are read and timers wait (broker/).
+Not here: what a shard and its log are (ports.py), what shards decide (groups/, transactions/),
+how logs are read and timers wait (broker/).
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from msgspec import Struct
-
+from barnabas.coordinators.ports import (
+    AnyShard,
+    Encoded,
+    Journal,
+    LogShard,
+    Now,
+    Outcome,
+    R,
+    Shard,
+    ShardReply,
+    TransactionalShard,
+    TransactionMarker,
+    TransactionProducer,
+)
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.model.ports import Buffer
-from barnabas.wire.batch import CONTROL, BatchHeader, read_header
-from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from barnabas.wire.records import batch_of, decode_batch
 
-R = TypeVar("R")
-Encoded = tuple[bytes, bytes | None]
-"""Key and value of a record."""
-
-
-class Now(Struct, frozen=True, gc=False):
-    """The two kinds of time: timers go by the one, timestamps in records by the other."""
-
-    ms: int
-    wall_ms: int
-
-
-class ShardReply(NamedTuple):
-    """The reply to a request, perhaps one that came long ago."""
-
-    token: object
-    response: ProtocolMessage
-
-
-class Outcome(Struct, Generic[R], frozen=True):
-    """What an operation wants written, and who is told once it is.
-
-    `subject`: whom the records are about, should the log refuse them.
-    `at_once`: the answers say nothing that a lost write could belie.
-    `divisible`: each of the records is right without those behind it, so that more of them than
-    a batch may hold can go in several.
-    """
-
-    records: tuple[R, ...] = ()
-    answers: tuple[ShardReply, ...] = ()
-    subject: str = ""
-    at_once: bool = False
-    divisible: bool = False
-
-
-class Shard(Protocol[R]):
-    """State kept in one partition, and the operations on it."""
-
-    def encode(self, records: Sequence[R]) -> list[Encoded]: ...
-
-    def decode(self, key: bytes, value: bytes | None) -> R | None:
-        """None for a record of a kind that this version does not know."""
-        ...
-
-    def replay(self, record: R) -> None: ...
-
-    def loaded(self, now: Now) -> None:
-        """All of the log has been replayed: sessions start to count."""
-        ...
-
-    def unloaded(self, parked: tuple[ShardReply, ...]) -> tuple[ShardReply, ...]:
-        """Another broker goes on, or none: whoever waits is told to look for it. `parked`: what
-        would have been answered, had the records behind it been committed."""
-        ...
-
-    def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[ShardReply, ...]:
-        """The log took none of the records: go back to what has been replayed."""
-        ...
-
-    def due(self, now: Now) -> Outcome[R] | None:
-        """The effect of one deadline that has passed; None when there is no more."""
-        ...
-
-    def next_deadline(self) -> int | None: ...
-
+__all__ = [
+    "Encoded",
+    "Journal",
+    "Now",
+    "Outcome",
+    "Runtime",
+    "ShardReply",
+    "Stage",
+    "TransactionMarker",
+    "TransactionProducer",
+]
 
 BATCH_BYTES = 256 * 1024  # of keys and values, where records may go in several batches
 BATCH_RECORDS = 1_000
 
-S = TypeVar("S", bound=Shard)  # type: ignore[type-arg]
-
-
-class Journal(Protocol):
-    """The log under a shard."""
-
-    @property
-    def high_watermark(self) -> int: ...
-
-    def append(self, batch: bytearray, wall_ms: int) -> int:
-        """The offset of the last record; a KafkaError when nothing was written."""
-        ...
+S = TypeVar("S", bound=AnyShard)  # type: ignore[type-arg]
 
 
 class Stage(Enum):
@@ -112,15 +60,47 @@ class Stage(Enum):
 class _Seat(Generic[S]):
     """One shard with its journal."""
 
-    __slots__ = ("journal", "lookers", "parked", "shard", "stage", "written_to")
+    __slots__ = (
+        "journal",
+        "log_shard",
+        "lookers",
+        "parked",
+        "partition",
+        "plain_shard",
+        "shard",
+        "stage",
+        "written_to",
+    )
 
-    def __init__(self, shard: S, journal: Journal) -> None:
+    def __init__(self, partition: int, shard: S, journal: Journal) -> None:
+        self.partition = partition
         self.shard = shard
+        # The same shard, as the one kind or the other.
+        self.log_shard: LogShard[Any] | None = None
+        self.plain_shard: Shard[Any] | None = None
+        if hasattr(shard, "replay_at"):
+            self.log_shard = cast("LogShard[Any]", shard)
+        else:
+            self.plain_shard = cast("Shard[Any]", shard)
         self.journal = journal
         self.stage = Stage.LOADING
         self.written_to = 0  # everything below it has been replayed
         self.parked: deque[tuple[int, tuple[ShardReply, ...]]] = deque()
         self.lookers: deque[tuple[int, Callable[[bool], None]]] = deque()
+
+    @property
+    def transactional(self) -> TransactionalShard[Any]:
+        if not hasattr(self.shard, "replay_pending"):
+            raise Corrupt(f"the log of shard {self.partition} has a batch of a transaction")
+        return cast("TransactionalShard[Any]", self.shard)
+
+    def replay(self, records: Sequence[Any], base_offset: int) -> None:
+        if self.plain_shard is not None:
+            for record in records:
+                self.plain_shard.replay(record)
+        elif self.log_shard is not None:
+            for offset, record in enumerate(records, base_offset):
+                self.log_shard.replay_at(record, offset)
 
 
 class Runtime(Generic[S]):
@@ -128,11 +108,12 @@ class Runtime(Generic[S]):
 
     def __init__(self) -> None:
         self._seats: dict[int, _Seat[S]] = {}
+        self._effects: list[tuple[int, object]] = []
 
     # Coming and going
 
     def start_loading(self, partition: int, shard: S, journal: Journal) -> None:
-        self._seats[partition] = _Seat(shard, journal)
+        self._seats[partition] = _Seat(partition, shard, journal)
 
     def load(self, partition: int, batch: Buffer, header: BatchHeader | None = None) -> None:
         """Replay one batch as read from the log; `header` is its own, where it was read already.
@@ -140,17 +121,23 @@ class Runtime(Generic[S]):
         A record that cannot be read raises Corrupt: a coordinator that has lost a commit must
         not answer as if there had been none.
         """
-        shard = self._seats[partition].shard
-        decode, replay = shard.decode, shard.replay
+        seat = self._seats[partition]
+        decode = seat.shard.decode
+        plain = None if seat.plain_shard is None else seat.plain_shard.replay
         header = header or read_header(batch)
-        if header.attributes & CONTROL:  # the end of a transaction: nothing of ours
+        if header.attributes & (CONTROL | TRANSACTIONAL):
+            _load_transactional(seat, batch, header)
             return
         for record in decode_batch(batch, header=header):
             if record.key is None:
                 raise Corrupt(f"record {record.offset} of the coordinator's log has no key")
             known = decode(record.key, record.value)
-            if known is not None:
-                replay(known)
+            if known is None:
+                continue
+            if plain is not None:
+                plain(known)
+            else:
+                seat.replay((known,), record.offset)
 
     def finish_loading(self, partition: int, now: Now, loaded_to: int = 0) -> None:
         """`loaded_to`: the end of what was replayed, which need not all be committed yet."""
@@ -158,6 +145,7 @@ class Runtime(Generic[S]):
         seat.written_to = max(seat.written_to, loaded_to)
         seat.shard.loaded(now)
         seat.stage = Stage.ACTIVE
+        self._release_effects(seat)
 
     def unload(self, partition: int) -> list[ShardReply]:
         """Leadership has gone: everyone who waits is told, and nothing is kept."""
@@ -216,10 +204,12 @@ class Runtime(Generic[S]):
 
     def write(self, partition: int, records: tuple[R, ...], now: Now) -> bool:
         """Write and replay what needs no answer, also while loading; False if the log refuses."""
+        seat = self._seats[partition]
         try:
-            self._write(self._seats[partition], Outcome(records, divisible=True), now)
+            self._write(seat, Outcome(records, divisible=True), now)
         except KafkaError:
             return False
+        self._release_effects(seat)
         return True
 
     def expire(
@@ -260,12 +250,23 @@ class Runtime(Generic[S]):
         seat = self._seats.get(partition)
         answers: list[ShardReply] = []
         if seat is not None:
+            self._release_effects(seat)
             committed = seat.journal.high_watermark
             while seat.parked and seat.parked[0][0] <= committed:
                 answers += seat.parked.popleft()[1]
             while seat.lookers and seat.lookers[0][0] <= committed:
                 seat.lookers.popleft()[1](True)
         return answers
+
+    def take_effects(self) -> list[tuple[int, object]]:
+        """What committed records call for, each with the partition of its shard."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _release_effects(self, seat: _Seat[S]) -> None:
+        if seat.log_shard is not None and seat.stage is Stage.ACTIVE:
+            for effect in seat.log_shard.committed(seat.journal.high_watermark):
+                self._effects.append((seat.partition, effect))
 
     def _seat(self, partition: int) -> _Seat[S]:
         seat = self._seats.get(partition)
@@ -281,6 +282,7 @@ class Runtime(Generic[S]):
             self._write(seat, outcome, now)
         except KafkaError as error:
             return list(shard.refused(outcome, error.code, now))
+        self._release_effects(seat)
         if not outcome.answers:
             return []
         if outcome.at_once or seat.written_to <= seat.journal.high_watermark:
@@ -290,14 +292,48 @@ class Runtime(Generic[S]):
 
     def _write(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> None:
         records = outcome.records
-        if records:
-            replay = seat.shard.replay
+        if outcome.producer is not None:
+            self._write_pending(seat, outcome, outcome.producer, now)
+        elif records:
             encoded = seat.shard.encode(records)
             for start, end in _portions(encoded) if outcome.divisible else ((0, len(records)),):
                 batch = batch_of(encoded[start:end], now.wall_ms)
                 seat.written_to = seat.journal.append(batch, now.wall_ms) + 1
-                for record in records[start:end]:
-                    replay(record)
+                seat.replay(records[start:end], seat.written_to - (end - start))
+        marker = outcome.marker
+        if marker is not None:
+            seat.written_to = seat.journal.append_marker(marker, now.wall_ms) + 1
+            seat.transactional.end_transaction(marker.producer_id, commit=marker.commit)
+
+    def _write_pending(
+        self, seat: _Seat[S], outcome: Outcome[R], producer: TransactionProducer, now: Now
+    ) -> None:
+        if not outcome.records:
+            return
+        encoded = seat.shard.encode(outcome.records)
+        batch = batch_of(encoded, now.wall_ms, producer.producer_id, producer.epoch)
+        last = seat.journal.append_transactional(batch, producer.guard, now.wall_ms)
+        seat.written_to = last + 1
+        for record in outcome.records:
+            seat.transactional.replay_pending(record, producer.producer_id)
+
+
+def _load_transactional(seat: _Seat[Any], batch: Buffer, header: BatchHeader) -> None:
+    """A batch of a transaction, or the marker that ends one."""
+    shard = seat.transactional
+    if header.attributes & CONTROL:
+        from barnabas.wire.control_records import read_marker
+
+        marker = read_marker(batch, header)
+        if marker is not None:
+            shard.end_transaction(header.producer_id, commit=marker.commit)
+        return
+    for record in decode_batch(batch, header=header):
+        if record.key is None:
+            raise Corrupt(f"record {record.offset} of the coordinator's log has no key")
+        known = shard.decode(record.key, record.value)
+        if known is not None:
+            shard.replay_pending(known, header.producer_id)
 
 
 def _portions(encoded: list[Encoded]) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,7 @@ from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
 from barnabas.model.errors import Code, Failed
 from barnabas.wire.batch import (
     ATTRIBUTES_POSITION,
+    CONTROL,
     CRC_POSITION,
     HEADER,
     HEADER_SIZE,
@@ -24,11 +25,13 @@ from barnabas.wire.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
 )
 from barnabas.wire.checksum import crc32c
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
+    from barnabas.log.transactions.verification import VerificationGuard
 
 _MAX_TIMESTAMP_POSITION = 35
 _PLACE = Struct(">qii")  # base offset, length, leader epoch: the fields the checksum leaves out
@@ -49,11 +52,18 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
 
 
 def append_batch(
-    log: "Log", batch: memoryview, leader_epoch: int, wall_ms: int, *, ours: bool = False
+    log: "Log",
+    batch: memoryview,
+    leader_epoch: int,
+    wall_ms: int,
+    *,
+    ours: bool = False,
+    guard: "VerificationGuard | None" = None,
 ) -> Appended:
     """Check one batch, write its offset and leader epoch into the header in place, and append it.
 
     `ours`: this broker has just made the batch: it is whole, and its records have keys.
+    `guard`: of a transactional batch, if its transaction is not open here yet.
     """
     size = len(batch)
     config = log.config
@@ -83,7 +93,10 @@ def append_batch(
                 length + LENGTH_OVERHEAD != size
                 or magic != MAGIC
                 or given_offset
-                or not 0 <= attributes <= 4  # a codec and nothing else
+                or (
+                    not 0 <= attributes <= 4  # a codec and nothing else
+                    and (producer_id < 0 or not 0 <= attributes - TRANSACTIONAL <= 4)
+                )
                 or record_count < 1
                 or record_count != last_delta + 1
                 or (producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0))
@@ -106,7 +119,24 @@ def append_batch(
     if config.compacted and not ours:
         check_records(batch, config, wall_ms)
     if producer_id >= 0:
-        repeat = log.producers.check(producer_id, producer_epoch, base_sequence, record_count)
+        if attributes < TRANSACTIONAL:
+            repeat = log.producers.check(producer_id, producer_epoch, base_sequence, record_count)
+            if log.producers.transactions is not None and repeat is None:
+                from barnabas.log.transactions.append import check_plain
+
+                check_plain(log, producer_id)
+        else:
+            from barnabas.log.transactions.append import check_batch
+
+            repeat = check_batch(
+                log,
+                attributes,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                record_count,
+                guard,
+            )
         if repeat is not None:
             time = repeat.timestamp if append_time >= 0 else -1
             return Appended(repeat.base_offset, repeat.last_offset, time, True)
@@ -142,14 +172,27 @@ def append_batch(
     if leader_epoch != log.epochs.latest:
         log.epochs.begin(leader_epoch, base_offset)
     if producer_id >= 0:
-        log.producers.record(
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            base_offset,
-            last_offset,
-            max_timestamp,
-        )
+        if attributes < TRANSACTIONAL:
+            log.producers.record(
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                base_offset,
+                last_offset,
+                max_timestamp,
+            )
+        elif not attributes & CONTROL:  # `append_marker` goes on with a marker
+            from barnabas.log.transactions.append import batch_appended
+
+            batch_appended(
+                log,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                base_offset,
+                last_offset,
+                max_timestamp,
+            )
     log.end_offset = last_offset + 1
     log.size += size
     return Appended(base_offset, last_offset, append_time, False)

@@ -99,10 +99,9 @@ def _contents(header: BatchHeader) -> KafkaError | None:
         )
     if attributes & CODEC_MASK > CODEC_MAX:
         return Corrupt(f"compression codec {attributes & CODEC_MASK} is unknown")
-    if attributes & TRANSACTIONAL:
+    if attributes & TRANSACTIONAL and header.producer_id < 0:
         return InvalidRequest(
-            Code.INVALID_TXN_STATE,
-            f"producer {header.producer_id} has no open transaction on this partition",
+            Code.INVALID_RECORD, "a transactional batch must have the id of its producer"
         )
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         return InvalidRequest(

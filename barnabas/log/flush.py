@@ -58,7 +58,11 @@ class Flush:
         """The active segment's indexes need no sync: recovery rebuilds them."""
         self._files.append((segment.file(), durable_bytes, segment.size))
         if sealed:
-            self._paths += (segment.offset_index.path, segment.time_index.path)
+            self._paths += (
+                segment.offset_index.path,
+                segment.time_index.path,
+                segment.aborted_path,
+            )
             self.sealed.append(segment)
 
     def add_file(self, path: str) -> None:

@@ -12,7 +12,7 @@ is durable (durability.py), the words of a refusal (batch_validation.py), who le
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from barnabas.log import replica_append, roll, truncation
@@ -35,6 +35,10 @@ from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Buffer, Disk, FileSlice
 
+if TYPE_CHECKING:
+    from barnabas.log.transactions.aborted_index import AbortedTransaction
+    from barnabas.log.transactions.verification import VerificationGuards
+
 HOT_BYTES = 16 << 20
 
 __all__ = ["Appended", "Log", "LogParts", "SegmentDeletion"]
@@ -53,6 +57,7 @@ class LogParts(NamedTuple):
     findings: list[RecoveryFinding]
     new: bool
     cleaned_to: int = 0
+    has_aborted: bool = False
 
 
 class Log:
@@ -83,6 +88,8 @@ class Log:
         self.cleaned_to = parts.cleaned_to  # the next compaction starts here
         self.epochs = parts.epochs
         self.producers = parts.producers
+        self.has_aborted = parts.has_aborted  # may a segment have aborted transactions?
+        self.guards: VerificationGuards | None = None  # made with the first transactional batch
         self.snapshots = parts.snapshots
         self.reader = LogReader(parts.segments)
         self.reader.sparse = parts.cleaned_to > 0
@@ -123,6 +130,7 @@ class Log:
         `durable`: write the epoch to disk now, not with the next flush, so that a power loss cannot
         bring its number back. For the start of a broker, while no flush is running.
         """
+        self.guards = None  # whoever waits asked another leader
         self.epochs.begin(leader_epoch, self.end_offset)
         if durable:
             self.durability.save_epochs()
@@ -132,6 +140,22 @@ class Log:
         offset = min(offset, self.end_offset)
         self.high_watermark = max(self.high_watermark, offset)
         return self.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it, every transaction is decided, and that cannot get lost."""
+        transactions = self.producers.transactions
+        if transactions is None:
+            return self.high_watermark
+        return transactions.last_stable_offset(self.high_watermark, self.start_offset)
+
+    def aborted_in(self, start: int, end: int) -> "list[AbortedTransaction]":
+        """The aborted transactions with records from `start` to `end`, which is excluded."""
+        if not self.has_aborted:
+            return []
+        from barnabas.log.transactions.append import aborted_in
+
+        return aborted_in(self, start, end)
 
     # --- appending -----------------------------------------------------------------------------
 

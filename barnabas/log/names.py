@@ -3,7 +3,12 @@
 from typing import NamedTuple
 
 from barnabas.log.producers.snapshots import SUFFIX as SNAPSHOT_SUFFIX
-from barnabas.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.log.segments.segment import (
+    ABORTED_INDEX_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+)
 
 _OFFSET_DIGITS = 20
 
@@ -14,16 +19,18 @@ class PartitionFiles(NamedTuple):
     logs: list[int]
     offset_indexes: list[int]
     time_indexes: list[int]
+    aborted_indexes: list[int]
     snapshots: list[int]
     others: list[str]
 
 
 def sort_names(names: list[str]) -> PartitionFiles:
-    sorted_names = PartitionFiles([], [], [], [], [])
+    sorted_names = PartitionFiles([], [], [], [], [], [])
     kinds = {
         LOG_SUFFIX: sorted_names.logs,
         INDEX_SUFFIX: sorted_names.offset_indexes,
         TIME_INDEX_SUFFIX: sorted_names.time_indexes,
+        ABORTED_INDEX_SUFFIX: sorted_names.aborted_indexes,
         SNAPSHOT_SUFFIX: sorted_names.snapshots,
     }
     for name in names:

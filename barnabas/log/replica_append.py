@@ -13,7 +13,7 @@ from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
 from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer
-from barnabas.wire.batch import BatchHeader, check_crc, read_header
+from barnabas.wire.batch import CONTROL, BatchHeader, check_crc, read_header
 from barnabas.wire.records import iter_batches
 
 if TYPE_CHECKING:
@@ -80,8 +80,10 @@ def _append_run(log: "Log", found: list[BatchHeader], data: memoryview, wall_ms:
         segment.extend(data, written, config.index_interval_bytes)
     except OSError as error:
         raise write_failed(log, error) from error
+    position = 0
     for header in found:
-        _derive(log, header)
+        _derive(log, header, data[position : position + header.size])
+        position += header.size
     log.end_offset = last.last_offset + 1
     log.size += len(data)
 
@@ -98,7 +100,7 @@ def append_one(log: "Log", header: BatchHeader, batch: memoryview, wall_ms: int)
         segment.append(batch, size, last_offset, header.max_timestamp, interval)
     except OSError as error:
         raise write_failed(log, error) from error
-    _derive(log, header)
+    _derive(log, header, batch)
     log.end_offset = last_offset + 1
     log.size += size
 
@@ -111,11 +113,24 @@ def _room_for(log: "Log", size: int, last_offset: int, max_timestamp: int, wall_
     return segment
 
 
-def _derive(log: "Log", header: BatchHeader) -> None:
-    """Leader epochs and producers follow from the batch."""
+def _derive(log: "Log", header: BatchHeader, batch: memoryview) -> None:
+    """Leader epochs, producers and their transactions follow from the batch."""
     if header.leader_epoch > log.epochs.latest:
         log.epochs.begin(header.leader_epoch, header.base_offset)
     if header.producer_id >= 0:
-        log.producers.replay(header)
+        if header.attributes & CONTROL:
+            _end_transaction(log, header, batch)
+        else:
+            log.producers.replay(header)
     if not header.record_count:
         log.reader.sparse = True
+
+
+def _end_transaction(log: "Log", header: BatchHeader, batch: memoryview) -> None:
+    from barnabas.log.producers.replay import replay_marker
+    from barnabas.log.transactions.append import transaction_ended
+
+    found = replay_marker(log.producers, header, batch)
+    if found is not None:
+        ended, commit = found
+        transaction_ended(log, ended, commit=commit)

@@ -7,6 +7,7 @@ Not here: raising the start of a log (log/segments/deletion.py).
 
 from typing import TYPE_CHECKING
 
+from barnabas.log.producers.replay import replay_stored
 from barnabas.log.producers.state import ProducerStates
 from barnabas.log.roll import new_segment
 from barnabas.log.segments.scan import headers
@@ -56,8 +57,9 @@ def _rebuilt_producers(log: "Log") -> ProducerStates:
     for segment in log.segments[log.reader.segment_at(offset) :]:
         found = segment.locate(offset)
         if found is not None:
-            for _, header in headers(segment.file(), found[0], segment.size, 1 << 16):
-                states.replay(header)
+            file = segment.file()
+            for position, header in headers(file, found[0], segment.size, 1 << 16):
+                replay_stored(states, header, file, position)
     return states
 
 

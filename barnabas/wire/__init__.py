@@ -13,6 +13,7 @@ session: the client side of one connection: correlation ids, without the socket
 Records:
 batch: the header of a record batch
 records: builds batches and reads them
+control_records: the records that end a transaction: commit and abort markers
 record_loops, record_writer: the loops over records (compiled)
 columns: record batches to Arrow columns (compiled)
 column_writer: Arrow rows to record batches (compiled)

@@ -122,6 +122,8 @@ APIS = {
         Api(60, "DescribeCluster", 0, 2, 0),
         Api(61, "DescribeProducers", 0, 0, 0),
         Api(64, "UnregisterBroker", 0, 0, 0),
+        Api(65, "DescribeTransactions", 0, 0, 0),
+        Api(66, "ListTransactions", 0, 2, 0),
         Api(68, "ConsumerGroupHeartbeat", 0, 1, 0),
         Api(69, "ConsumerGroupDescribe", 0, 1, 0),
         Api(74, "ListConfigResources", 0, 1, 0),

@@ -149,14 +149,22 @@ def _with_records_compressed(batch: bytearray, codec: Codec, level: int | None =
     return batch
 
 
-def batch_of(encoded: Sequence[tuple[bytes, bytes | None]], timestamp: int) -> bytearray:
-    """One batch of keys and values that are all of one time."""
+def batch_of(
+    encoded: Sequence[tuple[bytes, bytes | None]],
+    timestamp: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+) -> bytearray:
+    """One batch of keys and values that are all of one time; with a producer id, a transactional
+    one."""
     writer = RecordWriter(HEADER_SIZE, _INT32_MAX)
     for key, value in encoded:
         writer.append(key, value, (), timestamp)
     count = len(encoded)
     batch = writer.close()
-    seal(batch, (0, count - 1, timestamp, timestamp, -1, -1, -1, count))
+    attributes = TRANSACTIONAL if producer_id >= 0 else 0
+    producer = (producer_id, producer_epoch, -1)
+    seal(batch, (attributes, count - 1, timestamp, timestamp, *producer, count))
     return batch
 
 

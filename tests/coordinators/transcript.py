@@ -21,7 +21,7 @@ of it, and a line with # is a comment:
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.consumer.records import (
     ConsumerRecord,
     CurrentValue,

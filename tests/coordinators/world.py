@@ -6,11 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from barnabas.assignment.group import AssignableTopic
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
+from barnabas.coordinators.ports import TransactionMarker
 from barnabas.coordinators.runtime import Now, Runtime, ShardReply
 from barnabas.model.errors import Code, Failed, KafkaError
+from barnabas.wire.control_records import EndMarker, marker_batch
 from barnabas.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
@@ -65,6 +67,13 @@ class MemoryJournal:
         if not self.lagging:
             self.high_watermark = self.end
         return self.end - 1
+
+    def append_transactional(self, batch: bytearray, guard: object, wall_ms: int) -> int:
+        return self.append(batch, wall_ms)
+
+    def append_marker(self, marker: TransactionMarker, wall_ms: int) -> int:
+        end = EndMarker(marker.commit, marker.coordinator_epoch)
+        return self.append(marker_batch(marker.producer_id, marker.epoch, end, wall_ms), wall_ms)
 
 
 class Cluster:

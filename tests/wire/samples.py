@@ -59,7 +59,9 @@ _FIXED: dict[str, SearchStrategy[Any]] = {
     "16s": st.one_of(st.just(UUID(int=0)), st.uuids()),
 }
 _CODES = st.sampled_from([int(code) for code in Code])
-_TIMES = st.one_of(st.just(-1), st.integers(0, 2**41))  # what other implementations take as times
+_PRESENT_TIMES = st.integers(0, 2**41)  # what other implementations take as times
+_TIMES = st.one_of(st.just(-1), _PRESENT_TIMES)
+_NEVER_ABSENT = ("transaction_start_time_ms",)  # kio refuses the -1 that Kafka does send
 
 
 def _values(kind: FieldKind, version: int, flexible: bool) -> SearchStrategy[Any]:
@@ -80,6 +82,8 @@ def _values(kind: FieldKind, version: int, flexible: bool) -> SearchStrategy[Any
 def _field_values(field: PlannedField, version: int, flexible: bool) -> SearchStrategy[Any]:
     if field.kind.format == "h" and field.name.endswith("error_code"):
         values: SearchStrategy[Any] = _CODES
+    elif field.name in _NEVER_ABSENT:
+        values = _PRESENT_TIMES
     elif field.kind.format == "q" and ("timestamp" in field.name or field.name.endswith("_ms")):
         values = _TIMES
     else:

@@ -28,15 +28,17 @@ from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
 from barnabas.coordinators.groups.history.text import PROBLEMS, reason_text
 from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
+from barnabas.coordinators.ports import TransactionMarker
 from barnabas.coordinators.runtime import Now, Outcome, Runtime, ShardReply
 from barnabas.keeper.paths import GROUPS
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersResponse
 
 SWEEP_S = 30.0  # after a shard was loaded, by when all topics are known here
 LOAD_WAIT_S_MAX = 0.5
@@ -268,6 +270,17 @@ class Coordination:
             return answers[0].response
         self._deliver(answers)
         return deferred.take() if deferred.done else deferred
+
+    def end_transaction(
+        self, partition: int, marker: TransactionMarker, response: WriteTxnMarkersResponse
+    ) -> DeferredReply[ProtocolMessage]:
+        """Write a marker into a shard's log; `response` when that is committed."""
+        deferred: DeferredReply[ProtocolMessage] = DeferredReply()
+        caller = Caller(deferred, 0, "", "")
+        shard = self.runtime.shard(partition)
+        outcome = shard.end_transaction_of(marker, response, caller)
+        self._deliver(self.runtime.carry_out(partition, outcome, self.now()))
+        return deferred
 
     def look(
         self, look: Callable[[], ProtocolMessage], group_ids: Iterable[str] | None = None

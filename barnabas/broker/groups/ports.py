@@ -15,6 +15,7 @@ from barnabas.broker.role import Role
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.group import GroupConfig
 from barnabas.coordinators.groups.limits import GroupLimits
+from barnabas.coordinators.ports import TransactionMarker
 
 if TYPE_CHECKING:
     from barnabas.broker.topic import Topics
@@ -41,6 +42,26 @@ class PartitionJournal:
         if partition.role is not Role.LEADER:  # led elsewhere since a moment ago
             raise partition.refusal()
         return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
+
+    def append_transactional(self, batch: bytearray, guard: object, wall_ms: int) -> int:
+        from barnabas.log.transactions.verification import VerificationGuard
+
+        partition = self._partition
+        if partition.role is not Role.LEADER:
+            raise partition.refusal()
+        known = guard if isinstance(guard, VerificationGuard) else None
+        view = memoryview(batch)
+        return partition.append(view, ACKS_ALL, wall_ms, ours=True, guard=known).last_offset
+
+    def append_marker(self, marker: TransactionMarker, wall_ms: int) -> int:
+        from barnabas.wire.control_records import EndMarker
+
+        partition = self._partition
+        if partition.role is not Role.LEADER:
+            raise partition.refusal()
+        producer_id, epoch, commit, coordinator_epoch, version = marker
+        end = EndMarker(commit, coordinator_epoch)
+        return partition.append_marker(producer_id, epoch, end, version, wall_ms).last_offset
 
 
 class TopicsSeen:

@@ -19,7 +19,7 @@ from barnabas.broker.net.fetch_sessions import (
     IncrementalSession,
     SessionPartition,
 )
-from barnabas.broker.requests.delayed_fetch import FetchWait, reply_from_memory
+from barnabas.broker.requests.delayed_fetch import READ_COMMITTED, FetchWait, reply_from_memory
 from barnabas.broker.requests.read_replica import endpoints, failed, nearer_replica
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.topic import Topic
@@ -36,11 +36,12 @@ from barnabas.wire.messages.fetch import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.partition import Partition
+    from barnabas.log.log import Log
+    from barnabas.log.reader import BatchSlice
 
 FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and ask it
 LEADERS_SINCE = 12  # an answer can say who leads instead
 TOPIC_IDS_SINCE = 13
-READ_COMMITTED = 1
 
 
 def handle(
@@ -75,8 +76,8 @@ class FetchPlan:
     """What a reply would carry if it left now; partitions are added one after the other."""
 
     __slots__ = (
-        "_broker", "_find", "_names_leaders", "_rack", "aborted", "answer_now", "cold", "found",
-        "left", "partitions", "responses", "size", "slices_left",
+        "_broker", "_find", "_names_leaders", "_rack", "answer_now", "cold", "found", "left",
+        "partitions", "responses", "size", "slices_left", "stable",
     )  # fmt: skip
 
     def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
@@ -85,10 +86,7 @@ class FetchPlan:
         self._names_leaders = broker.replicas is not None and version >= LEADERS_SINCE
         self._rack = request.rack_id if broker.replicas is not None else ""
         self.left = min(request.max_bytes, broker.config.fetch_max_bytes)
-        # Only who reads committed records is told of aborted ones.
-        self.aborted: list[AbortedTransaction] | None = (
-            [] if request.isolation_level == READ_COMMITTED else None
-        )
+        self.stable = request.isolation_level == READ_COMMITTED
         self.size = 0
         self.slices_left = broker.descriptors.slices_max(broker.clock.monotonic_ms())
         self.answer_now = False  # a partition has an error, or is to be read from another replica
@@ -114,7 +112,8 @@ class FetchPlan:
             partition = self._find(topic, index)
             partition.check_leader_epoch(epoch)
             if self.slices_left:
-                found = partition.read(offset, min(bytes_max, self.left), self.size == 0)
+                most = min(bytes_max, self.left)
+                found = partition.read(offset, most, self.size == 0, stable=self.stable)
             else:  # as if its bytes did not fit: the next fetch has it
                 found = partition.read(offset, 0, False)
         except KafkaError as error:
@@ -140,10 +139,11 @@ class FetchPlan:
             partition_index=index,
             error_code=0,
             high_watermark=log.high_watermark,
-            last_stable_offset=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
             log_start_offset=log.start_offset,
             preferred_read_replica=nearer,
-            aborted_transactions=self.aborted,
+            # Only who reads committed records is told of aborted ones.
+            aborted_transactions=_aborted(log, offset, found) if self.stable else None,
             records=b"" if records is None else records,
         )
 
@@ -290,6 +290,16 @@ class SessionFetch:
 
 
 Reading = SessionlessFetch | SessionFetch
+
+
+def _aborted(log: "Log", offset: int, found: "BatchSlice") -> list[AbortedTransaction]:
+    """The aborted transactions that have records in a reply."""
+    if found.file_slice is None or not log.has_aborted:
+        return []
+    return [
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in log.aborted_in(offset, found.next_offset)
+    ]
 
 
 def _in_session(broker: "Broker", request: FetchRequest, version: int) -> SessionFetch:

@@ -155,7 +155,10 @@ def _find(
         )
     partition.check_leader_epoch(asked.current_leader_epoch)
     log = partition.log
-    end = log.high_watermark if request.replica_id == CONSUMER else log.end_offset
+    end = log.end_offset
+    if request.replica_id == CONSUMER:
+        stable = request.isolation_level == READ_COMMITTED
+        end = log.last_stable_offset if stable else log.high_watermark
     if timestamp == LATEST:
         _check_settled(partition, end, version)
         return -1, end, partition.leader_epoch

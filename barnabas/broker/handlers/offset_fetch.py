@@ -131,7 +131,10 @@ def _answer(broker: "Broker", request: OffsetFetchRequest, call: Call) -> Offset
     if call.version >= SEVERAL_SINCE:
         by_id = call.version >= TOPIC_IDS_SINCE
         return OffsetFetchResponse(
-            groups=[_fetch(broker, group, by_id=by_id) for group in request.groups]
+            groups=[
+                _fetch(broker, group, stable=request.require_stable, by_id=by_id)
+                for group in request.groups
+            ]
         )
     topics = None
     if request.topics is not None:
@@ -139,7 +142,8 @@ def _answer(broker: "Broker", request: OffsetFetchRequest, call: Call) -> Offset
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         ]
-    group = _fetch(broker, OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
+    asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    group = _fetch(broker, asked, stable=request.require_stable)
     if group.error_code and call.version < ERROR_SINCE:
         # Version 1 has no place for the group's error but at each partition.
         group = _everywhere(group, topics or [])
@@ -165,7 +169,7 @@ def _answer(broker: "Broker", request: OffsetFetchRequest, call: Call) -> Offset
 
 
 def _fetch(
-    broker: "Broker", group: OffsetFetchRequestGroup, *, by_id: bool = False
+    broker: "Broker", group: OffsetFetchRequestGroup, *, stable: bool, by_id: bool = False
 ) -> OffsetFetchResponseGroup:
     try:
         shard = coordination(broker).shard_of(group.group_id)
@@ -176,7 +180,8 @@ def _fetch(
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
     if not by_id:
         return OffsetFetchResponseGroup(
-            group_id=group.group_id, topics=shard.fetch(group.group_id, group.topics)
+            group_id=group.group_id,
+            topics=shard.fetch(group.group_id, group.topics, stable=stable),
         )
     known: list[OffsetFetchRequestTopics] | None = None
     unknown: list[OffsetFetchResponseTopics] = []
@@ -195,7 +200,7 @@ def _fetch(
                     )
                 )
     answered = []
-    for fetched in shard.fetch(group.group_id, known):
+    for fetched in shard.fetch(group.group_id, known, stable=stable):
         found = broker.topics.get(fetched.name)
         if found is not None:  # a topic that is gone has no id to answer with
             answered.append(

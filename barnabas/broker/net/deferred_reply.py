@@ -1,5 +1,6 @@
 """A reply that is not ready yet."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -46,3 +47,12 @@ class DeferredReply(Generic[T]):
             callback(self.take())
         else:
             self._then = callback
+
+
+async def settled(reply: T | DeferredReply[T]) -> T:
+    """The value, now or when it is there."""
+    if not isinstance(reply, DeferredReply):
+        return reply
+    told: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    reply.then(lambda value: None if told.done() else told.set_result(value))
+    return await told

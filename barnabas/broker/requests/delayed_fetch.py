@@ -16,8 +16,9 @@ from barnabas.wire.messages.fetch import FetchResponse
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.handlers.fetch import FetchPlan, Reading
-    from barnabas.broker.partition import Partition
+    from barnabas.broker.partition import Partition, Waiter
 
+READ_COMMITTED = 1
 WAIT_MS_MAX = 600_000  # nobody needs longer, and a waiting fetch holds memory
 
 
@@ -25,7 +26,7 @@ class FetchWait:
     """A long poll: one fetch that waits for enough bytes, at most `max_wait_ms`."""
 
     __slots__ = (
-        "_broker", "_loop", "_missing", "_partitions", "_reading", "_timer", "_woken", "deferred",
+        "_broker", "_loop", "_missing", "_reading", "_timer", "_waiters", "_woken", "deferred",
     )  # fmt: skip
 
     def __init__(
@@ -38,13 +39,19 @@ class FetchWait:
         self._broker = broker
         self._loop = broker.loop
         self._reading = reading
-        self._partitions = partitions
         self._missing = bytes_missing
         self._woken = False
         self.deferred: DeferredReply[FetchResponse] = DeferredReply()
         self.deferred.cancelled = self._leave
-        for partition in partitions:
-            partition.waiters[self] = None
+        stable = reading.request.isolation_level == READ_COMMITTED
+        self._waiters: dict[Partition, Waiter] = {
+            partition: HeldBack(self, partition)
+            if stable and partition.log.last_stable_offset < partition.log.high_watermark
+            else self
+            for partition in partitions
+        }
+        for partition, waiter in self._waiters.items():
+            partition.waiters[waiter] = None
         wait_s = min(reading.request.max_wait_ms, WAIT_MS_MAX) / 1000
         self._timer = self._loop.call_later(wait_s, self._finish)
 
@@ -72,8 +79,30 @@ class FetchWait:
     def _leave(self) -> None:
         self.deferred.cancelled = None
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.waiters.pop(self, None)
+        for partition, waiter in self._waiters.items():
+            partition.waiters.pop(waiter, None)
+
+
+class HeldBack:
+    """Waits in a partition that has an open transaction, for a reader of committed records.
+
+    Records behind the last stable offset are none of its business: woken by each of them, it would
+    have nothing to answer, and its consumer would ask again at once.
+    """
+
+    __slots__ = ("_partition", "_stable_offset", "_wait")
+
+    def __init__(self, wait: FetchWait, partition: "Partition") -> None:
+        self._wait = wait
+        self._partition = partition
+        self._stable_offset = partition.log.last_stable_offset
+
+    def appended(self, size: int) -> None:
+        if self._partition.log.last_stable_offset > self._stable_offset:
+            self._wait.gone()
+
+    def gone(self) -> None:
+        self._wait.gone()
 
 
 def reply_from_memory(

@@ -22,6 +22,18 @@ from barnabas.wire.messages.offset_commit import (
 )
 from barnabas.wire.messages.offset_delete import OffsetDeleteResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
+from barnabas.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from barnabas.wire.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
 
 # Error codes of an append, and what Kafka answers to members and to committers for each.
 _TO_MEMBERS = {
@@ -36,6 +48,11 @@ _TO_MEMBERS = {
 _TO_COMMITTERS = _TO_MEMBERS | {
     Code.MESSAGE_TOO_LARGE: Code.INVALID_COMMIT_OFFSET_SIZE,
     Code.RECORD_LIST_TOO_LARGE: Code.INVALID_COMMIT_OFFSET_SIZE,
+}
+_TO_COORDINATORS = {
+    Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_LEADER_OR_FOLLOWER,
+    Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_LEADER_OR_FOLLOWER,
+    Code.NOT_COORDINATOR: Code.NOT_LEADER_OR_FOLLOWER,
 }
 
 
@@ -83,6 +100,51 @@ def commit_refused(
     )
 
 
+def txn_commit_refused(
+    topics: Iterable[TxnOffsetCommitRequestTopic | TxnOffsetCommitResponseTopic], code: Code
+) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+    )
+
+
+def markers_refused(response: WriteTxnMarkersResponse, code: Code) -> WriteTxnMarkersResponse:
+    """The transaction coordinator tries again after NOT_LEADER_OR_FOLLOWER, not after the codes
+    that clients of a coordinator know."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=each.partition_index,
+                                error_code=_TO_COORDINATORS.get(code, code),
+                            )
+                            for each in topic.partitions
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in response.markers
+        ]
+    )
+
+
 def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
     """The answer instead of `response`, when its records could not be written."""
     to_members = _TO_MEMBERS.get(code, code)
@@ -101,6 +163,10 @@ def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
             return LeaveGroupResponse(error_code=to_members)
         case OffsetCommitResponse():
             return commit_refused(response.topics, _TO_COMMITTERS.get(code, code))
+        case TxnOffsetCommitResponse():
+            return txn_commit_refused(response.topics, _TO_COMMITTERS.get(code, code))
+        case WriteTxnMarkersResponse():
+            return markers_refused(response, code)
         case OffsetDeleteResponse():
             return OffsetDeleteResponse(error_code=to_members, topics=[])
         case DeleteGroupsResponse():

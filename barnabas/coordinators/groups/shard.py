@@ -9,8 +9,8 @@ to (records.py), versions of a request that differ only in form (broker/handlers
 
 from collections.abc import Iterable, Sequence
 
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups import records as records_
-from barnabas.coordinators.groups.caller import Caller
 from barnabas.coordinators.groups.classic import membership as classic_membership
 from barnabas.coordinators.groups.classic import operations as classic_operations
 from barnabas.coordinators.groups.classic import rebalance
@@ -24,13 +24,13 @@ from barnabas.coordinators.groups.history.rebalance_history import CauseKind, Re
 from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.offsets import operations as offset_operations
-from barnabas.coordinators.groups.offsets import retention
+from barnabas.coordinators.groups.offsets import retention, transactional
 from barnabas.coordinators.groups.records import OffsetRecord, Record
 from barnabas.coordinators.groups.replies import not_written
 from barnabas.coordinators.groups.state import Group, ShardState
 from barnabas.coordinators.groups.timer_keys import JOIN, RETENTION, SESSION, TARGET
 from barnabas.coordinators.groups.topics import NoTopics, TopicsPort
-from barnabas.coordinators.runtime import Now, Outcome, ShardReply
+from barnabas.coordinators.runtime import Now, Outcome, ShardReply, TransactionMarker
 from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -44,6 +44,8 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest
+from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersResponse
 
 
 class GroupShard:
@@ -64,7 +66,10 @@ class GroupShard:
         self.generations = state.generations
         self.consumers = state.consumers
         self.offsets = state.offsets
+        self.pending = state.pending
         self.replay = state.replay  # not a method: a shard is loaded from millions of records
+        self.replay_pending = state.replay_pending
+        self.end_transaction = state.end_transaction
 
     # What the runtime calls
 
@@ -179,13 +184,30 @@ class GroupShard:
         """Topics by name: their ids, if the request has them, are returned as they are."""
         return offset_operations.commit(self._state, request, caller, now)
 
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, guard: object, caller: Caller, now: Now
+    ) -> Outcome[Record]:
+        """`guard`: that of the log, if the transaction is not open in it yet."""
+        return transactional.commit(self._state, request, guard, caller, now)
+
+    def end_transaction_of(
+        self, marker: TransactionMarker, response: WriteTxnMarkersResponse, caller: Caller
+    ) -> Outcome[Record]:
+        """`response`: for when the marker is committed."""
+        return transactional.end(marker, response, caller)
+
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> Code:
         return offset_operations.check_fetch(self._state, group_id, member_id, epoch)
 
     def fetch(
-        self, group_id: str, topics: list[OffsetFetchRequestTopics] | None
+        self,
+        group_id: str,
+        topics: list[OffsetFetchRequestTopics] | None,
+        *,
+        stable: bool = False,
     ) -> list[OffsetFetchResponseTopics]:
-        return offset_operations.fetch(self._state, group_id, topics)
+        """`stable`: no offset that an open transaction may change."""
+        return offset_operations.fetch(self._state, group_id, topics, stable=stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest, caller: Caller) -> Outcome[Record]:
         return offset_operations.delete(self._state, request, caller)
@@ -220,6 +242,11 @@ class GroupShard:
                 code = Code.NON_EMPTY_GROUP
             else:
                 records += state.offsets.group_tombstones(group_id)
+                records += (
+                    OffsetRecord(*key, None)
+                    for key in state.pending.of_group(group_id)
+                    if state.offsets.find(*key) is None
+                )
                 records += state.group_tombstones(group_id)
             results.append(DeletableGroupResult(group_id=group_id, error_code=code))
         response = DeleteGroupsResponse(results=results)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.records import EPOCH_KEY, ConsumerRecord
@@ -22,6 +22,7 @@ from barnabas.coordinators.groups.consumer.target import named_partitions
 from barnabas.coordinators.groups.history.rebalance_history import RebalanceHistory
 from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
 from barnabas.coordinators.groups.limits import GroupLimits
+from barnabas.coordinators.groups.offsets.pending import PendingOffsets
 from barnabas.coordinators.groups.offsets.store import CommittedOffsets
 from barnabas.coordinators.groups.records import (
     GroupMetadataValue,
@@ -52,6 +53,7 @@ class ShardState:
         self.generations: dict[str, GroupMetadataValue] = {}
         self.consumers: dict[str, StoredConsumerGroup] = {}
         self.offsets = CommittedOffsets()
+        self.pending = PendingOffsets()
         # What is lost with the broker.
         self.active: dict[str, Group] = {}
         self.timers: Timers[TimerKey] = Timers()
@@ -63,6 +65,8 @@ class ShardState:
     def replay(self, record: Record) -> None:
         if isinstance(record, OffsetRecord):
             self.offsets.replay(record)
+            if self.pending:
+                self.pending.committed(record)
             if record.value is None and (group := self.active.get(record.group)) is not None:
                 self.drop_if_unused(group)
             return
@@ -71,6 +75,20 @@ class ShardState:
             self._replay_generation(record, group if isinstance(group, ClassicGroup) else None)
         else:
             self._replay_consumer(record, group if isinstance(group, ConsumerGroup) else None)
+
+    def replay_pending(self, record: Record, producer_id: int) -> None:
+        """A record of a transaction that is still open; there are none but of offsets."""
+        if isinstance(record, OffsetRecord):
+            self.pending.replay(record, producer_id)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        groups = self.pending.groups()
+        for record in self.pending.end(producer_id, commit=commit):
+            self.offsets.replay(record)
+        for group_id in groups:
+            group = self.active.get(group_id)
+            if group is not None:
+                self.drop_if_unused(group)
 
     def _replay_generation(self, record: GroupRecord, group: ClassicGroup | None) -> None:
         if record.value is None:
@@ -106,15 +124,25 @@ class ShardState:
 
     def ids(self) -> dict[str, None]:
         return dict.fromkeys(
-            (*self.active, *self.generations, *self.consumers, *self.offsets.by_group)
+            (
+                *self.active,
+                *self.generations,
+                *self.consumers,
+                *self.offsets.by_group,
+                *self.pending.groups(),
+            )
         )
 
     def is_stored(self, group_id: str) -> bool:
         """Does the log have the group, or offsets of it?"""
         return (
-            group_id in self.generations
-            or group_id in self.consumers
-            or group_id in self.offsets.by_group
+            group_id in self.generations or group_id in self.consumers or self.has_offsets(group_id)
+        )
+
+    def has_offsets(self, group_id: str) -> bool:
+        """Committed, or pending in a transaction."""
+        return group_id in self.offsets.by_group or (
+            bool(self.pending) and self.pending.has_group(group_id)
         )
 
     def look(self, group_id: str) -> Group | None:
@@ -149,7 +177,7 @@ class ShardState:
         value = self.generations.get(group_id)
         if value is not None:
             return self.classic_group_of(group_id, value)
-        return self.new_classic_group(group_id) if group_id in self.offsets.by_group else None
+        return self.new_classic_group(group_id) if self.has_offsets(group_id) else None
 
     # Making groups; none of these is active yet
 

@@ -95,7 +95,9 @@ class SegmentSwap:
             return None
         old = log.segments[first : first + len(cleaned.bases)]
         segment = self._new_segment(old)
+        _gather_aborted(old)
         files = [path for each in old for path in each.paths]
+        files += [each.aborted_path for each in old[1:] if each.has_aborted()]
         files += log.snapshots.paths_of(cleaned.bases[1:])
         for each in old:
             each.close()
@@ -154,6 +156,14 @@ class SegmentSwap:
     def _remove_new(self, suffix: str) -> None:
         for path in _new_paths(self._log.path, self._cleaned.bases[0], suffix):
             self._log.disk.remove(path)
+
+
+def _gather_aborted(old: list[Segment]) -> None:
+    """The first file gets the aborted transactions of all. Until the swap is complete, some are in
+    two files, which readers do not mind."""
+    later = [aborted for each in old[1:] if each.has_aborted() for aborted in each.aborted]
+    if later:
+        old[0].aborted.replace((*old[0].aborted, *later), sync=True)
 
 
 def _new_paths(directory: str, base: int, suffix: str) -> tuple[str, ...]:

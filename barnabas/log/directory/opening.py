@@ -81,7 +81,9 @@ def open_log_directory(
         )
         _open_into(directory, disk, partition, config, open_segments, checkpoints)
     directory.incomplete = files.read_offsets(INCOMPLETE, names, findings)
-    _find_incomplete(directory, points.keys() | watermarks.keys(), watermarks)
+    # A log of which nothing was synced or committed may go with the power, and nothing with it.
+    written = {name for name, offset in (*points.items(), *watermarks.items()) if offset > 0}
+    _find_incomplete(directory, written, watermarks)
     return directory
 
 

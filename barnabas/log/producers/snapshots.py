@@ -111,6 +111,7 @@ def decode(data: bytes) -> ProducerStates:
         state.last_timestamp = time
         state.coordinator_epoch = coordinator
         state.transaction_start = txn
+    states.find_open()
     return states
 
 

@@ -5,14 +5,19 @@ Always: what is known here follows from the log alone (and from expiry), so a re
 of the headers rebuilds it.
 Always: states that were captured for a snapshot do not change: a producer that writes again gets a
 new object first.
-Not here: snapshot files (snapshots.py), transactions.
+Always: a producer with a transaction that is open here is never forgotten.
+Not here: snapshot files (snapshots.py), whether a transactional batch or a marker is
+accepted (transactions/append.py).
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.model.errors import Code, Fenced, InvalidRequest
-from barnabas.wire.batch import CONTROL, BatchHeader
+from barnabas.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
+
+if TYPE_CHECKING:
+    from barnabas.log.transactions.open_transactions import OpenTransactions
 
 PRODUCERS_MAX = 10_000  # of one partition: beyond it, those that wrote longest ago are forgotten
 FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 10
@@ -30,6 +35,18 @@ class Remembered(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp: int
+
+
+class EndedTransaction(NamedTuple):
+    """A transaction with records in this log, from the first to its marker.
+
+    `stable_offset`: where the first other transaction begins that is open, or behind the marker.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    stable_offset: int
 
 
 class ProducerState:
@@ -69,6 +86,16 @@ class ProducerState:
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else -1
 
+    def repeated(self, epoch: int, base_sequence: int, record_count: int) -> Remembered | None:
+        """The batch with the same sequences, if it is one of the last."""
+        if epoch != self.epoch:
+            return None
+        last_sequence = (base_sequence + record_count - 1) & SEQUENCE_MASK
+        for batch in self.batches:
+            if batch.base_sequence == base_sequence and batch.last_sequence == last_sequence:
+                return batch
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProducerState):
             return NotImplemented
@@ -87,10 +114,11 @@ class ProducerState:
 class ProducerStates:
     """Every producer that the log remembers, by id."""
 
-    __slots__ = ("_owner", "entries")
+    __slots__ = ("_owner", "entries", "transactions")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerState] = {}
+        self.transactions: OpenTransactions | None = None  # made with the first one
         self._owner: object = None  # renewed by each capture
 
     @classmethod
@@ -99,7 +127,18 @@ class ProducerStates:
         states = cls()
         states.entries = dict(captured)
         states._owner = object()
+        states.find_open()
         return states
+
+    def find_open(self) -> None:
+        """The states were read from a snapshot: so are the transactions that were open then."""
+        found = [
+            (state.producer_id, state.transaction_start)
+            for state in self.entries.values()
+            if state.transaction_start >= 0
+        ]
+        if found:
+            self.transactions = _open_transactions(found)
 
     def capture(self) -> Mapping[int, ProducerState]:
         """All producers as they are now: references only, as this runs on the event loop."""
@@ -124,10 +163,9 @@ class ProducerStates:
             expected = (state.last_sequence + 1) & SEQUENCE_MASK
             if base_sequence == expected:
                 return None
-            last_sequence = (base_sequence + record_count - 1) & SEQUENCE_MASK
-            for batch in state.batches:
-                if batch.base_sequence == base_sequence and batch.last_sequence == last_sequence:
-                    return batch
+            repeat = state.repeated(epoch, base_sequence, record_count)
+            if repeat is not None:
+                return repeat
             raise InvalidRequest(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} epoch {epoch}: sequence {base_sequence} came, "
@@ -172,18 +210,70 @@ class ProducerStates:
         batch = Remembered(base_sequence, last_sequence, base_offset, last_offset, timestamp)
         state.batches = (*state.batches[1 - WINDOW :], batch)
 
+    def begin_transaction(
+        self, producer_id: int, epoch: int, first_offset: int, timestamp: int
+    ) -> None:
+        """A transactional batch is in the log, perhaps not the first of its transaction."""
+        state = self._writable(producer_id, epoch)
+        state.last_timestamp = timestamp
+        if state.transaction_start < 0:
+            state.transaction_start = first_offset
+            if self.transactions is None:
+                self.transactions = _open_transactions()
+            self.transactions.begin(producer_id, first_offset)
+
+    def end_transaction(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int
+    ) -> EndedTransaction | None:
+        """A marker is in the log. None if it ends nothing that has records here."""
+        state = self._writable(producer_id, epoch)
+        state.coordinator_epoch = coordinator_epoch
+        state.last_timestamp = timestamp
+        state.transaction_start = -1
+        if self.transactions is None:
+            return None
+        first_offset = self.transactions.end(producer_id, offset)
+        if first_offset is None:
+            return None
+        open_ = self.transactions.first_open()
+        stable_offset = offset + 1 if open_ is None else open_
+        return EndedTransaction(producer_id, first_offset, offset, stable_offset)
+
+    def _writable(self, producer_id: int, epoch: int) -> ProducerState:
+        """The state of a producer, at this epoch and not captured by a snapshot."""
+        state = self.entries.get(producer_id)
+        if state is None:
+            if len(self.entries) >= PRODUCERS_MAX:
+                self.expire_oldest(FORGOTTEN_AT_ONCE)
+            state = self.entries[producer_id] = ProducerState(producer_id, epoch, self._owner)
+        elif state.owner is not self._owner:
+            state = self.entries[producer_id] = state.copy(self._owner)
+        if state.epoch != epoch:
+            state.epoch = epoch
+            state.batches = ()
+            state.last_sequence = NO_SEQUENCE
+        return state
+
     def replay(self, header: BatchHeader) -> None:
-        """A batch found in the log; it was checked when it was written."""
-        if header.producer_id < 0 or header.base_sequence < 0 or header.attributes & CONTROL:
+        """A batch found in the log; it was checked when it was written. Not for markers."""
+        if header.producer_id < 0 or header.attributes & CONTROL:
             return
-        self.record(
-            header.producer_id,
-            header.producer_epoch,
-            header.base_sequence,
-            header.base_offset,
-            header.last_offset,
-            header.max_timestamp,
-        )
+        if header.base_sequence >= 0:
+            self.record(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.max_timestamp,
+            )
+        if header.attributes & TRANSACTIONAL:
+            self.begin_transaction(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_offset,
+                header.max_timestamp,
+            )
 
     def expire(self, wall_ms: int, expiration_ms: int) -> list[int]:
         """Forget producers silent for that long, unless a transaction of theirs is open."""
@@ -209,3 +299,10 @@ class ProducerStates:
         idle.sort()
         for _, producer_id in idle[:count]:
             del self.entries[producer_id]
+
+
+def _open_transactions(found: list[tuple[int, int]] | None = None) -> "OpenTransactions":
+    """Imported when there is one: most logs have none."""
+    from barnabas.log.transactions.open_transactions import OpenTransactions
+
+    return OpenTransactions(found or ())

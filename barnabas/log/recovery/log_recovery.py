@@ -31,7 +31,13 @@ from barnabas.log.recovery.segment_recovery import check_segment
 from barnabas.log.recovery.swap_recovery import finish_swaps
 from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.scan import headers
-from barnabas.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from barnabas.log.segments.segment import (
+    ABORTED_INDEX_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+)
 from barnabas.model.errors import Corrupt
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.model.ports import Disk
@@ -92,6 +98,7 @@ class _Opening:
         self._findings: list[RecoveryFinding] = []
         self._segments: list[Segment] = []
         self._directory_changed = False
+        self._found_aborted = False
         # Only what lies below a recovery point that is on disk is ever compacted: up to there,
         # offsets may be missing between batches, and beyond it that is damage.
         self._holes_to = max(checkpoints.recovery_point, checkpoints.cleaned_to)
@@ -169,6 +176,7 @@ class _Opening:
             # stop leaves a log without records as it is.
             new=not self._clean or not end,
             cleaned_to=cleaned_to if cleaned_to > start else 0,
+            has_aborted=bool(names.aborted_indexes) or self._found_aborted,
         )
 
     # --- reading the directory -----------------------------------------------------------------
@@ -184,6 +192,7 @@ class _Opening:
         for suffix, offsets in (
             (INDEX_SUFFIX, names.offset_indexes),
             (TIME_INDEX_SUFFIX, names.time_indexes),
+            (ABORTED_INDEX_SUFFIX, names.aborted_indexes),
         ):
             for offset in offsets:
                 if offset not in logs:
@@ -375,6 +384,7 @@ class _Opening:
         interval = self._config.index_interval_bytes
         point = self._checkpoints.recovery_point
         cut = check_segment(segment, point, self._holes_to, interval, states, epochs)
+        self._found_aborted = self._found_aborted or segment.has_aborted()
         if cut is not None:
             self._findings.append(cut)
         return cut is None

@@ -7,7 +7,8 @@ the log may have been compacted; above it a gap is damage.
 """
 
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.producers.state import ProducerStates
+from barnabas.log.producers.replay import replay_stored
+from barnabas.log.producers.state import EndedTransaction, ProducerStates
 from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
 from barnabas.log.segments.index_builder import IndexBuilder
@@ -28,6 +29,7 @@ def check_segment(
     expected = segment.base_offset
     good, problem = 0, ""
     found: RecoveryFinding | None = None
+    aborted: list[EndedTransaction] = []
     for position, header, bad in checked_batches(segment.file(), segment.size):
         problem = bad
         if header is not None:
@@ -40,7 +42,9 @@ def check_segment(
             break
         builder.add(position, header)
         epochs.begin(header.leader_epoch, header.base_offset)
-        states.replay(header)
+        ended = replay_stored(states, header, segment.file(), position)
+        if ended is not None and not ended[1]:
+            aborted.append(ended[0])
         expected = header.last_offset + 1
         good = position + header.size
     if problem:
@@ -54,6 +58,7 @@ def check_segment(
         segment.size = good
     # Below the recovery point indexes are trusted without a check at the next start.
     segment.adopt_indexes(builder, sync=expected <= point)
+    segment.adopt_aborted(aborted, sync=expected <= point)
     segment.next_offset = expected
     segment.close()
     return found

@@ -76,6 +76,8 @@ def drop_segments_below_start(log: "Log") -> None:
         log.size -= segment.size
         segment.close()
         log.files_to_delete += segment.paths
+        if segment.has_aborted():
+            log.files_to_delete.append(segment.aborted_path)
         _record_deletion(log, segment)
     log.files_to_delete += log.snapshots.forget_below(segments[0].base_offset)
 

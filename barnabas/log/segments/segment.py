@@ -1,4 +1,4 @@
-"""One segment of a log: a file of batches and its two indexes.
+"""One segment of a log: a file of batches and its two indexes, three with aborted transactions.
 
 In: batches whose offsets are set, in order. Out: positions of batches.
 Always: `size` bytes of the file are whole batches; `next_offset` follows the last of them.
@@ -6,6 +6,9 @@ Always: files and mappings open when first needed and may be given back at any t
 Not here: which batches are allowed (log/append.py), when to roll (log/roll.py), whether an index
 can be trusted (index_check.py), damage (log/recovery/log_recovery.py).
 """
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.log.config import LogConfig
 from barnabas.log.recovery.findings import RecoveryFinding
@@ -22,9 +25,14 @@ from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Disk, File
 from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader
 
+if TYPE_CHECKING:
+    from barnabas.log.producers.state import EndedTransaction
+    from barnabas.log.transactions.aborted_index import AbortedIndex
+
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+ABORTED_INDEX_SUFFIX = ".txnindex"
 UNKNOWN = -2  # a timestamp that has not been looked up yet
 
 Written = tuple[int, int, int]
@@ -35,6 +43,7 @@ class Segment:
     """Batches from `base_offset` on."""
 
     __slots__ = (
+        "_aborted",
         "_bytes_since_entry",
         "_disk",
         "_indexes_checked",
@@ -78,6 +87,7 @@ class Segment:
         self._indexes_checked = size == 0
         self._indexes_ours = size == 0  # made by this process: no entry needs a look
         self._bytes_since_entry = 0
+        self._aborted: AbortedIndex | None = None  # made when it is first needed
         self.findings = findings
         self.base_offset = base_offset
         self.next_offset = base_offset
@@ -119,6 +129,8 @@ class Segment:
         self.suffix = suffix
         self.offset_index.path = self._stem + INDEX_SUFFIX + suffix
         self.time_index.path = self._stem + TIME_INDEX_SUFFIX + suffix
+        if self._aborted is not None:
+            self._aborted.path = self.aborted_path
 
     def renamed(self, directory: str) -> None:
         """Its directory has another name now; open files and mappings stay as they are."""
@@ -129,6 +141,23 @@ class Segment:
     def paths(self) -> tuple[str, str, str]:
         """Indexes first: a log file without them is sound, they without it are not."""
         return self.offset_index.path, self.time_index.path, self.path
+
+    @property
+    def aborted_path(self) -> str:
+        """The file is there only if a transaction was aborted in this segment. It has no suffix:
+        while a segment takes the place of others, it has the entries of all of them."""
+        return self._stem + ABORTED_INDEX_SUFFIX
+
+    def has_aborted(self) -> bool:
+        return self._disk.exists(self.aborted_path)
+
+    @property
+    def aborted(self) -> "AbortedIndex":
+        if self._aborted is None:
+            from barnabas.log.transactions.aborted_index import AbortedIndex
+
+            self._aborted = AbortedIndex(self._disk, self.aborted_path)
+        return self._aborted
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -163,8 +192,9 @@ class Segment:
 
     def remove_files(self) -> None:
         self.close()
-        for path in self.paths:
+        for path in (*self.paths, self.aborted_path):
             self._disk.remove(path)
+        self._aborted = None
 
     # --- appending -----------------------------------------------------------------------------
 
@@ -329,6 +359,16 @@ class Segment:
         self._bytes_since_entry = 0
         self._indexes_checked = self._indexes_ours = True
 
+    def adopt_aborted(self, ended: "Sequence[EndedTransaction]", *, sync: bool) -> None:
+        """The aborted transactions whose markers are in this segment: all, found again."""
+        if not ended:
+            self._disk.remove(self.aborted_path)
+            self._aborted = None
+            return
+        from barnabas.log.transactions.aborted_index import AbortedTransaction
+
+        self.aborted.replace((AbortedTransaction._make(each) for each in ended), sync=sync)
+
     def largest_timestamp(self) -> int:
         if self.max_timestamp == UNKNOWN:
             self.load_indexes()
@@ -357,6 +397,8 @@ class Segment:
         relative = offset - self.base_offset
         self.offset_index.truncate_to(relative)
         self.time_index.truncate_to(relative)
+        if self.has_aborted():
+            self.aborted.truncate(offset)
         self.entries_left = 0
         self.offset_index.trim()
         self.time_index.trim()

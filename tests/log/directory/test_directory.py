@@ -167,3 +167,16 @@ def test_many_partitions_on_real_files_come_back(tmp_path: Path) -> None:
     assert len(directory.logs) == 200
     assert sum(log.end_offset for log in directory.logs.values()) == 60
     directory.close()
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_a_log_that_a_power_loss_took_is_missed_only_if_it_had_records(records: int) -> None:
+    """The directory of an empty log is not synced: nothing was promised."""
+    disk = SimulatedDisk()
+    directory, log = new_log(disk)
+    if records:
+        log.append(batch(), 0, NOW)
+        log.advance_high_watermark(log.end_offset)
+    directory.checkpoint()
+    disk.remove_tree(f"{DATA}/{PARTITION.topic}-{PARTITION.partition}")
+    assert bool(open_directory(disk).incomplete) == bool(records)

@@ -14,7 +14,7 @@ joining and the waiting, is lost with the broker: members find the old generatio
 from collections.abc import Mapping
 from typing import Self
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic.member import ClassicMember
 from barnabas.coordinators.groups.classic.members import MemberList
 from barnabas.coordinators.groups.classic.states import ClassicGroupState, check_transition

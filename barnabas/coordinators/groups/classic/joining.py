@@ -6,7 +6,7 @@ Always: a member that sends the same as before does not cause a rebalance, unles
 Not here: the join phase itself (rebalance.py), the other requests (membership.py).
 """
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic.causes import cause_of, report_fenced
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.classic.member import ClassicMember, protocol_bytes, protocols_of

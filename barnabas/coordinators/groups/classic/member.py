@@ -7,7 +7,7 @@ Not here: the list of members (members.py), what a request does (joining.py, mem
 
 from collections.abc import Mapping
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.memory import names_bytes
 from barnabas.coordinators.groups.records import MemberMetadata
 from barnabas.coordinators.groups.subscription import CONSUMER, topics_of

@@ -7,7 +7,7 @@ Not here: when members come and go (joining.py, membership.py).
 
 from collections.abc import Iterable
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic.member import ClassicMember
 from barnabas.coordinators.groups.subscription import CONSUMER, topics_of
 from barnabas.model.errors import Code

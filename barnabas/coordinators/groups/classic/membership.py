@@ -7,7 +7,7 @@ ends; a member of an older generation is only told to rejoin.
 Not here: JoinGroup (joining.py), the phases of a rebalance (rebalance.py).
 """
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic import rebalance
 from barnabas.coordinators.groups.classic.causes import cause_of, report_fenced, report_late
 from barnabas.coordinators.groups.classic.group import ClassicGroup

@@ -8,7 +8,7 @@ group (consumer/classic_members.py).
 
 from msgspec.structs import replace
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic import joining, membership
 from barnabas.coordinators.groups.classic.joining import MEMBER_ID_REQUIRED_SINCE
 from barnabas.coordinators.groups.classic.rebalance import rebalance

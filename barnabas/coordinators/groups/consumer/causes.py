@@ -5,7 +5,7 @@ Always: a member that has reached the target is reported once per target.
 Not here: the history itself (history/rebalance_history.py).
 """
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.member import ConsumerMember
 from barnabas.coordinators.groups.consumer.states import MemberState

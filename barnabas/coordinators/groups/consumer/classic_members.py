@@ -9,7 +9,7 @@ Not here: turning whole groups (groups/migration.py).
 
 from dataclasses import replace
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.consumer import gathering
 from barnabas.coordinators.groups.consumer.causes import report_step
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup

@@ -10,7 +10,7 @@ groups together (groups/state.py).
 
 from typing import NamedTuple
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.consumer.member import ConsumerMember
 from barnabas.coordinators.groups.consumer.states import ConsumerGroupState, MemberState
 from barnabas.coordinators.groups.consumer.stored import StoredConsumerGroup

@@ -8,7 +8,7 @@ Not here: leaving and deadlines (membership.py), members of the classic protocol
 
 from dataclasses import replace
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.consumer import gathering
 from barnabas.coordinators.groups.consumer.causes import (
     report_conflict,

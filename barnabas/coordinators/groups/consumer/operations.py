@@ -8,7 +8,7 @@ Not here: what a consumer group decides (heartbeats.py, membership.py), the clas
 (classic/operations.py).
 """
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.classic.rebalance import loaded, rebalance
 from barnabas.coordinators.groups.consumer import heartbeats, membership

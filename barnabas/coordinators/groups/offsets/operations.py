@@ -5,7 +5,7 @@ Always: the group decides who may commit; without a group, a commit without a me
 Not here: the offsets themselves (store.py), their retention (retention.py).
 """
 
-from barnabas.coordinators.groups.caller import Caller
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic import membership as classic_membership
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.consumer import membership as consumer_membership
@@ -76,9 +76,13 @@ def check_fetch(state: ShardState, group_id: str, member_id: str | None, epoch: 
 
 
 def fetch(
-    state: ShardState, group_id: str, topics: list[OffsetFetchRequestTopics] | None
+    state: ShardState,
+    group_id: str,
+    topics: list[OffsetFetchRequestTopics] | None,
+    *,
+    stable: bool,
 ) -> list[OffsetFetchResponseTopics]:
-    return store.fetch(state.offsets, group_id, topics)
+    return store.fetch(state.offsets, group_id, topics, state.pending if stable else None)
 
 
 def delete(state: ShardState, request: OffsetDeleteRequest, caller: Caller) -> Outcome[Record]:
@@ -102,6 +106,7 @@ def delete(state: ShardState, request: OffsetDeleteRequest, caller: Caller) -> O
                 OffsetRecord(request.group_id, topic.name, index, None)
                 for index in indexes
                 if state.offsets.find(request.group_id, topic.name, index) is not None
+                or state.pending.is_pending(request.group_id, topic.name, index)
             )
         topics.append(
             OffsetDeleteResponseTopic(

@@ -66,8 +66,17 @@ def _expired(state: ShardState, group_id: str, now: Now) -> list[Record]:
         emptied_ms = group.since_wall_ms
     retention_ms = state.limits.offsets_retention_ms
     expired = state.offsets.expired(group_id, retention_ms, emptied_ms, subscribed, now.wall_ms)
+    pending = bool(state.pending) and state.pending.has_group(group_id)
+    if pending:  # they may take effect at any moment, and so may their group
+        expired = (
+            each
+            for each in expired
+            if not state.pending.is_pending(each.group, each.topic, each.partition)
+        )
     records: list[Record] = [*islice(expired, RECORDS_PER_SLICE + 1)]
     is_stored = group_id in state.generations or group_id in state.consumers
+    if pending:
+        return records
     if group.is_idle and is_stored and len(records) == state.offsets.count(group_id):
         records += state.group_tombstones(group_id)
     return records

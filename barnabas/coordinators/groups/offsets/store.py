@@ -8,6 +8,7 @@ Not here: who may commit (operations.py), topic ids and whether topics exist (br
 
 from collections.abc import Iterator
 
+from barnabas.coordinators.groups.offsets.pending import PendingOffsets
 from barnabas.coordinators.groups.records import (
     NO_EXPIRY,
     OffsetCommitValue,
@@ -150,9 +151,16 @@ def commit(
 
 
 def fetch(
-    offsets: CommittedOffsets, group: str, topics: list[OffsetFetchRequestTopics] | None
+    offsets: CommittedOffsets,
+    group: str,
+    topics: list[OffsetFetchRequestTopics] | None,
+    pending: PendingOffsets | None = None,
 ) -> list[OffsetFetchResponseTopics]:
-    """One entry for every partition, -1 where nothing was committed. None: all partitions."""
+    """One entry for every partition, -1 where nothing was committed. None: all partitions.
+
+    `pending`: refuse offsets that a transaction may still change."""
+    if pending:
+        return [_stable(group, topic, pending) for topic in fetch(offsets, group, topics)]
     if topics is None:
         return [
             OffsetFetchResponseTopics(
@@ -172,6 +180,26 @@ def fetch(
         )
         for topic in topics
     ]
+
+
+def _stable(
+    group: str, topic: OffsetFetchResponseTopics, pending: PendingOffsets
+) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=each.partition_index,
+                committed_offset=NO_OFFSET,
+                metadata="",
+                error_code=Code.UNSTABLE_OFFSET_COMMIT,
+            )
+            if pending.is_pending(group, topic.name, each.partition_index)
+            else each
+            for each in topic.partitions
+        ],
+    )
 
 
 def _fetched(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:

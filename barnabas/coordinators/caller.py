@@ -1,4 +1,4 @@
-"""Who sent a request to the group coordinator.
+"""Who sent a request to a coordinator.
 
 In: what the connection knows of the client. Out: a value that travels with the request.
 Always: the token of a caller is used for one reply, now or later.

@@ -1,0 +1,19 @@
+"""WriteTxnMarkers: a coordinator, or an administrator, ends transactions in partitions."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.transactions.markers import write_markers
+from barnabas.wire.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+async def handle(
+    broker: "Broker", request: WriteTxnMarkersRequest, call: Call
+) -> WriteTxnMarkersResponse:
+    return await write_markers(broker, request)

@@ -1,0 +1,8 @@
+"""The transaction coordinator of a broker, and the markers that it sends and writes.
+
+coordination: carries out what the coordinator decides: logs, timers, markers
+loading: reads the state of transactions back from its log
+markers: writes markers into the partitions that this broker leads
+verification: asks the coordinator whether partitions are in a transaction
+producer_id_pool: producer ids at hand, so that no decision waits for the keeper
+"""

@@ -1,0 +1,40 @@
+"""Partitions that join a transaction, and the question whether they have.
+
+Always: a partition that a leader was told is in the transaction gets a marker at its end.
+"""
+
+from barnabas.coordinators.transactions.decision import Decision, Identity
+from barnabas.coordinators.transactions.states import TransactionState
+from barnabas.coordinators.transactions.transaction import (
+    Partitions,
+    Transaction,
+    covers,
+    joined,
+)
+from barnabas.model.errors import Code
+
+
+def add(
+    found: Transaction | None,
+    producer: Identity,
+    partitions: Partitions,
+    version: int,
+    wall_ms: int,
+) -> Decision:
+    code = check_producer(found, producer)
+    if found is None or code:
+        return Decision(code)
+    if found.state is TransactionState.ONGOING and covers(found.partitions, partitions):
+        return Decision(Code.NONE)
+    return Decision(Code.NONE, joined(found, partitions, version, wall_ms))
+
+
+def check_producer(found: Transaction | None, producer: Identity) -> Code:
+    """May this producer write with the transactional id now?"""
+    if found is None or found.producer_id != producer.producer_id:
+        return Code.INVALID_PRODUCER_ID_MAPPING
+    if found.producer_epoch != producer.epoch:
+        return Code.PRODUCER_FENCED
+    if found.state.is_prepared:
+        return Code.CONCURRENT_TRANSACTIONS
+    return Code.NONE

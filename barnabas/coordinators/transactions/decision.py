@@ -1,0 +1,36 @@
+"""What a request comes to, for one transactional id."""
+
+from typing import NamedTuple, Protocol
+
+from barnabas.coordinators.transactions.transaction import NO_EPOCH, NO_ID, Transaction
+from barnabas.model.errors import Code
+
+
+class Decision(NamedTuple):
+    """The code to answer with, once `then` is in the log; without `then` nothing is written."""
+
+    code: Code
+    then: Transaction | None = None
+
+
+class ProducerIds(Protocol):
+    """Ids that no producer has had yet."""
+
+    def take(self) -> int | None:
+        """None when none is at hand; more are on their way."""
+        ...
+
+
+class Identity(NamedTuple):
+    """The producer that a request says it comes from."""
+
+    producer_id: int = NO_ID
+    epoch: int = NO_EPOCH
+
+    @property
+    def is_given(self) -> bool:
+        return self.producer_id != NO_ID
+
+
+NO_IDS_AT_HAND = Decision(Code.COORDINATOR_LOAD_IN_PROGRESS)
+"""The code at which every client asks again."""

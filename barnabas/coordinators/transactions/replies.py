@@ -1,0 +1,140 @@
+"""Answers of the transaction coordinator, in the shape that each API and version wants."""
+
+from collections.abc import Callable
+
+from barnabas.coordinators.transactions.transaction import NO_EPOCH, NO_ID, Partitions
+from barnabas.model.errors import Code
+from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from barnabas.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from barnabas.wire.messages.end_txn import EndTxnResponse
+from barnabas.wire.messages.init_producer_id import InitProducerIdResponse
+
+BATCHED_SINCE = 4  # of AddPartitionsToTxn: from brokers, several transactions at once
+FENCED_SINCE = 2  # of AddPartitionsToTxn, AddOffsetsToTxn, EndTxn: they know PRODUCER_FENCED
+FENCED_SINCE_INIT = 4
+
+# What the log says, and what a producer makes of it: as Kafka translates it.
+_TO_PRODUCERS = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.MESSAGE_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
+    Code.RECORD_LIST_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
+}
+
+
+def as_told(code: Code, version: int, fenced_since: int) -> Code:
+    """Old clients know INVALID_PRODUCER_EPOCH for what is PRODUCER_FENCED now."""
+    if code is Code.PRODUCER_FENCED and version < fenced_since:
+        return Code.INVALID_PRODUCER_EPOCH
+    return code
+
+
+def initialised(
+    code: Code, version: int, producer_id: int = NO_ID, producer_epoch: int = NO_EPOCH
+) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        error_code=as_told(code, version, FENCED_SINCE_INIT),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+def ended(
+    code: Code, version: int, producer_id: int = NO_ID, producer_epoch: int = NO_EPOCH
+) -> EndTxnResponse:
+    return EndTxnResponse(
+        error_code=as_told(code, version, FENCED_SINCE),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+def offsets_added(code: Code, version: int) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=as_told(code, version, FENCED_SINCE))
+
+
+def added(
+    transactional_id: str,
+    partitions: Partitions,
+    code: Code | Callable[[str, int], Code],
+    version: int,
+) -> AddPartitionsToTxnResponse:
+    """One transaction of the request; `code`: of all its partitions, or of each."""
+
+    def told(topic: str, index: int) -> Code:
+        return as_told(
+            code if isinstance(code, Code) else code(topic, index), version, FENCED_SINCE
+        )
+
+    topics = [
+        AddPartitionsToTxnTopicResult(
+            name=topic,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=told(topic, index)
+                )
+                for index in sorted(indexes)
+            ],
+        )
+        for topic, indexes in partitions.items()
+    ]
+    if version < BATCHED_SINCE:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+    result = AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=topics)
+    return AddPartitionsToTxnResponse(results_by_transaction=[result])
+
+
+def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
+    """The answer instead of `response`, when the log did not take the record behind it."""
+    told = _TO_PRODUCERS.get(code, code)
+    match response:
+        case InitProducerIdResponse():
+            return InitProducerIdResponse(
+                error_code=told, producer_id=NO_ID, producer_epoch=NO_EPOCH
+            )
+        case EndTxnResponse():
+            return EndTxnResponse(error_code=told)
+        case AddOffsetsToTxnResponse():
+            return AddOffsetsToTxnResponse(error_code=told)
+        case AddPartitionsToTxnResponse():
+            return AddPartitionsToTxnResponse(
+                results_by_transaction=[
+                    AddPartitionsToTxnResult(
+                        transactional_id=result.transactional_id,
+                        topic_results=_with_code(result.topic_results, told),
+                    )
+                    for result in response.results_by_transaction
+                ],
+                results_by_topic_v3_and_below=_with_code(
+                    response.results_by_topic_v3_and_below, told
+                ),
+            )
+        case _:
+            raise AssertionError(f"{type(response).__name__} has nothing written behind it")
+
+
+def _with_code(
+    topics: list[AddPartitionsToTxnTopicResult], code: Code
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=each.partition_index, partition_error_code=code
+                )
+                for each in topic.results_by_partition
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,332 @@
+"""The requests of transactions, over the wire. A broker does not offer them yet: see `offered`."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.broker.net import dispatch
+from barnabas.broker.transactions.coordination import transaction_coordination
+from barnabas.coordinators.transactions.decision import Identity
+from barnabas.log.transactions.append import require_guard
+from barnabas.model.errors import Code
+from barnabas.wire.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from barnabas.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from barnabas.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from barnabas.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from barnabas.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from barnabas.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from barnabas.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from barnabas.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tests.broker.running import Running, running_broker
+from tests.broker.transactions.test_coordination import Coordinator
+from tests.log.batches import batch
+from tests.waiting import eventually
+
+ID = "tx"
+
+
+@pytest.fixture
+async def offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Running, Identity]]:
+    """A broker that offers them, and a producer that has initialised its transactional id."""
+    for key, name in {
+        24: "add_partitions_to_txn",
+        25: "add_offsets_to_txn",
+        26: "end_txn",
+        27: "write_txn_markers",
+        28: "txn_offset_commit",
+        65: "describe_transactions",
+        66: "list_transactions",
+    }.items():
+        assert key not in dispatch.HANDLERS, "advertised: then this fixture is not needed"
+        monkeypatch.setitem(dispatch.HANDLERS, key, name)
+    options = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.partitions": "2"}
+    async with running_broker(tmp_path, options) as running:
+        driver = transaction_coordination(running.broker)
+        await driver.ready()
+        coordinator = Coordinator.__new__(Coordinator)
+        coordinator.running, coordinator.driver = running, driver
+        await running.create("t", partitions=2)
+        yield running, await coordinator.init()
+
+
+async def add(
+    running: Running, producer: Identity, topics: dict[str, list[int]], version: int = 3
+) -> dict[tuple[str, int], Code]:
+    named = [
+        AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()
+    ]
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=ID,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=named,
+    )
+    said = await running.ask(request, AddPartitionsToTxnResponse, version)
+    return codes(said.results_by_topic_v3_and_below)
+
+
+def codes(topics: list[Any]) -> dict[tuple[str, int], Code]:
+    return {
+        (topic.name, each.partition_index): Code.of(each.partition_error_code)
+        for topic in topics
+        for each in topic.results_by_partition
+    }
+
+
+async def end(running: Running, producer: Identity, *, commit: bool, version: int = 3) -> Any:
+    request = EndTxnRequest(
+        transactional_id=ID,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        committed=commit,
+    )
+    return await running.ask(request, EndTxnResponse, version)
+
+
+async def described(running: Running, *ids: str) -> list[Any]:
+    request = DescribeTransactionsRequest(transactional_ids=list(ids))
+    return (await running.ask(request, DescribeTransactionsResponse)).transaction_states
+
+
+async def test_a_transaction_from_the_first_partition_to_the_end(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+    assert await add(running, producer, {"t": [0, 1]}) == {
+        ("t", 0): Code.NONE,
+        ("t", 1): Code.NONE,
+    }
+    (open_,) = await described(running, ID)
+    assert open_.transaction_state == "Ongoing"
+    assert [(each.topic, each.partitions) for each in open_.topics] == [("t", [0, 1])]
+    assert (await end(running, producer, commit=True)).error_code == 0
+    table = transaction_coordination(running.broker).shard_of(ID).table
+    await eventually(lambda: table.transactions[ID].state.title == "CompleteCommit")
+    assert running.broker.topics.existing("t").partition(0).log.end_offset == 1
+
+
+async def test_all_partitions_join_or_none(offered: tuple[Running, Identity]) -> None:
+    running, producer = offered
+    assert await add(running, producer, {"t": [0, 9], "gone": [0]}) == {
+        ("t", 0): Code.OPERATION_NOT_ATTEMPTED,
+        ("t", 9): Code.UNKNOWN_TOPIC_OR_PARTITION,
+        ("gone", 0): Code.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    (found,) = await described(running, ID)
+    assert found.transaction_state == "Empty"
+
+
+async def test_brokers_ask_for_several_transactions_at_once(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+    topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])]
+
+    def transaction(id_: str, *, verify: bool) -> AddPartitionsToTxnTransaction:
+        return AddPartitionsToTxnTransaction(
+            transactional_id=id_,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            verify_only=verify,
+            topics=topics,
+        )
+
+    request = AddPartitionsToTxnRequest(
+        transactions=[transaction(ID, verify=True), transaction("other", verify=False)]
+    )
+    said = await running.ask(request, AddPartitionsToTxnResponse, 5)
+    assert [
+        (result.transactional_id, codes(result.topic_results)["t", 0])
+        for result in said.results_by_transaction
+    ] == [(ID, Code.TRANSACTION_ABORTABLE), ("other", Code.INVALID_PRODUCER_ID_MAPPING)]
+
+
+async def test_a_group_joins_once_its_topic_is_there(offered: tuple[Running, Identity]) -> None:
+    running, producer = offered
+    request = AddOffsetsToTxnRequest(
+        transactional_id=ID,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        group_id="g",
+    )
+    said = await running.ask(request, AddOffsetsToTxnResponse)
+    assert said.error_code == Code.COORDINATOR_NOT_AVAILABLE
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    await running.ask(find, FindCoordinatorResponse)
+    assert (await running.ask(request, AddOffsetsToTxnResponse)).error_code == 0
+    (found,) = await described(running, ID)
+    assert [each.topic for each in found.topics] == ["__consumer_offsets"]
+
+
+async def test_what_cannot_be_ended_is_refused(offered: tuple[Running, Identity]) -> None:
+    running, producer = offered
+    assert (await end(running, producer, commit=True)).error_code == Code.INVALID_TXN_STATE
+    stale = Identity(producer.producer_id, 9)
+    assert (await end(running, stale, commit=True)).error_code == Code.PRODUCER_FENCED
+    assert (
+        await end(running, stale, commit=True, version=1)
+    ).error_code == Code.INVALID_PRODUCER_EPOCH
+
+
+async def test_transactions_are_listed_and_described(offered: tuple[Running, Identity]) -> None:
+    running, producer = offered
+
+    async def listed(pattern: str | None, *states: str) -> Any:
+        request = ListTransactionsRequest(
+            state_filters=list(states),
+            producer_id_filters=[],
+            transactional_id_pattern=pattern,
+        )
+        return await running.ask(request, ListTransactionsResponse)
+
+    said = await listed("t.*", "Empty", "Nonsense")
+    assert said.unknown_state_filters == ["Nonsense"]
+    assert [each.transactional_id for each in said.transaction_states] == [ID]
+    assert (await listed("x")).transaction_states == []
+    assert (await listed("(")).error_code == Code.INVALID_REGULAR_EXPRESSION
+    states = [each.error_code for each in await described(running, ID, "nobody", "", ID)]
+    assert states == [0, Code.TRANSACTIONAL_ID_NOT_FOUND, Code.INVALID_REQUEST]
+    assert producer.epoch == 0
+
+
+async def test_an_administrator_ends_what_hangs_in_a_partition(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, _ = offered
+    partition = running.broker.topics.existing("t").partition(0)
+    guard = require_guard(partition.log, 77, 3, 0, has_version_2=False)
+    wall_ms = running.broker.clock.wall_ms()
+    data = batch(1, time=wall_ms, producer=77, epoch=3, sequence=0, transactional=True)
+    partition.append(data, -1, wall_ms, guard=guard)
+    assert partition.log.last_stable_offset == 0
+
+    async def abort(epoch: int) -> list[Code]:
+        marker = WritableTxnMarker(
+            producer_id=77,
+            producer_epoch=epoch,
+            transaction_result=False,
+            topics=[
+                WritableTxnMarkerTopic(name="t", partition_indexes=[0, 9]),
+                WritableTxnMarkerTopic(name="gone", partition_indexes=[0]),
+            ],
+            coordinator_epoch=0,
+        )
+        request = WriteTxnMarkersRequest(markers=[marker])
+        (result,) = (await running.ask(request, WriteTxnMarkersResponse)).markers
+        return [Code.of(each.error_code) for t in result.topics for each in t.partitions]
+
+    unknown = [Code.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert await abort(2) == [Code.INVALID_PRODUCER_EPOCH, *unknown]
+    assert await abort(3) == [Code.NONE, *unknown]
+    assert partition.log.last_stable_offset == 2
+
+
+async def commit_offset(
+    running: Running, producer: Identity, offset: int, topic: str = "t", version: int = 4
+) -> Code:
+    request = TxnOffsetCommitRequest(
+        transactional_id=ID,
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=offset, committed_metadata=None
+                    )
+                ],
+            )
+        ],
+    )
+    said = await running.ask(request, TxnOffsetCommitResponse, version)
+    return Code.of(said.topics[0].partitions[0].error_code)
+
+
+async def fetched(running: Running, *, stable: bool) -> tuple[int, Code]:
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    group = OffsetFetchRequestGroup(group_id="g", topics=topics)
+    request = OffsetFetchRequest(groups=[group], require_stable=stable)
+    said = (await running.ask(request, OffsetFetchResponse, 9)).groups[0].topics[0].partitions[0]
+    return said.committed_offset, Code.of(said.error_code)
+
+
+async def test_offsets_are_committed_with_the_transaction(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+    assert await commit_offset(running, producer, 5) is Code.NOT_COORDINATOR
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    await running.ask(find, FindCoordinatorResponse)
+    assert await commit_offset(running, producer, 5) is Code.TRANSACTION_ABORTABLE
+    joins = AddOffsetsToTxnRequest(
+        transactional_id=ID,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        group_id="g",
+    )
+    assert (await running.ask(joins, AddOffsetsToTxnResponse)).error_code == 0
+    assert await commit_offset(running, producer, 5) is Code.NONE
+    assert await commit_offset(running, producer, 5, "gone") is Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert await fetched(running, stable=True) == (-1, Code.UNSTABLE_OFFSET_COMMIT)
+    assert await fetched(running, stable=False) == (-1, Code.NONE)
+    await end(running, producer, commit=True)
+    table = transaction_coordination(running.broker).shard_of(ID).table
+    await eventually(lambda: table.transactions[ID].state.title == "CompleteCommit")
+    assert await fetched(running, stable=True) == (5, Code.NONE)
+    assert await commit_offset(running, producer, 6) is Code.TRANSACTION_ABORTABLE
+
+
+async def test_in_version_2_the_commit_of_offsets_joins_by_itself(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    await running.ask(find, FindCoordinatorResponse)
+    assert await commit_offset(running, producer, 5, version=5) is Code.NONE
+    said = await end(running, producer, commit=False, version=5)
+    following = Identity(said.producer_id, said.producer_epoch)
+    assert following == Identity(producer.producer_id, producer.epoch + 1)
+    table = transaction_coordination(running.broker).shard_of(ID).table
+    await eventually(lambda: table.transactions[ID].state.title == "CompleteAbort")
+    assert await fetched(running, stable=True) == (-1, Code.NONE)
+    assert await commit_offset(running, producer, 6, version=5) is Code.INVALID_PRODUCER_EPOCH
+    assert await commit_offset(running, following, 7, version=5) is Code.NONE
