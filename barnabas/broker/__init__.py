@@ -2,13 +2,16 @@
 
 This folder has what a reader needs first. The folders: net/ (from a socket to a handler),
 handlers/ (one file per API) and requests/ (code that several handlers share), storage/ (log
-directories, cleaner, housekeeping), groups/ (group coordinator), and for a broker in a cluster:
+directories, cleaner, housekeeping), groups/ (group coordinator),
+transactions/ (transaction coordinator), and for a broker in a cluster:
 cluster/, controller/ and replicas/.
 
 broker: the whole broker: its parts, how it starts and stops
 main: starts a broker on this machine and stops it on a signal
 topic: topics in memory, by name and by id
 partition: one partition: its log, its role, and the requests that wait for it
+partition_flush: syncs records before they are committed (flush.messages)
+no_log: stands in for the log of a partition that has none here
 role: leader, follower, offline: the roles of a replica and their legal transitions
 context: what most parts need of the broker, as a Protocol
 uncommitted: batches above the high watermark, and the requests that wait for them

@@ -44,7 +44,7 @@ from barnabas.model.ports import Clock, Disk, Listening, Network, Stream
 from barnabas.system.logs import Logger
 
 if TYPE_CHECKING:
-    from barnabas.broker.cluster.keeper_session import Sessions
+    from barnabas.broker.cluster.keeper_calls import Sessions
     from barnabas.broker.cluster.membership import ClusterMembership
     from barnabas.broker.groups.coordination import Coordination
     from barnabas.broker.replicas.roles import Replicas

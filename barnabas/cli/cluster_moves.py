@@ -17,7 +17,7 @@ from barnabas.model.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
-    from barnabas.client.metadata import MetadataSnapshot
+    from barnabas.client.metadata_snapshot import MetadataSnapshot
 
 _LOOK_S = 0.2
 _SENDING = "leader.replication.throttled.replicas"

@@ -13,7 +13,7 @@ from barnabas.cli.options import open_admin
 
 if TYPE_CHECKING:
     from barnabas.client.admin.cluster import BrokerDetails
-    from barnabas.client.metadata import MetadataSnapshot
+    from barnabas.client.metadata_snapshot import MetadataSnapshot
 
 Row = dict[str, Any]
 BROKER_COLUMNS = ("broker", "address", "state", "epoch", "rack", "process", "leads", "replicas")

@@ -16,7 +16,7 @@ from barnabas.model.ids import TopicPartition, check_topic_name
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
-    from barnabas.client.metadata import TopicMetadata
+    from barnabas.client.metadata_snapshot import TopicMetadata
     from barnabas.wire.messages.log_story import ToldLog
 
 _BROKER_DEFAULT = -1

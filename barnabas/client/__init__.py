@@ -4,8 +4,9 @@ producer/, consumer/, admin/ and groups/ (groups seen by an administrator) hold 
 workers/ runs a function on the records of a topic. Drivers: aio/ (asyncio) and blocking/
 (a thread, without an event loop).
 
-cluster: a connection per broker, fresh metadata, coordinators, and retries
-metadata: brokers, topics and leaders, from one Metadata response
+cluster: a connection per broker, coordinators, retries, and the metadata cache
+metadata_snapshot: brokers, topics and leaders, from one Metadata response
+group_metadata: what a consumer passes to a producer, so that a transaction commits its offsets
 session: one connection's side of the protocol, without the connection
 net: the interface between flows and a driver: time, connections, waiting
 sockets: what both drivers do to a socket

@@ -1,7 +1,7 @@
 """A cluster: a connection per broker, fresh metadata, coordinators, and retries.
 
 Written once over `Net`; whoever opens it says how it waits (aio/, blocking/).
-Always: what is Retriable is tried again on a fresh picture, until the call's time is up; nobody
+Always: what is Retriable is tried again with fresh metadata, until the call's time is up; nobody
 at any bootstrap server is said at once, in one message; what any broker can answer is asked of one
 that owes no answer. Threads of a blocking client may come and
 go in it at once: whoever looks through its connections looks at a copy.
@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 from barnabas.client.backoff import waits_ms
 from barnabas.client.errors import check
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.client.net import BrokerConnection, Net
 from barnabas.client.sockets import Unreached
 from barnabas.config.client import ClientConfig
@@ -73,11 +73,11 @@ class ClusterClient:
 
     @property
     def known(self) -> MetadataSnapshot | None:
-        """The last picture, if there is one."""
+        """The metadata of the last response, if there is one."""
         return self._view
 
     async def view(self, topics: Iterable[str] = ()) -> MetadataSnapshot:
-        """A picture that holds these topics, or says why not; taken anew only if needed."""
+        """Metadata with these topics, or why they are missing; requested again only if needed."""
         self.net.check_owner()
         before = self._view
         missing = self.missing(topics)
@@ -87,9 +87,9 @@ class ClusterClient:
         return await self.refresh(unless_newer_than=None if missing else before)
 
     def missing(self, topics: Iterable[str]) -> list[str]:
-        """Those that the picture does not hold."""
+        """The topics that the cached metadata does not have."""
         view = self._view
-        # Asked for by another flow, whose picture has not come yet: that is missing, too.
+        # Asked for by another flow, whose metadata has not arrived yet: that is missing, too.
         return [
             name
             for name in topics
@@ -99,9 +99,9 @@ class ClusterClient:
     async def refresh(
         self, *, create: bool = False, unless_newer_than: MetadataSnapshot | None = None
     ) -> MetadataSnapshot:
-        """A new picture, of the topics asked for so far. `create`: missing ones come to be.
+        """New metadata of the topics asked for so far. `create`: missing topics are created.
 
-        `unless_newer_than`: a picture that another flow has taken since will do.
+        `unless_newer_than`: newer metadata that another flow has received is enough.
         """
         async with self._view_lock:
             newer = self._view is not None and self._view is not unless_newer_than
@@ -112,7 +112,7 @@ class ClusterClient:
             return self._view
 
     async def view_of(self, topics: list[str] | None, *, create: bool = False) -> MetadataSnapshot:
-        """A picture of these topics; None: of all."""
+        """The metadata of these topics; None: of all."""
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=create,
@@ -123,7 +123,7 @@ class ClusterClient:
         return MetadataSnapshot(response)
 
     def watch(self, topics: Iterable[str]) -> None:
-        """Have them in the next pictures."""
+        """Include these topics in later Metadata requests."""
         self._topics.update(dict.fromkeys(topics))
 
     # --- whom to ask ---
@@ -238,7 +238,7 @@ class ClusterClient:
     async def retrying(
         self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None
     ) -> T:
-        """The result of `attempt`, tried again on a fresh picture until the time is up."""
+        """The result of `attempt`, retried with fresh metadata until the time is up."""
         self.net.check_owner()
         limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.net.now_ms() + limit_ms

@@ -1,6 +1,16 @@
-"""Every option of brokers and topics, each declared once.
+"""Every option, declared once: it feeds the parser, DescribeConfigs and docs/config.md.
 
-`TopicConfig` and `BrokerConfig` hold the effective values, parsed; `alter` decides which settings
-are accepted, `describe` returns them for DescribeConfigs, `properties` reads files. `python -m
-barnabas.config` prints docs/config.md.
+option: the declaration of an option
+kinds: text to value and back, with bounds
+resolve: precedence: which of several settings of an option is in force
+properties: the format of server.properties files
+alter: whether a setting may be changed
+describe: the response to DescribeConfigs
+topic, group, client, client_metrics: the options of each
+broker, broker_cluster, broker_log, broker_roles: the options of a broker
+no_effect: options that are accepted and have no effect
+unsupported: Kafka's options that are refused, and the reason
+kafka_options, kafka_table, kafka_table_security: the rest of Kafka's broker options, described only
+
+`python -m barnabas.config` prints docs/config.md.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.controller import proof, topics
 from barnabas.controller import reassignment as moves
-from barnabas.controller.election import after_loss, first_state, is_alone
+from barnabas.controller.leader_election import after_loss, first_state, is_alone
 from barnabas.controller.proof import ReplicaReport
 from barnabas.controller.state import (
     NO_LEADER,

@@ -4,20 +4,20 @@ Each operation is a generator of steps (steps.py). All steps of one operation ar
 the next operation begins.
 In: events, requests, the time. Out: steps, and the result of each operation.
 Always: the same events and replies give the same steps.
-Not here: the queue, the keeper, the network (broker/controller/election.py).
+Not here: the queue, the keeper, the network (broker/controller/controller_election.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
-from barnabas.controller import brokers, elections, in_sync, proof, takeover, topics
+from barnabas.controller import brokers, in_sync, proof, requested_elections, takeover, topics
 from barnabas.controller import reassignment as moves
-from barnabas.controller.elections import ElectionKind
 from barnabas.controller.history import ClusterHistory
 from barnabas.controller.in_sync import InSyncProposal, ProposalResult, min_insync
 from barnabas.controller.messages import EPOCH_DELETED
 from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
 from barnabas.controller.reassignment import ReassignmentRequest
+from barnabas.controller.requested_elections import ElectionKind
 from barnabas.controller.state import NO_LEADER, Assignment, ClusterState, TopicView
 from barnabas.controller.steps import LogLine, ReadConfig, SetConfig, Settle, Steps, Write
 from barnabas.controller.tenure import UNCLEAN, ControllerOptions, ControllerTenure
@@ -92,7 +92,7 @@ class Controller:
     def tick(self, now: int) -> Steps[None]:
         tenure = self._at(now)
         yield from brokers.wait_over(tenure)
-        yield from elections.rebalance(tenure)
+        yield from requested_elections.rebalance(tenure)
 
     def answered(
         self, broker: BrokerId, request: ProtocolMessage, response: ProtocolMessage, now: int
@@ -164,12 +164,12 @@ class Controller:
         yield LogLine("configured", {"kind": kind, "name": name, "settings": settings})
         if settings.get(UNCLEAN) != before.get(UNCLEAN):
             if kind == "topics":
-                yield from elections.unclean_allowed(tenure, name)
+                yield from requested_elections.unclean_allowed(tenure, name)
             elif kind == "brokers" and not name:
                 said = settings.get(UNCLEAN)
                 options = tenure.options
                 options.unclean = options.unclean_static if said is None else said == "true"
-                yield from elections.unclean_allowed(tenure, None)
+                yield from requested_elections.unclean_allowed(tenure, None)
         return settings
 
     @staticmethod
@@ -212,7 +212,7 @@ class Controller:
     def elect(
         self, kind: ElectionKind, names: Iterable[TopicPartition] | None, now: int
     ) -> Steps[dict[TopicPartition, KafkaError | None]]:
-        return elections.elect(self._at(now), kind, names)
+        return requested_elections.elect(self._at(now), kind, names)
 
     def reassign(
         self, requested_moves: Iterable[ReassignmentRequest], factor_may_change: bool, now: int

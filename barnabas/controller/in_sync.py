@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from barnabas.controller import reassignment as moves
-from barnabas.controller.election import with_isr
+from barnabas.controller.leader_election import with_isr
 from barnabas.controller.state import PartitionLeadership, PartitionView
 from barnabas.controller.steps import Steps
 from barnabas.controller.tenure import ControllerTenure, NextState

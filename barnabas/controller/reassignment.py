@@ -11,7 +11,7 @@ Not here: how fast records are copied (the followers have the throttles).
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.controller.election import led_by, may_lead, with_isr
+from barnabas.controller.leader_election import led_by, may_lead, with_isr
 from barnabas.controller.state import (
     NO_LEADER,
     Assignment,

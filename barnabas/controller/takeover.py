@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from barnabas.controller import brokers, topics
 from barnabas.controller import reassignment as moves
-from barnabas.controller.election import first_state
 from barnabas.controller.in_sync import min_insync
+from barnabas.controller.leader_election import first_state
 from barnabas.controller.state import NO_LEADER, PartitionLeadership, PartitionView, TopicView
 from barnabas.controller.steps import (
     KeeperSnapshot,

@@ -4,7 +4,8 @@ In: changes that operations have decided on. Out: writes of a thousand changes a
 requests: per event one LeaderAndIsr to each affected broker, one StopReplica, one UpdateMetadata
 to all.
 Always: a change is in memory, in the history and in requests only after its write.
-Not here: the decisions (brokers.py, topics.py, in_sync.py, reassignment.py, elections.py).
+Not here: the decisions (brokers.py, topics.py, in_sync.py, reassignment.py,
+requested_elections.py).
 """
 
 from collections import deque

@@ -12,8 +12,8 @@ Not here: which names and settings a topic may have (broker/handlers/).
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from barnabas.controller.election import first_state
 from barnabas.controller.in_sync import min_insync
+from barnabas.controller.leader_election import first_state
 from barnabas.controller.messages import EPOCH_DELETED
 from barnabas.controller.placement import place_on_all
 from barnabas.controller.state import Assignment, PartitionView, TopicView

@@ -8,7 +8,7 @@ though nothing in it does; whoever called takes that one by itself, and calls ag
 Not here: that other way (log/compaction/compaction.py), the loops over records
 (log/compaction/key_loops.py).
 
-This is plain Python, compiled where that can be done: see key_loops.py.
+This is plain Python, compiled where that can be done: see compaction/key_loops.py.
 """
 
 from collections.abc import Callable, Mapping

@@ -5,10 +5,10 @@ Always: start_offset <= high_watermark <= end_offset; the high watermark goes ba
 truncation; the log holds whole batches.
 Always: an append syncs nothing; a roll leaves work for `pending_snapshots` and `pending_flush`.
 Longer operations are functions over a Log in modules of their own: append.py (as the leader),
-replica_append.py (batches that have offsets), roll.py, truncation.py, segment_deletion.py. Swaps of
-compacted segments (log/compaction/segment_swap.py) are not methods: the cleaner carries out their
-steps. Not here: opening and damage (log/recovery/log_recovery.py), slices (reader.py), what is
-durable (durability.py), the words of a refusal (batch_validation.py), who leads.
+replica_append.py (batches that have offsets), roll.py, truncation.py, segments/deletion.py. Swaps
+of compacted segments (log/compaction/segment_swap.py) are not methods: the cleaner carries out
+their steps. Not here: opening and damage (log/recovery/log_recovery.py), slices (reader.py), what
+is durable (durability.py), the words of a refusal (batch_validation.py), who leads.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.segments import deletion as segment_deletion
 from barnabas.log.segments import time_lookup
 from barnabas.log.segments.deletion import SegmentDeletion
-from barnabas.log.segments.open_segments import WarmSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
@@ -70,11 +70,11 @@ class Log:
         partition: TopicPartition,
         topic_id: UUID,
         config: LogConfig,
-        warm: WarmSegments,
+        open_segments: OpenSegments,
         parts: LogParts,
     ) -> None:
         self.disk = disk
-        self.warm = warm
+        self.open_segments = open_segments
         self.path = path
         self.partition = partition
         self.topic_id = topic_id

@@ -45,7 +45,7 @@ def roll(log: "Log", wall_ms: int) -> Segment:
     base = log.end_offset
     assert old.size, "an empty segment is never rolled"
     interval = log.config.index_interval_bytes
-    segment = Segment(log.disk, log.path, base, 0, log.warm, log.findings, interval)
+    segment = Segment(log.disk, log.path, base, 0, log.open_segments, log.findings, interval)
     segment.jitter_ms = _jitter(log, base)
     try:
         old.seal()
@@ -79,7 +79,9 @@ def _undo(log: "Log", segment: Segment) -> None:
 def new_segment(log: "Log", base_offset: int) -> Segment:
     """An empty segment with its files, not yet in the log."""
     interval = log.config.index_interval_bytes
-    return Segment.create(log.disk, log.path, base_offset, log.warm, log.findings, interval)
+    return Segment.create(
+        log.disk, log.path, base_offset, log.open_segments, log.findings, interval
+    )
 
 
 def _jitter(log: "Log", base_offset: int) -> int:

@@ -1,1 +1,10 @@
-"""Types that every other package uses: ids, errors, and the ports to the outside."""
+"""Types that all other packages use: ids, errors, and the ports (interfaces to the outside).
+
+ids: types of names and numbers
+errors: Kafka's error codes, and the exception class that says what to do
+ports: Clock, Disk and Network: interfaces to the outside, implemented in system/
+system_errors: error numbers of the operating system as text
+lazy: loads a module when one of its names is first used
+version: the version of this package
+words: times and names as text
+"""

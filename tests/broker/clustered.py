@@ -196,7 +196,7 @@ async def kill(broker: Broker) -> None:
     await broker.cleaner.stop()
     await broker.housekeeping.stop()
     await broker.logs.stop()
-    await cluster._session.end()
+    await cluster._keeper_calls.end()
 
 
 @asynccontextmanager

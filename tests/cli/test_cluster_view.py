@@ -14,7 +14,7 @@ from barnabas.cli.cluster_view import (
 )
 from barnabas.cli.partitions import broker_ids
 from barnabas.client.admin.cluster import BrokerDetails
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.messages.cluster_story import ToldEvent
 from barnabas.wire.messages.metadata import (

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.fetch import (
     AbortedTransaction,

@@ -118,7 +118,7 @@ class Impostor:
     def metadata(
         self, topic: str = "t", partitions: int = 1, port: int | None = None
     ) -> MetadataResponse:
-        """A picture in which this one leads everything."""
+        """Metadata in which this one leads everything."""
         return MetadataResponse(
             brokers=[
                 MetadataResponseBroker(

@@ -73,20 +73,20 @@ class Flight:
 class History:
     """One run."""
 
-    def __init__(self, seed: int, *, recreated: bool = False, **rules: object) -> None:
+    def __init__(self, seed: int, *, recreated: bool = False, **settings: object) -> None:
         self.random = Random(seed)
         self._recreated = recreated
         self.by_id = recreated and self.random.random() < 0.5
         self.topic_id = self._learned_id = UUID(int=1)
         self.exists = True
         self.now = 0
-        self.rules = ProducerSettings(
+        self.settings = ProducerSettings(
             linger_ms=self.random.choice((0, 0, 5)),
             in_flight_max=self.random.choice((1, 2, 5)),
             delivery_timeout_ms=1_000_000,
             backoff_ms=10,
             backoff_ms_max=50,
-        )._replace(**rules)  # type: ignore[arg-type]
+        )._replace(**settings)  # type: ignore[arg-type]
         self.accumulator = Accumulator(
             batch_size_max=self.random.choice((80, 200, 1_000)),
             buffer_size_max=1 << 30,
@@ -96,7 +96,7 @@ class History:
             chance=self.random.random,
             wake=lambda: None,
         )
-        self.outbox = Outbox(self.accumulator, self.rules, self.random.random)
+        self.outbox = Outbox(self.accumulator, self.settings, self.random.random)
         self.outbox.identify(7, 0)
         self.logs = [Log() for _ in range(PARTITIONS)]
         self.deleted_logs: list[list[Log]] = []

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from barnabas.client.backoff import waits_ms
 from barnabas.client.cluster import bootstrap_addresses
 from barnabas.client.errors import error_of
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.client.producer.accumulator import murmur2
-from barnabas.client.producer.settings import rules_of
+from barnabas.client.producer.settings import settings_of
 from barnabas.config.client import ClientConfig
 from barnabas.model.errors import Code, Failed, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
@@ -46,7 +46,7 @@ def test_keys_hash_as_in_java() -> None:
 # --- metadata, errors, backoff ---
 
 
-def metadata_cache() -> MetadataSnapshot:
+def snapshot() -> MetadataSnapshot:
     def partition(number: int, leader: int) -> MetadataResponsePartition:
         return MetadataResponsePartition(
             error_code=0,
@@ -73,7 +73,7 @@ def metadata_cache() -> MetadataSnapshot:
 
 
 def test_a_picture_knows_leaders_and_says_what_it_does_not_know() -> None:
-    view = metadata_cache()
+    view = snapshot()
     assert [p.number for p in view.topic("t").partitions] == [0, 1]
     assert view.leader(AT) == 1
     assert view.name_of(ID) == "t"
@@ -137,8 +137,8 @@ def test_a_misspelt_option_is_answered_with_the_nearest(name: str, meant: str) -
 
 
 def test_a_producer_refuses_options_that_contradict_each_other() -> None:
-    assert not rules_of(ClientConfig(acks="1")).idempotent
+    assert not settings_of(ClientConfig(acks="1")).idempotent
     with pytest.raises(InvalidRequest, match="needs acks=all, but acks=1"):
-        rules_of(ClientConfig(acks="1", enable_idempotence=True))
+        settings_of(ClientConfig(acks="1", enable_idempotence=True))
     with pytest.raises(InvalidRequest, match="at most 5"):
-        rules_of(ClientConfig(max_in_flight_requests_per_connection=6))
+        settings_of(ClientConfig(max_in_flight_requests_per_connection=6))

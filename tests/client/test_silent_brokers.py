@@ -299,7 +299,7 @@ async def test_metadata_that_goes_stale_as_the_last_response_is_learned_is_asked
         before = sum(brokers.asked)
         ending = asyncio.create_task(asyncio.sleep(0))
         producer._tasks["metadata"] = ending
-        producer._outbox.metadata_cache.stale = True
+        producer._outbox.metadata_refresh.stale = True
         producer._pump()
         producer._ended("metadata", ending)
         await eventually(lambda: sum(brokers.asked) > before, wait_s=SOON_S)

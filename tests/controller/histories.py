@@ -14,11 +14,11 @@ from typing import Any
 from uuid import UUID
 
 from barnabas.controller.controller import Controller
-from barnabas.controller.elections import ElectionKind
 from barnabas.controller.in_sync import InSyncProposal
 from barnabas.controller.messages import ALL, DELETED, EPOCH_DELETED
 from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
 from barnabas.controller.reassignment import ReassignmentRequest
+from barnabas.controller.requested_elections import ElectionKind
 from barnabas.controller.state import NO_LEADER
 from barnabas.controller.steps import Conflict, Steps
 from barnabas.controller.tenure import UNCLEAN

@@ -2,10 +2,10 @@
 
 import pytest
 
-from barnabas.controller.elections import ElectionKind
 from barnabas.controller.in_sync import InSyncProposal
 from barnabas.controller.messages import EPOCH_DELETED
 from barnabas.controller.reassignment import ReassignmentRequest
+from barnabas.controller.requested_elections import ElectionKind
 from barnabas.controller.state import Assignment
 from barnabas.keeper import paths
 from barnabas.model.errors import Code, KafkaError

@@ -2,10 +2,10 @@
 
 import pytest
 
-from barnabas.controller.elections import ElectionKind
 from barnabas.controller.messages import ALL
 from barnabas.controller.proof import WAIT_MS, ReplicaCompleteness, ReplicaReport
 from barnabas.controller.reassignment import ReassignmentRequest
+from barnabas.controller.requested_elections import ElectionKind
 from barnabas.controller.state import NO_LEADER
 from barnabas.controller.steps import WriteTooLarge
 from barnabas.model.errors import InvalidRequest

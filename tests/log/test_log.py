@@ -254,7 +254,7 @@ def test_a_truncation_below_the_start_begins_anew(disk: SimulatedDisk) -> None:
 
 def test_few_files_stay_open_however_many_segments_there_are(disk: SimulatedDisk) -> None:
     config = LogConfig(segment_bytes=400, index_interval_bytes=100, segment_index_bytes=4096)
-    directory = open_directory(disk, config, warm_segments_max=3)
+    directory = open_directory(disk, config, open_segments_max=3)
     logs = [directory.create(TopicPartition("t", number), TOPIC_ID, config) for number in range(8)]
     for number in range(30):
         for log in logs:

@@ -2,8 +2,8 @@
 
 In: the operations of Catalog. Out: the same, through the controller, on any broker.
 Always: no two brokers hand out one producer id.
-Not here: what the controller does with them (broker/controller/election.py), the resulting metadata
-(metadata.py).
+Not here: what the controller does with them (broker/controller/controller_election.py), the
+resulting metadata (metadata.py).
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 In: sessions of the keeper, UpdateMetadata. Out: a registered broker that knows the cluster.
 Always: no two live brokers have one id; a broker whose session has expired registers again, with
 a new epoch, before it accepts requests of the controller again.
-Not here: what the controller decides (broker/controller/election.py), replicas
+Not here: what the controller decides (broker/controller/controller_election.py), replicas
 (broker/replicas/roles.py), topics (metadata.py).
 Why a lone broker has none of this: docs/adr/0022.
 """
@@ -17,7 +17,7 @@ from uuid import UUID
 
 from barnabas.broker.broker import new_id
 from barnabas.broker.cluster.forwarding import Forwarding
-from barnabas.broker.cluster.keeper_session import KeeperSession, Sessions
+from barnabas.broker.cluster.keeper_calls import KeeperCalls, Sessions
 from barnabas.broker.cluster.metadata import MetadataUpdates
 from barnabas.broker.cluster.peers import Lane, Peers
 from barnabas.broker.cluster.registration import (
@@ -29,7 +29,7 @@ from barnabas.broker.cluster.registration import (
 )
 from barnabas.broker.cluster.settings import ClusterSettings, read_all, read_changes, read_topics
 from barnabas.broker.cluster_member import ClusterMember
-from barnabas.broker.controller.election import ControllerElection
+from barnabas.broker.controller.controller_election import ControllerElection
 from barnabas.broker.replicas.roles import Replicas
 from barnabas.config.kinds import Address
 from barnabas.keeper import paths
@@ -68,14 +68,14 @@ class ClusterMembership:
 
     def __init__(self, broker: "Broker", sessions: Sessions, network: Network) -> None:
         self._broker = broker
-        self._session = KeeperSession(sessions, self._heard)
+        self._keeper_calls = KeeperCalls(sessions, self._heard)
         self.settings = ClusterSettings()
         self.view = MetadataUpdates(broker, self.settings)
         self.forwarding = Forwarding(broker, self)
         self.peers = Peers(BrokerId(broker.id), network, broker.log, broker.dispatcher.answer)
         # The next controller may have sent its metadata before this one knows that it was replaced.
         self.controlling = ControllerElection(
-            broker, self.peers, self._session.in_thread, self._meet
+            broker, self.peers, self._keeper_calls.in_thread, self._meet
         )
         self.members: dict[BrokerId, ClusterMember] = {}
         self.broker_epoch = -1
@@ -93,7 +93,7 @@ class ClusterMembership:
     async def start(self) -> None:
         """When this returns, the broker knows its cluster, and answers."""
         broker = self._broker
-        keeper = await self._session.open()
+        keeper = await self._keeper_calls.open()
         cluster_id = new_id()  # if there is none yet
         disk, directories = broker.disk, broker.config.directories
         wanted = first_id(broker.static, disk, directories)
@@ -117,7 +117,7 @@ class ClusterMembership:
 
     async def _ask(self, call: Callable[[Keeper], T]) -> T:
         wait_ms = self._broker.config.zookeeper_session_timeout_ms
-        return await patiently(self._session.run, call, wait_ms)
+        return await patiently(self._keeper_calls.run, call, wait_ms)
 
     async def _register(self, keeper: Keeper) -> None:
         broker = self._broker
@@ -138,7 +138,7 @@ class ClusterMembership:
             broker.id,
             data,
             keeper.session,
-            self._session.run,
+            self._keeper_calls.run,
             # ZooKeeper ends a session at one of its ticks; a timeout has at least two.
             broker.config.zookeeper_session_timeout_ms * 3 // 2,
             broker.log,
@@ -193,11 +193,11 @@ class ClusterMembership:
             await self.controlling.stop()
         self.forwarding.close()
         self.peers.close()
-        await self._session.close()
+        await self._keeper_calls.close()
 
     async def run(self, call: Callable[[Keeper], T]) -> T:
         """In the keeper's thread."""
-        return await self._session.run(call)
+        return await self._keeper_calls.run(call)
 
     # Events of the session
 
@@ -230,7 +230,7 @@ class ClusterMembership:
         wait_ms = AGAIN_MS
         while not self.registered.is_set():
             try:
-                keeper = await self._session.open()
+                keeper = await self._keeper_calls.open()
                 await self._register(keeper)
                 await self._take_everything()
                 await self.controlling.stand(keeper)
@@ -261,7 +261,7 @@ class ClusterMembership:
             self._unread = False
             read = partial(read_changes, seen=self.settings.seen)
             try:
-                found = await self._session.run(read)
+                found = await self._keeper_calls.run(read)
                 if found.missed:
                     await self._take_everything()
                     continue
@@ -275,7 +275,7 @@ class ClusterMembership:
                 self._broker.log.error("settings not applied", reason=error.detail)
 
     async def _take_everything(self) -> None:
-        self.settings.take_all(await self._session.run(read_all))
+        self.settings.take_all(await self._keeper_calls.run(read_all))
         self._put_in_force(
             [topic.name for topic in self._broker.topics], True, list(self.settings.entities)
         )
@@ -345,7 +345,7 @@ class ClusterMembership:
         """Read the settings of new topics, so that `view.topic` can create them."""
         new = [name for name, id_ in topics if self._broker.topics.by_id(id_) is None]
         if new:
-            found = await self._session.run(lambda keeper: read_topics(keeper, new))
+            found = await self._keeper_calls.run(lambda keeper: read_topics(keeper, new))
             for name in new:
                 self.settings.topics.pop(name, None)
             self.settings.topics.update(found)

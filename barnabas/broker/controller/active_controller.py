@@ -3,7 +3,7 @@
 In: operations, one after the other. Out: writes to the keeper, requests to brokers, results.
 Always: one operation at a time, from one queue; a failure of the keeper ends the tenure, because
 memory may then differ from what was written.
-Not here: what is decided (controller/), elections (election.py).
+Not here: what is decided (controller/), elections (controller_election.py).
 """
 
 import asyncio

@@ -4,7 +4,8 @@ In: changes and reads of the controller (controller/steps.py). Out: nodes, versi
 Always: every write includes a check of the epoch that this controller was elected with, in the same
 transaction: a controller that was replaced cannot write any more.
 Its calls block: they run in the keeper's thread.
-Not here: when to write what (controller/), running it (election.py), the reads (store_reads.py).
+Not here: when to write what (controller/), running it (controller_election.py), the reads
+(store_reads.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence

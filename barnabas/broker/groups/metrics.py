@@ -36,7 +36,7 @@ class Lag(NamedTuple):
 
 
 class GroupMetrics(NamedTuple):
-    """A picture of all groups, up to the limits."""
+    """All groups at one moment, up to the limits."""
 
     total: int
     sizes: list[tuple[str, int, int]]  # group, members, generation

@@ -1,7 +1,7 @@
-"""One module per API. Each has `handle(broker, request, call)`, which returns
+"""One module per API. Each has `handle(broker, request, call)`, which answers with
 
 - a response, at once;
 - a `DeferredReply`, when it waits for something while the connection continues (fetch, produce);
-- a coroutine, when the connection must wait for it (changes of the catalog);
-- None, when the protocol has no reply (acks=0).
+- a coroutine, when the connection must wait for it (whatever changes the catalog);
+- None, when the protocol wants silence (acks=0).
 """

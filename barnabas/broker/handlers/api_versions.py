@@ -1,8 +1,8 @@
 """ApiVersions: the APIs and versions that this broker supports.
 
-Always: the APIs that dispatch.py has a handler for, except those between brokers; our own APIs only
-for our own client. It is answered before anything is known about the client, so the reply to every
-version of the request can be read by the client.
+Always: the APIs that net/dispatch.py has a handler for, except those between brokers; our own APIs
+only for our own client. It is answered before anything is known about the client, so the reply to
+every version of the request can be read by the client.
 """
 
 import re

@@ -66,7 +66,7 @@ async def handle(
 async def _elected(
     cluster: "ClusterMembership", request: ElectLeadersRequest, names: list[TopicPartition] | None
 ) -> Results:
-    from barnabas.controller.elections import ElectionKind
+    from barnabas.controller.requested_elections import ElectionKind
 
     kind = ElectionKind.UNCLEAN if _is_unclean(request) else ElectionKind.PREFERRED
     answers = await cluster.controlling.ask(

@@ -1,10 +1,10 @@
 """Fetch: file slices out, now or as soon as there are enough bytes.
 
-Always: whole batches; the first batch of a reply is sent however large it is; a reply that
-waits is planned at most twice. The bytes themselves never pass through here, and data that is not
-in memory is read in its log directory's thread before the reply is sent.
-Not here: replies that name another broker (requests/read_replica.py), the state of a session
-(net/fetch_sessions.py).
+Always: whole batches; the first batch of a reply comes however large it is; a reply that
+waits is planned at most twice. The bytes themselves never pass through here, and what is not
+in memory is read in its log directory's thread before the reply leaves.
+Not here: the wait for more bytes (requests/delayed_fetch.py), another replica to read from
+(requests/read_replica.py), what a fetch session remembers (net/fetch_sessions.py).
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from barnabas.broker.net.fetch_sessions import (
     IncrementalSession,
     SessionPartition,
 )
-from barnabas.broker.requests.fetch_wait import FetchWait, warmed
+from barnabas.broker.requests.delayed_fetch import READ_COMMITTED, FetchWait, reply_from_memory
 from barnabas.broker.requests.read_replica import endpoints, failed, nearer_replica
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.topic import Topic
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 FOLLOWERS_SINCE = 11  # a consumer may be sent to another replica, and fetch from it
 LEADERS_SINCE = 12  # a response can name the leader
 TOPIC_IDS_SINCE = 13
-READ_COMMITTED = 1
 
 
 def handle(
@@ -66,7 +65,7 @@ def handle(
         or request.max_wait_ms <= 0
         or not plan.partitions
     ):
-        return warmed(broker, reading, plan) if plan.cold else reading.respond(plan)
+        return reply_from_memory(broker, reading, plan) if plan.cold else reading.respond(plan)
     partitions = dict.fromkeys(plan.partitions)
     if len(partitions) < len(plan.partitions):
         return reading.respond(plan)  # no consumer asks twice for a partition: nothing is held

@@ -1,4 +1,7 @@
-"""LeaderAndIsr: the controller sends which partitions this broker leads and follows."""
+"""LeaderAndIsr: the controller says which partitions this broker leads and follows.
+
+Not here: the work (broker/replicas/roles.py).
+"""
 
 from typing import TYPE_CHECKING
 

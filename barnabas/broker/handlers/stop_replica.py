@@ -1,4 +1,7 @@
-"""StopReplica: the controller stops replicas on this broker, and may delete their logs."""
+"""StopReplica: the controller says which replicas this broker stops or deletes.
+
+Not here: the work (broker/replicas/roles.py).
+"""
 
 from typing import TYPE_CHECKING
 

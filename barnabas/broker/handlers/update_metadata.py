@@ -1,4 +1,7 @@
-"""UpdateMetadata: the controller sends the metadata of the cluster."""
+"""UpdateMetadata: the controller sends all topics, partitions and live brokers.
+
+Not here: the work (broker/cluster/membership.py, broker/cluster/metadata.py).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -4,7 +4,8 @@ connection: one client's connection, and what the connections of a listener shar
 lanes: which connection is served next: control requests before data requests
 buffers: memory for requests and replies, reused and bounded
 dispatch: decodes a request, calls its handler, encodes the response
-deferred_reply: a reply that is not ready yet: long polls, acks=all, group requests
+deferred_reply: the promise type; long polls wait in requests/delayed_fetch.py, acks=all in
+    uncommitted.py
 fetch_sessions: incremental fetch sessions of consumers (KIP-227)
 file_descriptors: how the broker divides its open files
 refused_requests: logs refused requests, one line per client and minute

@@ -47,7 +47,7 @@ class Storage:
         paths: Iterable[str],
         meta: Callable[[], MetaProperties],
         config_for: Callable[[str], LogConfig],
-        warm_segments_max: int,
+        open_segments_max: int,
     ) -> None:
         """Unreadable directories are left out, if at least one can be read."""
         problem: OSError | KafkaError | None = None
@@ -58,7 +58,7 @@ class Storage:
                     path,
                     meta=meta(),
                     config_for=config_for,
-                    warm_segments_max=max(4, warm_segments_max),
+                    open_segments_max=max(4, open_segments_max),
                 )
             except OSError as error:
                 if error.errno in OUT_OF_RESOURCES:

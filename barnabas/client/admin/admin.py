@@ -17,7 +17,7 @@ from barnabas.client.errors import check, check_partition
 from barnabas.client.groups.calls import GroupCalls, offers
 from barnabas.client.groups.report import GroupReport
 from barnabas.client.groups.reporting import GroupReports, GroupSummary
-from barnabas.client.metadata import MetadataSnapshot, TopicMetadata
+from barnabas.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Retriable
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition

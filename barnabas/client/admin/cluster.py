@@ -12,7 +12,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.errors import check, error_of
 from barnabas.client.groups.calls import offers
-from barnabas.client.metadata import BrokerMetadata
+from barnabas.client.metadata_snapshot import BrokerMetadata
 from barnabas.client.net import BrokerConnection
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError, Retriable

@@ -3,7 +3,8 @@
 Always: no task and no timer per record; one call back from the loop sends all that is due; what
 is awaited is woken by the answer itself; who waits for room is served in turn; nobody waits for a
 loop that is not running.
-Not here: deciding what is sent (outbox.py), the path of a record (accumulator.py).
+Not here: deciding what is sent (producer/outbox.py), the path of a record
+(producer/accumulator.py).
 """
 
 import asyncio
@@ -31,19 +32,19 @@ from barnabas.client.producer.producing import (
     given_up,
     identify,
     learn,
-    metadata_cache,
     now_ms,
     preparation,
     producer_identity,
     raise_beside,
     raise_failed,
+    refresh_metadata,
     request_of,
     still_full,
     tried,
     under_way,
     whole,
 )
-from barnabas.client.producer.settings import rules_of
+from barnabas.client.producer.settings import settings_of
 from barnabas.client.producer.transacting import Transacting, no_transactions, transactions_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
@@ -76,13 +77,13 @@ class Producer(Intake):
         self._cluster = cluster or open_cluster(settings, options)
         self._owns = cluster is None
         config = self._cluster.config
-        rules = rules_of(config)
+        producer_settings = settings_of(config)
         accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
         accumulator.here = self._here
         self._closed = False
         super().__init__(accumulator, preparation(key_serializer, value_serializer, interceptors))
         self._transactions = transactions_of(config, self._transaction_changed)
-        self._outbox = Outbox(accumulator, rules, random.random, self._transactions)
+        self._outbox = Outbox(accumulator, producer_settings, random.random, self._transactions)
         self._transacting: Transacting | None = None
         if self._transactions is not None:
             self._refusing = True
@@ -104,7 +105,7 @@ class Producer(Intake):
 
     async def __aenter__(self) -> Self:
         self._here()
-        timeout_ms = self._outbox.rules.block_ms_max
+        timeout_ms = self._outbox.settings.block_ms_max
         await self._cluster.retrying(self._cluster.view, timeout_ms=timeout_ms)
         return self
 
@@ -159,11 +160,11 @@ class Producer(Intake):
         if accumulator.used >= self._drained_size:
             self._outbox.flushing += 1  # else it would wait for the linger of batches
             try:
-                async with asyncio.timeout(self._outbox.rules.block_ms_max / 1000):
+                async with asyncio.timeout(self._outbox.settings.block_ms_max / 1000):
                     await self._room(self._drained_size)
             except TimeoutError:
                 if accumulator.used >= accumulator.buffer_size_max:
-                    raise still_full(self._accumulator, self._outbox.rules) from None
+                    raise still_full(self._accumulator, self._outbox.settings) from None
             finally:
                 self._outbox.flushing -= 1
         self._turn_at = min(accumulator.used + _TURN_SIZE, self._drained_size)
@@ -298,7 +299,10 @@ class Producer(Intake):
         """Add a record once those before it are added and there is room."""
         self._in_line += 1
         try:
-            async with asyncio.timeout(self._outbox.rules.block_ms_max / 1000) as timer, self._line:
+            async with (
+                asyncio.timeout(self._outbox.settings.block_ms_max / 1000) as timer,
+                self._line,
+            ):
                 while True:
                     await self._room(self._accumulator.buffer_size_max)
                     try:
@@ -308,7 +312,7 @@ class Producer(Intake):
         except TimeoutError:
             if not timer.expired():  # else a serializer's
                 raise
-            raise still_full(self._accumulator, self._outbox.rules) from None
+            raise still_full(self._accumulator, self._outbox.settings) from None
         finally:
             self._in_line -= 1
 
@@ -354,10 +358,10 @@ class Producer(Intake):
         while requests := self._outbox.poll(now, self._ready):
             for outgoing in requests:
                 self._send(outgoing, now)
-        self._outbox.metadata_cache.expire(now)
+        self._outbox.metadata_refresh.expire(now)
         # A task that has learned may still be in `_tasks`: it wakes the producer as it leaves.
-        if "metadata" not in self._tasks and self._outbox.metadata_cache.wanted(now):
-            self._outbox.metadata_cache.asking = True
+        if "metadata" not in self._tasks and self._outbox.metadata_refresh.wanted(now):
+            self._outbox.metadata_refresh.asking = True
             self._spawn("metadata", self._refresh())
         if self._outbox.wants_identity():
             self._spawn("identity", self._identify())
@@ -385,10 +389,10 @@ class Producer(Intake):
     def _send(self, outgoing: Outgoing, now: int) -> None:
         connection = self._cluster.connected(outgoing.node)
         assert connection is not None
-        rules = self._outbox.rules
-        request = request_of(outgoing, rules, self._request_timeout_ms, self._transactions)
+        settings = self._outbox.settings
+        request = request_of(outgoing, settings, self._request_timeout_ms, self._transactions)
         try:
-            if rules.acks == 0:
+            if settings.acks == 0:
                 leaving = request.tell(connection)
                 if leaving is None:
                     self._outbox.told(outgoing)
@@ -436,17 +440,17 @@ class Producer(Intake):
             self._wake()
 
     async def _refresh(self) -> None:
-        found = await tried(metadata_cache(self._cluster, self._accumulator.topics()))
+        found = await tried(refresh_metadata(self._cluster, self._accumulator.topics()))
         learn(self._outbox, *found, now_ms(), reached=self._cluster.reached)
 
     async def _identify(self) -> None:
         if identify(self._outbox, *await tried(producer_identity(self._cluster))):
-            await asyncio.sleep(self._outbox.rules.backoff_ms / 1000)
+            await asyncio.sleep(self._outbox.settings.backoff_ms / 1000)
 
     async def _connect(self, node: int) -> None:
         try:
             await self._cluster.broker(node)
         except KafkaError as problem:
-            self._down_until[node] = now_ms() + self._outbox.rules.backoff_ms
+            self._down_until[node] = now_ms() + self._outbox.settings.backoff_ms
             self._outbox.unreachable(node, problem)
-            await asyncio.sleep(self._outbox.rules.backoff_ms / 1000)
+            await asyncio.sleep(self._outbox.settings.backoff_ms / 1000)

@@ -1,6 +1,7 @@
 """The blocking producer: records in on any thread, requests out on one of its own.
 
-Always: what decides (outbox.py) is touched under one lock; sockets are the sender thread's alone;
+Always: what decides (producer/outbox.py) is touched under one lock; sockets are the sender
+thread's alone;
 whoever waits, waits on the condition that every answer notifies, and so does the thread's end;
 callbacks are called without the lock, as they may wait for a thread that sends; the thread lives no
 longer than its producer.
@@ -47,7 +48,7 @@ from barnabas.client.producer.producing import (
     under_way,
     whole,
 )
-from barnabas.client.producer.settings import rules_of
+from barnabas.client.producer.settings import settings_of
 from barnabas.client.producer.transacting import Transacting, no_transactions, transactions_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
@@ -90,7 +91,7 @@ class Producer(Intake):
     ) -> None:
         self._cluster: ClusterClient = open_cluster(settings, options)
         config = self._cluster.config
-        rules = rules_of(config)
+        producer_settings = settings_of(config)
         accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
         accumulator.waiting = self._wait
         accumulator.untold = deque()
@@ -102,7 +103,7 @@ class Producer(Intake):
             accumulator, preparation(key_serializer, value_serializer, interceptors), lock
         )
         self._transactions = transactions_of(config, self._transaction_changed)
-        self._outbox = Outbox(accumulator, rules, random.random, self._transactions)
+        self._outbox = Outbox(accumulator, producer_settings, random.random, self._transactions)
         self._changed = threading.Condition(lock)
         self._transacting: Transacting | None = None
         if self._transactions is not None:
@@ -121,7 +122,7 @@ class Producer(Intake):
         _producers.add(self)
 
     def __enter__(self) -> Self:
-        timeout_ms = self._outbox.rules.block_ms_max
+        timeout_ms = self._outbox.settings.block_ms_max
         run(self._cluster.retrying(self._cluster.view, timeout_ms=timeout_ms))
         return self
 
@@ -176,17 +177,17 @@ class Producer(Intake):
         if accumulator.used < below:
             return
         self._check_may_wait()
-        rules = self._outbox.rules
+        settings = self._outbox.settings
         with self._changed:
             self._outbox.flushing += 1  # else it would wait for the linger of batches
             try:
                 in_time = self._until(
-                    lambda: accumulator.used < below or self._closed, rules.block_ms_max / 1000
+                    lambda: accumulator.used < below or self._closed, settings.block_ms_max / 1000
                 )
             finally:
                 self._outbox.flushing -= 1
         if not in_time and accumulator.used >= accumulator.buffer_size_max:
-            raise still_full(accumulator, rules)
+            raise still_full(accumulator, settings)
 
     def flush(self) -> None:
         """Return when all records sent so far are written; raises if some could not be."""

@@ -1,10 +1,11 @@
 """What the thread of a blocking producer does: requests out, answers in, and what they need.
 
 In: sockets with answers, time. Out: what to wait for, and how long.
-Always: what decides (outbox.py) is touched under the lock of `changed`, which is notified of every
-change; sockets with records are used by the one thread that calls, without the lock, and it never
-waits for one of them: no broker's silence delays another's records. What may wait for one broker
-(looking up a name, connecting, asking for metadata or an id) has a thread of its own until it ends.
+Always: what decides (producer/outbox.py) is touched under the lock of `changed`, which is notified
+of every change; sockets with records are used by the one thread that calls, without the lock, and
+it never waits for one of them: no broker's silence delays another's records. What may wait for one
+broker (looking up a name, connecting, asking for metadata or an id) has a thread of its own until
+it ends.
 Not here: the thread itself, and who waits for it (producer.py).
 """
 
@@ -25,9 +26,9 @@ from barnabas.client.producer.producing import (
     answers_of,
     identify,
     learn,
-    metadata_cache,
     now_ms,
     producer_identity,
+    refresh_metadata,
     request_of,
     tried,
 )
@@ -149,11 +150,11 @@ class Sender:
                 raise self._failure
             self._looked_at = now = now_ms()
             requests = self._outbox.poll(now, self._ready)
-            self._outbox.metadata_cache.expire(now)
+            self._outbox.metadata_refresh.expire(now)
             self._changed.notify_all()
-            if self._outbox.metadata_cache.wanted(now):
-                self._outbox.metadata_cache.asking = True
-                self._begin(_METADATA, metadata_cache(self._cluster, self._accumulator.topics()))
+            if self._outbox.metadata_refresh.wanted(now):
+                self._outbox.metadata_refresh.asking = True
+                self._begin(_METADATA, refresh_metadata(self._cluster, self._accumulator.topics()))
             if self._outbox.wants_identity() and now >= self._identify_at:
                 self._begin(_IDENTITY, producer_identity(self._cluster))
             if self._transacting is not None and self._transacting.adding:
@@ -237,13 +238,13 @@ class Sender:
         ]
 
     def _send(self, outgoing: Outgoing) -> None:
-        rules = self._outbox.rules
+        settings = self._outbox.settings
         connection = self._connections[outgoing.node]
         now = now_ms()
-        request = request_of(outgoing, rules, self._timeout_ms, self._outbox.transactions)
+        request = request_of(outgoing, settings, self._timeout_ms, self._outbox.transactions)
         try:
             answer: BlockingResponse[ProduceResponse] | None = None
-            if rules.acks == 0:
+            if settings.acks == 0:
                 request.tell(connection)
             else:
                 waiting = request.send(connection)
@@ -284,7 +285,7 @@ class Sender:
                 learn(self._outbox, found, problem, now, reached=self._cluster.reached)
             elif key == _IDENTITY:
                 if identify(self._outbox, found, problem):
-                    self._identify_at = now + self._outbox.rules.backoff_ms
+                    self._identify_at = now + self._outbox.settings.backoff_ms
             elif key == _PARTITIONS:
                 pass  # the state of the transaction says what went wrong
             else:
@@ -295,7 +296,7 @@ class Sender:
 
     def _connected(self, node: int, connection: Any, problem: KafkaError | None, now: int) -> None:
         if problem is not None:
-            self._down_until[node] = now + self._outbox.rules.backoff_ms
+            self._down_until[node] = now + self._outbox.settings.backoff_ms
             self._outbox.unreachable(node, problem)
             return
         assert isinstance(connection, BlockingConnection)

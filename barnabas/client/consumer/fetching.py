@@ -16,7 +16,7 @@ from barnabas.client.consumer.decoding import FetchedRecords
 from barnabas.client.consumer.fetch_session import FetchSession, PartitionFetch, SessionRequest
 from barnabas.client.consumer.positions import UNKNOWN, FetchPosition, ReadPartition, ReadPositions
 from barnabas.client.errors import error_of
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData

@@ -1,1 +1,12 @@
-"""Administration of consumer groups: descriptions, committed offsets, reports, and diagnosis."""
+"""Consumer groups as an administrator sees them: state, lag, causes of rebalances, findings.
+
+calls: the requests: list, describe, offsets, rebalance history; reset and delete
+answers: reads the responses
+report: one group at one moment
+reporting: collects a report from several brokers
+diagnosis: all findings about a report
+finding: one finding: what is wrong, and which option to change
+lag_rules: findings about lag and progress
+member_rules: findings about members
+words: numbers and names as text
+"""

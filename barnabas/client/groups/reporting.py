@@ -19,7 +19,7 @@ from barnabas.client.groups.report import (
     MemberReport,
     PartitionReport,
 )
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
 from barnabas.wire.messages.list_offsets import EARLIEST, LATEST

@@ -37,7 +37,7 @@ cdef class Accumulator:
     cdef object _chance
     cdef object _wake
     cdef object _partitioner
-    cdef dict _slots
+    cdef dict _topics
     cdef public long long buffer_size_max
     cdef public long long used
     cdef public dict active

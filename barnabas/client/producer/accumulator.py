@@ -94,7 +94,7 @@ class Accumulator:
         self._chance = chance
         self._wake = wake
         self._partitioner = partitioner
-        self._slots: dict[str, TopicQueue] = {}
+        self._topics: dict[str, TopicQueue] = {}
         self.buffer_size_max = buffer_size_max
         self.used = 0
         self.active: dict[Queue, None] = {}  # those with batches to send
@@ -164,7 +164,7 @@ class Accumulator:
             when = int(seconds * 1000.0)
         else:
             when = timestamp
-        slot = self._slots.get(topic)
+        slot = self._topics.get(topic)
         if slot is None or slot.count == 0:
             return self._into_limbo(topic, value, key, headers, partition, when, callback, size)
         queue = None
@@ -264,9 +264,9 @@ class Accumulator:
     ) -> Delivery:
         if topic not in self.unknown:
             self._wake()  # it may refuse, so nothing is kept yet
-        slot = self._slots.get(topic)
+        slot = self._topics.get(topic)
         if slot is None:
-            slot = self._slots[topic] = TopicQueue(topic)
+            slot = self._topics[topic] = TopicQueue(topic)
         if slot.limbo_batch is None:
             slot.limbo_batch = ProducerBatch(None, 0, int(self._clock() * 1000.0))
         delivery = Delivery(self, slot.limbo_batch, 0, timestamp)
@@ -281,9 +281,9 @@ class Accumulator:
         self, topic: str, leaders: dict[int, int], topic_id: UUID = NO_TOPIC_ID
     ) -> None:
         """Its partitions are these, 0 to n-1, each with its leader or -1."""
-        slot = self._slots.get(topic)
+        slot = self._topics.get(topic)
         if slot is None:
-            slot = self._slots[topic] = TopicQueue(topic)
+            slot = self._topics[topic] = TopicQueue(topic)
         for number in range(len(slot.queues), len(leaders)):
             slot.queues.append(Queue(topic, number))
         # Fewer than before: the topic is another of the same name.
@@ -367,10 +367,10 @@ class Accumulator:
         return count, self._first_failure if count else None
 
     def topics(self) -> list[str]:
-        return list(self._slots)
+        return list(self._topics)
 
     def queues(self) -> list[Queue]:
-        return [queue for slot in self._slots.values() for queue in slot.queues]
+        return [queue for slot in self._topics.values() for queue in slot.queues]
 
     def limbo_since(self, topic: str) -> int:
         """When the first record that waits for this topic came."""

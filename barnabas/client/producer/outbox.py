@@ -7,7 +7,7 @@ the producer is idempotent; a batch that was sent keeps its bytes and sequence n
 known not to be written; every batch is finished by `delivery_timeout_ms` after its first record,
 but for the request that may be under way.
 Not here: records (accumulator.py), their bytes (sealing.py), sequence numbers (sequences.py),
-leaders (metadata_cache.py), transactions (transactions.py), sockets (aio/, blocking/).
+leaders (metadata_refresh.py), transactions (transactions.py), sockets (aio/, blocking/).
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from barnabas.client.errors import partition_error
 from barnabas.client.producer import sequences
 from barnabas.client.producer.accumulator import Accumulator
 from barnabas.client.producer.batches import ProducerBatch, Queue
-from barnabas.client.producer.metadata_cache import MetadataCache
+from barnabas.client.producer.metadata_refresh import MetadataRefresh
 from barnabas.client.producer.produce_errors import MAYBE_WRITTEN, NUMBER_REFUSED, STALE
 from barnabas.client.producer.sealing import halves, sealed
 from barnabas.client.producer.sequences import ProducerIdentity
@@ -49,19 +49,19 @@ class Outbox:
     def __init__(
         self,
         accumulator: Accumulator,
-        rules: ProducerSettings,
+        settings: ProducerSettings,
         chance: Callable[[], float],
         transactions: "Transactions | None" = None,
     ) -> None:
         self.accumulator = accumulator
-        self.rules = rules
+        self.settings = settings
         self.transactions = transactions
         if transactions is not None:
             accumulator.failing = transactions.batch_failed
         self._chance = chance
         self._identity: ProducerIdentity | None = None
         self._in_flight: dict[int, int] = {}
-        self.metadata_cache = MetadataCache(accumulator, rules)
+        self.metadata_refresh = MetadataRefresh(accumulator, settings)
         self.flushing = 0  # flows that want all to leave at once
         self._finished: deque[ProducerBatch] = deque()
 
@@ -87,12 +87,12 @@ class Outbox:
             node = queue.leader
             if node in full or not self._may_send(queue, now, pressed):
                 continue
-            if self._in_flight.get(node, 0) >= self.rules.in_flight_max or not ready(node):
+            if self._in_flight.get(node, 0) >= self.settings.in_flight_max or not ready(node):
                 full.add(node)
                 continue
             batch = queue.waiting[0]
             size = sizes.get(node, _REQUEST_OVERHEAD) + len(batch.data or batch.buffer)
-            if node in requests and size > self.rules.request_size_max:
+            if node in requests and size > self.settings.request_size_max:
                 full.add(node)
                 continue
             sizes[node] = size
@@ -108,7 +108,7 @@ class Outbox:
 
     def _may_send(self, queue: Queue, now: int, pressed: bool) -> bool:
         if queue.leader < 0:
-            self.metadata_cache.stale = True
+            self.metadata_refresh.stale = True
             return False
         if now < queue.retry_at:
             return False
@@ -117,10 +117,10 @@ class Outbox:
             pressed
             or batch is not queue.open
             or batch.attempts
-            or now >= batch.created_at + self.rules.linger_ms
+            or now >= batch.created_at + self.settings.linger_ms
         ):
             return False
-        if not self.rules.idempotent:
+        if not self.settings.idempotent:
             return True
         if self.transactions is not None:
             return self._may_send_in(self.transactions, queue, batch)
@@ -145,20 +145,20 @@ class Outbox:
         batch = queue.waiting.popleft()
         if batch is queue.open:
             queue.open = None
-        if self.rules.idempotent and batch.sequence < 0:
+        if self.settings.idempotent and batch.sequence < 0:
             sequences.number(queue, batch)
         if self.transactions is not None:
             self.transactions.leaves()
         if batch.data is None:
             transactional = self.transactions is not None
-            batch.data = sealed(batch, self.rules.codec, transactional=transactional)
+            batch.data = sealed(batch, self.settings.codec, transactional=transactional)
         batch.attempts += 1
         batch.node = queue.leader
         queue.flying.append(batch)
         return batch
 
     def _expire(self, queue: Queue, now: int) -> None:
-        limit = self.rules.delivery_timeout_ms
+        limit = self.settings.delivery_timeout_ms
         while queue.waiting and now >= queue.waiting[0].created_at + limit:
             batch = queue.waiting.popleft()
             if batch is queue.open:
@@ -208,7 +208,7 @@ class Outbox:
                 self._again(batch, problem, now)
             else:
                 self._give_up(batch, problem)
-        self.metadata_cache.stale = True
+        self.metadata_refresh.stale = True
         self.announce()
 
     def told(self, outgoing: Outgoing) -> None:
@@ -246,7 +246,7 @@ class Outbox:
             if code == Code.DUPLICATE_SEQUENCE_NUMBER:
                 self._written(batch, -1, -1)  # in this epoch, by an attempt that was not answered
                 return
-        elif code in NUMBER_REFUSED and self.rules.idempotent:
+        elif code in NUMBER_REFUSED and self.settings.idempotent:
             if self._number_refused(batch, code):
                 self._written(batch, -1, -1)  # so long ago that the broker knows it no more
                 return
@@ -269,7 +269,7 @@ class Outbox:
             # tells; the first response may be the answer to a request from before.
             if batch.doubted_at < 0:
                 batch.doubted_at = queue.lookups
-            self.metadata_cache.stale = True
+            self.metadata_refresh.stale = True
             return queue.lookups >= batch.doubted_at + _LOOKUPS_MIN
         batch.unsure = False  # had it been written, the broker would know its numbers
         if duplicate or behind or sequences.is_next(queue, batch):
@@ -280,13 +280,13 @@ class Outbox:
         queue = _queue_of(batch)
         batch.last_problem = why
         if why.code in STALE:
-            self.metadata_cache.stale = True
+            self.metadata_refresh.stale = True
         ended = self.transactions is not None and not self.transactions.sending
-        if batch.attempts > self.rules.retries_max or ended:
+        if batch.attempts > self.settings.retries_max or ended:
             self._give_up(batch, why)
             return
-        first = _SOON_MS if why.code is Code.CONCURRENT_TRANSACTIONS else self.rules.backoff_ms
-        bound = min(first << min(queue.retries, 20), self.rules.backoff_ms_max)
+        first = _SOON_MS if why.code is Code.CONCURRENT_TRANSACTIONS else self.settings.backoff_ms
+        bound = min(first << min(queue.retries, 20), self.settings.backoff_ms_max)
         queue.retries += 1
         queue.retry_at = now + int(bound * (0.5 + self._chance() / 2))
         sequences.requeue(queue, batch)
@@ -356,7 +356,7 @@ class Outbox:
 
     def wants_identity(self) -> bool:
         known = self._identity is not None and not self._identity.spent
-        wanted = self.rules.idempotent and self.transactions is None
+        wanted = self.settings.idempotent and self.transactions is None
         return wanted and not known and bool(self.accumulator.active)
 
     def identify(self, producer_id: int, epoch: int) -> None:
@@ -375,7 +375,7 @@ class Outbox:
 
     def unreachable(self, node: int, problem: KafkaError) -> None:
         """A leader cannot be connected to: perhaps it is another by now."""
-        self.metadata_cache.stale = True
+        self.metadata_refresh.stale = True
         for queue in self.accumulator.active:
             if queue.leader == node:
                 self._blame(queue, problem)
@@ -392,12 +392,12 @@ class Outbox:
         for queue in self.accumulator.active:
             if queue.waiting:
                 batch = queue.waiting[0]
-                times.append(batch.created_at + self.rules.delivery_timeout_ms)
+                times.append(batch.created_at + self.settings.delivery_timeout_ms)
                 if now < queue.retry_at:
                     times.append(queue.retry_at)
-                if batch is queue.open and now < batch.created_at + self.rules.linger_ms:
-                    times.append(batch.created_at + self.rules.linger_ms)
-        times += self.metadata_cache.deadlines(now)
+                if batch is queue.open and now < batch.created_at + self.settings.linger_ms:
+                    times.append(batch.created_at + self.settings.linger_ms)
+        times += self.metadata_refresh.deadlines(now)
         return min(times, default=None)
 
     def idle(self) -> bool:

@@ -1,6 +1,6 @@
 """What both producers do and do not wait for: make requests, take answers apart, say things.
 
-Flows over a cluster: ask for ids, and for a picture.
+Flows over a cluster: request producer ids and metadata.
 Not here: deciding (outbox.py), waiting (aio/producer.py, blocking/producer.py).
 """
 
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.errors import check
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.client.net import BrokerConnection, PendingResponse
 from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.producer.batches import Callback, ProducerBatch, RecordMetadata, complain
@@ -159,11 +159,11 @@ def drained_size(buffer_size_max: int) -> int:
     return max(buffer_size_max // 2, 1)
 
 
-def still_full(accumulator: Accumulator, rules: ProducerSettings) -> BufferFull:
+def still_full(accumulator: Accumulator, settings: ProducerSettings) -> BufferFull:
     return BufferFull(
         Code.REQUEST_TIMED_OUT,
         f"buffer.memory={accumulator.buffer_size_max} has been full for "
-        f"max.block.ms={rules.block_ms_max}: is the broker there?",
+        f"max.block.ms={settings.block_ms_max}: is the broker there?",
     )
 
 
@@ -209,7 +209,7 @@ class ProduceCall(NamedTuple):
 
 def request_of(
     outgoing: Outgoing,
-    rules: ProducerSettings,
+    settings: ProducerSettings,
     timeout_ms: int,
     transactions: "Transactions | None" = None,
 ) -> ProduceCall:
@@ -221,8 +221,8 @@ def request_of(
         topics.setdefault(batch.queue.topic, []).append(data)
         ids[batch.queue.topic] = batch.queue.topic_id
     message = ProduceRequest(
-        transactional_id=rules.transactional_id,
-        acks=rules.acks,
+        transactional_id=settings.transactional_id,
+        acks=settings.acks,
         timeout_ms=timeout_ms,
         topic_data=[
             TopicProduceData(name=name, topic_id=ids[name], partition_data=data)
@@ -262,7 +262,7 @@ async def producer_identity(cluster: ClusterClient) -> tuple[int, int]:
     return response.producer_id, response.producer_epoch
 
 
-async def metadata_cache(cluster: ClusterClient, topics: Sequence[str]) -> MetadataSnapshot:
+async def refresh_metadata(cluster: ClusterClient, topics: Sequence[str]) -> MetadataSnapshot:
     """Of these topics, which the broker may create for the asking."""
     cluster.watch(topics)
     return await cluster.refresh(create=cluster.config.allow_auto_create_topics)
@@ -284,11 +284,11 @@ def learn(
     *,
     reached: bool,
 ) -> None:
-    """What came of asking for a picture. `reached`: a broker has accepted a connection before."""
+    """Handles the result of a Metadata request. `reached`: a broker has accepted a connection."""
     if view is not None:
-        outbox.metadata_cache.seen(view, now)
+        outbox.metadata_refresh.seen(view, now)
     elif problem is not None:
-        outbox.metadata_cache.unseen(problem, now, for_good=not reached)
+        outbox.metadata_refresh.unseen(problem, now, for_good=not reached)
 
 
 def identify(outbox: Outbox, identity: tuple[int, int] | None, problem: KafkaError | None) -> bool:

@@ -31,7 +31,7 @@ class ProducerSettings(NamedTuple):
     transactional_id: str | None = None
 
 
-def rules_of(config: ClientConfig) -> ProducerSettings:
+def settings_of(config: ClientConfig) -> ProducerSettings:
     acks = ACKS_ALL if config.acks == "all" else int(config.acks)
     idempotent = config.enable_idempotence and acks == ACKS_ALL
     if config.enable_idempotence and not idempotent and "enable.idempotence" in config.given:

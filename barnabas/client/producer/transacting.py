@@ -334,7 +334,9 @@ class Transacting:
 
     def _deadline(self, timeout_s: float | None) -> int:
         self._cluster.net.check_owner()
-        limit_ms = self._outbox.rules.block_ms_max if timeout_s is None else int(timeout_s * 1000)
+        limit_ms = (
+            self._outbox.settings.block_ms_max if timeout_s is None else int(timeout_s * 1000)
+        )
         return self._cluster.net.now_ms() + limit_ms
 
     @contextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     R_co = TypeVar("R_co", bound=Awaitable[None] | None, covariant=True, default=None)
-else:  # see message.py
+else:  # see client/consumer/message.py
     from typing import TypeVar
 
     R_co = TypeVar("R_co", covariant=True)

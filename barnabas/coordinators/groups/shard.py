@@ -20,7 +20,6 @@ from barnabas.coordinators.groups.consumer import heartbeats
 from barnabas.coordinators.groups.consumer import membership as consumer_membership
 from barnabas.coordinators.groups.consumer import operations as consumer_operations
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
-from barnabas.coordinators.groups.deadlines import JOIN, RETENTION, SESSION, TARGET
 from barnabas.coordinators.groups.history.rebalance_history import CauseKind, RebalanceCause
 from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
 from barnabas.coordinators.groups.limits import GroupLimits
@@ -29,6 +28,7 @@ from barnabas.coordinators.groups.offsets import retention, transactional
 from barnabas.coordinators.groups.records import OffsetRecord, Record
 from barnabas.coordinators.groups.replies import not_written
 from barnabas.coordinators.groups.state import Group, ShardState
+from barnabas.coordinators.groups.timer_keys import JOIN, RETENTION, SESSION, TARGET
 from barnabas.coordinators.groups.topics import NoTopics, TopicsPort
 from barnabas.coordinators.runtime import Now, Outcome, ShardReply, TransactionMarker
 from barnabas.model.errors import Code

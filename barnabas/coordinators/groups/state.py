@@ -19,7 +19,6 @@ from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.records import EPOCH_KEY, ConsumerRecord
 from barnabas.coordinators.groups.consumer.stored import StoredConsumerGroup
 from barnabas.coordinators.groups.consumer.target import named_partitions
-from barnabas.coordinators.groups.deadlines import RETENTION, TimerKey
 from barnabas.coordinators.groups.history.rebalance_history import RebalanceHistory
 from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
 from barnabas.coordinators.groups.limits import GroupLimits
@@ -31,6 +30,7 @@ from barnabas.coordinators.groups.records import (
     OffsetRecord,
     Record,
 )
+from barnabas.coordinators.groups.timer_keys import RETENTION, TimerKey
 from barnabas.coordinators.groups.topics import TopicsPort
 from barnabas.coordinators.runtime import Outcome, ShardReply
 from barnabas.coordinators.timers import Timer, Timers

@@ -122,7 +122,7 @@ class SegmentSwap:
         log, base = self._log, old[0].base_offset
         interval = log.config.index_interval_bytes
         size = self._cleaned.size
-        segment = Segment(log.disk, log.path, base, size, log.warm, log.findings, interval)
+        segment = Segment(log.disk, log.path, base, size, log.open_segments, log.findings, interval)
         segment.set_suffix(SWAP_SUFFIX)
         segment.next_offset = old[-1].next_offset
         segment.durable = True

@@ -29,7 +29,7 @@ from barnabas.log.log import Log, SegmentDeletion
 from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.recovery.log_recovery import CheckpointedOffsets
 from barnabas.log.segments.file_deletion import FileDeletions, PendingFileDeletion
-from barnabas.log.segments.open_segments import WarmSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition, check_topic_name
 from barnabas.model.ports import Disk
@@ -47,13 +47,13 @@ class LogDirectory:
         disk: Disk,
         path: str,
         meta: MetaProperties,
-        warm: WarmSegments,
+        open_segments: OpenSegments,
         clean: bool,
         files: CheckpointFiles,
         named: set[TopicPartition],
     ) -> None:
         self._disk = disk
-        self._warm = warm
+        self._open_segments = open_segments
         self._files = files
         self.path = path
         self.meta = meta
@@ -86,7 +86,7 @@ class LogDirectory:
             raise InvalidRequest(Code.TOPIC_ALREADY_EXISTS, f"{self.path} holds {partition}")
         path = f"{self.path}/{partition}"
         try:
-            log = create_log(self._disk, path, partition, topic_id, config, self._warm)
+            log = create_log(self._disk, path, partition, topic_id, config, self._open_segments)
         except FileExistsError:
             raise Failed(
                 Code.KAFKA_STORAGE_ERROR, f"{path} is not a directory; move it elsewhere"
@@ -108,7 +108,7 @@ class LogDirectory:
     ) -> Log:
         """An empty log to fill, which is not the partition's yet: `adopt` makes it so."""
         path = self._unused_path(partition, topic_id, "future")
-        copy = create_log(self._disk, path, partition, topic_id, config, self._warm)
+        copy = create_log(self._disk, path, partition, topic_id, config, self._open_segments)
         if start_offset:
             copy.start_at(start_offset)
         return copy
@@ -196,7 +196,7 @@ class LogDirectory:
 
     def close_cooled_files(self) -> None:
         """The process is out of descriptors: close the files of segments opened first."""
-        self._warm.cool_half()
+        self._open_segments.cool_half()
 
     def pending_checkpoint(self) -> CheckpointWork | None:
         """The checkpoint files that changed; None if none did."""

@@ -26,11 +26,11 @@ from barnabas.log.directory.claim import claim
 from barnabas.log.directory.directory import GONE, SHORT, LogDirectory
 from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.recovery.log_recovery import UNKNOWN, CheckpointedOffsets, open_log
-from barnabas.log.segments.open_segments import WarmSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk
 
-WARM_SEGMENTS_MAX = 1000  # each may hold three file descriptors
+OPEN_SEGMENTS_MAX = 1000  # each may hold three file descriptors
 _DELETED = re.compile(r".+\.[0-9a-f]{32}-delete", re.ASCII)
 _COPY = re.compile(r".+\.[0-9a-f]{32}-future", re.ASCII)
 _PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
@@ -42,7 +42,7 @@ def open_log_directory(
     *,
     meta: MetaProperties,
     config_for: Callable[[str], LogConfig],
-    warm_segments_max: int = WARM_SEGMENTS_MAX,
+    open_segments_max: int = OPEN_SEGMENTS_MAX,
 ) -> LogDirectory:
     """The directory is made, and marked as this broker's, if it is new."""
     _make_durable_directory(disk, path)
@@ -61,8 +61,8 @@ def open_log_directory(
     # name is new. Without the file that is unknown.
     all_named = RECOVERY_POINT in files
     named = {*points, *starts, *watermarks, *cleaned}
-    warm = WarmSegments(warm_segments_max)
-    directory = LogDirectory(disk, path, meta, warm, clean, files, named)
+    open_segments = OpenSegments(open_segments_max)
+    directory = LogDirectory(disk, path, meta, open_segments, clean, files, named)
     directory.findings = findings
     configs: dict[str, LogConfig] = {}
     for name in names:
@@ -79,7 +79,7 @@ def open_log_directory(
             cleaned.get(partition, 0),
             new=all_named and partition not in points,
         )
-        _open_into(directory, disk, partition, config, warm, checkpoints)
+        _open_into(directory, disk, partition, config, open_segments, checkpoints)
     directory.incomplete = files.read_offsets(INCOMPLETE, names, findings)
     # A log of which nothing was synced or committed may go with the power, and nothing with it.
     written = {name for name, offset in (*points.items(), *watermarks.items()) if offset > 0}
@@ -107,12 +107,14 @@ def _open_into(
     disk: Disk,
     partition: TopicPartition,
     config: LogConfig,
-    warm: WarmSegments,
+    open_segments: OpenSegments,
     checkpoints: CheckpointedOffsets,
 ) -> None:
     path, clean = f"{directory.path}/{partition}", directory.clean
     try:
-        log = open_log(disk, path, partition, config, warm, clean=clean, checkpoints=checkpoints)
+        log = open_log(
+            disk, path, partition, config, open_segments, clean=clean, checkpoints=checkpoints
+        )
     except NotADirectoryError:
         what = "named like a partition, but not a directory"
         directory.findings.append(RecoveryFinding(path, what, "left alone"))

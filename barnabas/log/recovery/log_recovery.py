@@ -29,7 +29,7 @@ from barnabas.log.producers.state import ProducerStates
 from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.recovery.segment_recovery import check_segment
 from barnabas.log.recovery.swap_recovery import finish_swaps
-from barnabas.log.segments.open_segments import WarmSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.scan import headers
 from barnabas.log.segments.segment import (
     ABORTED_INDEX_SUFFIX,
@@ -66,15 +66,15 @@ def open_log(
     path: str,
     partition: TopicPartition,
     config: LogConfig,
-    warm: WarmSegments,
+    open_segments: OpenSegments,
     *,
     clean: bool,
     checkpoints: CheckpointedOffsets,
 ) -> Log:
     """The log in `path` as the last process left it."""
-    opening = _Opening(disk, path, config, warm, clean, checkpoints)
+    opening = _Opening(disk, path, config, open_segments, clean, checkpoints)
     parts = opening.run()
-    return Log(disk, path, partition, opening.topic_id, config, warm, parts)
+    return Log(disk, path, partition, opening.topic_id, config, open_segments, parts)
 
 
 class _Opening:
@@ -85,14 +85,14 @@ class _Opening:
         disk: Disk,
         path: str,
         config: LogConfig,
-        warm: WarmSegments,
+        open_segments: OpenSegments,
         clean: bool,
         checkpoints: CheckpointedOffsets,
     ) -> None:
         self._disk = disk
         self._path = path
         self._config = config
-        self._warm = warm
+        self._open = open_segments
         self._clean = clean
         self._checkpoints = checkpoints
         self._findings: list[RecoveryFinding] = []
@@ -234,7 +234,7 @@ class _Opening:
 
     def _segment(self, base: int, size: int) -> Segment:
         interval = self._config.index_interval_bytes
-        return Segment(self._disk, self._path, base, size, self._warm, self._findings, interval)
+        return Segment(self._disk, self._path, base, size, self._open, self._findings, interval)
 
     def _drop_below_start(self) -> None:
         """Segments that the start offset has left behind, and a log that lost its beginning."""
@@ -260,7 +260,7 @@ class _Opening:
 
     def _start_empty(self, base: int) -> None:
         interval = self._config.index_interval_bytes
-        segment = Segment.create(self._disk, self._path, base, self._warm, self._findings, interval)
+        segment = Segment.create(self._disk, self._path, base, self._open, self._findings, interval)
         self._segments[:] = [segment]
         self._directory_changed = True
 

@@ -16,34 +16,34 @@ class Coolable(Protocol):
     def cool(self) -> None: ...
 
 
-class WarmSegments:
+class OpenSegments:
     """Second chance in order of opening: `used` since the last look means stay."""
 
-    __slots__ = ("_warm", "limit")
+    __slots__ = ("_open", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = max(1, limit)
-        self._warm: dict[Coolable, None] = {}
+        self._open: dict[Coolable, None] = {}
 
     def __len__(self) -> int:
-        return len(self._warm)
+        return len(self._open)
 
     def add(self, segment: Coolable) -> None:
-        self._warm[segment] = None
-        while len(self._warm) > self.limit:
-            candidate = next(iter(self._warm))
-            del self._warm[candidate]
+        self._open[segment] = None
+        while len(self._open) > self.limit:
+            candidate = next(iter(self._open))
+            del self._open[candidate]
             if candidate.used or candidate is segment:
                 candidate.used = False
-                self._warm[candidate] = None
+                self._open[candidate] = None
             else:
                 candidate.cool()
 
     def cool_half(self) -> None:
         """Descriptors are needed elsewhere: close the segments opened first."""
-        for candidate in list(self._warm)[: len(self._warm) // 2 + 1]:
-            del self._warm[candidate]
+        for candidate in list(self._open)[: len(self._open) // 2 + 1]:
+            del self._open[candidate]
             candidate.cool()
 
     def discard(self, segment: Coolable) -> None:
-        self._warm.pop(segment, None)
+        self._open.pop(segment, None)

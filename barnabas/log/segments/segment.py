@@ -19,7 +19,7 @@ from barnabas.log.segments.index import (
     TimeIndex,
 )
 from barnabas.log.segments.index_builder import IndexBuilder
-from barnabas.log.segments.open_segments import WarmSegments
+from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.log.segments.scan import headers
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Disk, File
@@ -49,8 +49,8 @@ class Segment:
         "_indexes_checked",
         "_indexes_ours",
         "_interval",
+        "_open_segments",
         "_stem",
-        "_warm",
         "base_offset",
         "created_ms",
         "durable",
@@ -75,12 +75,12 @@ class Segment:
         directory: str,
         base_offset: int,
         size: int,
-        warm: WarmSegments,
+        open_segments: OpenSegments,
         findings: list[RecoveryFinding],
         interval: int,
     ) -> None:
         self._disk = disk
-        self._warm = warm
+        self._open_segments = open_segments
         self._interval = interval  # for rebuilding; appends get it as a parameter
         self._stem = f"{directory}/{base_offset:020d}"
         self.open_file: File | None = None  # opened when it is first needed
@@ -111,12 +111,12 @@ class Segment:
         disk: Disk,
         directory: str,
         base_offset: int,
-        warm: WarmSegments,
+        open_segments: OpenSegments,
         findings: list[RecoveryFinding],
         interval: int,
     ) -> "Segment":
         """An empty segment with its files; whatever a lost one left under the name is cut."""
-        segment = cls(disk, directory, base_offset, 0, warm, findings, interval)
+        segment = cls(disk, directory, base_offset, 0, open_segments, findings, interval)
         segment.create_files()
         return segment
 
@@ -167,7 +167,7 @@ class Segment:
         file = self.open_file
         if file is None:
             file = self.open_file = self._disk.open(self.path)
-            self._warm.add(self)
+            self._open_segments.add(self)
         return file
 
     def create_files(self) -> None:
@@ -187,7 +187,7 @@ class Segment:
         self.time_index.release()
 
     def close(self) -> None:
-        self._warm.discard(self)
+        self._open_segments.discard(self)
         self.cool()
 
     def remove_files(self) -> None:
@@ -243,7 +243,7 @@ class Segment:
         """Make ready for appending: what rolling and indexing need to know."""
         self._interval = config.index_interval_bytes
         self.load_indexes()
-        self._warm.add(self)
+        self._open_segments.add(self)
         self.file()  # or an append could fail to open it, with nothing written to undo
         if not self.created_ms:
             self.created_ms = wall_ms

@@ -20,7 +20,7 @@ from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.net import run
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.offset_lookup import Committed
-from barnabas.client.metadata import TopicMetadata
+from barnabas.client.metadata_snapshot import TopicMetadata
 from barnabas.config.resolve import ConfigSource as SetBy
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from barnabas.broker.handlers.fetch import FetchWait
 from barnabas.broker.partition import Partition
+from barnabas.broker.requests.delayed_fetch import FetchWait
 from barnabas.log.transactions.append import require_guard
 from barnabas.wire.control_records import EndMarker
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData

@@ -167,7 +167,7 @@ def test_a_number_that_is_too_old_is_success_only_once_metadata_shows_the_same_t
     for _ in range(2):
         history.poll()
         refuse(history, Code.DUPLICATE_SEQUENCE_NUMBER)
-        assert history.outbox.metadata_cache.stale
+        assert history.outbox.metadata_refresh.stale
         assert not history.sent[0][2].done()
         history.learn()
     history.poll()

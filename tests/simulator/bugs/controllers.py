@@ -3,11 +3,11 @@
 from typing import Any
 
 from barnabas.broker.cluster.membership import ClusterMembership as Place
-from barnabas.broker.controller.election import ControllerElection
+from barnabas.broker.controller.controller_election import ControllerElection
 from barnabas.broker.controller.store import ControllerStore
 from barnabas.broker.replicas.incomplete import IncompleteReplicas
 from barnabas.broker.replicas.roles import Replicas
-from barnabas.controller import brokers, election, in_sync, proof, takeover
+from barnabas.controller import brokers, in_sync, leader_election, proof, takeover
 from barnabas.controller.state import ClusterState
 from barnabas.controller.steps import ReadBrokers
 from barnabas.keeper.keeper import ANY_VERSION, Check, Node, SessionState, Set
@@ -51,18 +51,18 @@ def misses_restarts() -> list[Change]:
 @bug()
 def elects_whoever_is_there() -> list[Change]:
     """Hazard 7: where nobody in sync is there, somebody else leads, without a word."""
-    real = election.after_loss
+    real = leader_election.after_loss
 
     def after_loss(*args: Any, **options: Any) -> Any:
         return real(*args, **{**options, "unclean": True})
 
-    return [(election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]
+    return [(leader_election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]
 
 
 @bug()
 def elects_the_first_replica() -> list[Change]:
     """Hazard 7: whoever is first among the replicas leads, in sync or not."""
-    real = election.after_loss
+    real = leader_election.after_loss
 
     def after_loss(cluster: Any, partition: Any, epoch: int, **options: Any) -> Any:
         state = real(cluster, partition, epoch, **options)
@@ -76,7 +76,7 @@ def elects_the_first_replica() -> list[Change]:
                 )
         return state
 
-    return [(election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]
+    return [(leader_election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]
 
 
 @bug()
@@ -124,13 +124,13 @@ class _Careless:
 @bug()
 def keeps_the_epoch_of_its_predecessor() -> list[Change]:
     """Hazard 2: another leader in the same epoch."""
-    real = election.led_by
+    real = leader_election.led_by
 
     def led_by(cluster: Any, partition: Any, leader: Any, isr: Any, epoch: int) -> Any:
         state = real(cluster, partition, leader, isr, epoch)
         return state._replace(leader_epoch=partition.state.leader_epoch)
 
-    return [(election, "led_by", led_by)]
+    return [(leader_election, "led_by", led_by)]
 
 
 @bug()
@@ -187,13 +187,13 @@ def forgets_its_last_writes() -> list[Change]:
 @bug()
 def lets_anybody_into_the_set() -> list[Change]:
     """The in-sync set has brokers that have no replica."""
-    real = election.with_isr
+    real = leader_election.with_isr
 
     def with_isr(cluster: ClusterState, partition: Any, isr: Any, epoch: int, **more: Any) -> Any:
         strangers = tuple(each for each in cluster.brokers if each not in isr)
         return real(cluster, partition, (*isr, *strangers[:1]), epoch, **more)
 
-    return [(election, "with_isr", with_isr), (in_sync, "with_isr", with_isr)]
+    return [(leader_election, "with_isr", with_isr), (in_sync, "with_isr", with_isr)]
 
 
 @bug()
@@ -221,9 +221,9 @@ def renews_whatever_the_loop_does() -> list[Change]:
 @bug()
 def shrinks_to_a_silent_leader() -> list[Change]:
     """A set shrinks to a leader that is registered still, though its machine has lost its disk."""
-    real = election.after_loss
+    real = leader_election.after_loss
 
     def after_loss(*given: Any, **named: Any) -> Any:
         return real(*given, **(named | {"answered": True}))
 
-    return [(election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]
+    return [(leader_election, "after_loss", after_loss), (brokers, "after_loss", after_loss)]

@@ -30,7 +30,7 @@ from barnabas.client.consumer.membership.membership import (
 )
 from barnabas.client.consumer.subscription import Subscription
 from barnabas.client.errors import error_of
-from barnabas.client.metadata import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.client.net import PendingResponse
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.apis import APIS

@@ -18,7 +18,6 @@ from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic.member import ClassicMember
 from barnabas.coordinators.groups.classic.members import MemberList
 from barnabas.coordinators.groups.classic.states import ClassicGroupState, check_transition
-from barnabas.coordinators.groups.deadlines import JOIN, SYNC, TimerKey
 from barnabas.coordinators.groups.history.rebalance_history import (
     RebalanceHistory,
     RebalanceListener,
@@ -28,6 +27,7 @@ from barnabas.coordinators.groups.memory import MEMBER_BYTES, names_bytes
 from barnabas.coordinators.groups.records import GroupMetadataValue, GroupRecord, Record
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
 from barnabas.coordinators.groups.subscription import CONSUMER
+from barnabas.coordinators.groups.timer_keys import JOIN, SYNC, TimerKey
 from barnabas.coordinators.runtime import Now, Outcome, ShardReply
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.model.errors import Code

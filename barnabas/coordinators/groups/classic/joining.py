@@ -12,11 +12,11 @@ from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.classic.member import ClassicMember, protocol_bytes, protocols_of
 from barnabas.coordinators.groups.classic.rebalance import rebalance
 from barnabas.coordinators.groups.classic.states import ClassicGroupState
-from barnabas.coordinators.groups.deadlines import SESSION, TimerKey
 from barnabas.coordinators.groups.history.rebalance_history import CauseKind, difference
 from barnabas.coordinators.groups.memory import names_bytes
 from barnabas.coordinators.groups.replies import join_refused
 from barnabas.coordinators.groups.subscription import topics_of
+from barnabas.coordinators.groups.timer_keys import SESSION, TimerKey
 from barnabas.coordinators.runtime import Now
 from barnabas.coordinators.timers import Timer
 from barnabas.model.errors import Code

@@ -8,10 +8,10 @@ Not here: the list of members (members.py), what a request does (joining.py, mem
 from collections.abc import Mapping
 
 from barnabas.coordinators.caller import Caller
-from barnabas.coordinators.groups.deadlines import SESSION, TimerKey
 from barnabas.coordinators.groups.memory import names_bytes
 from barnabas.coordinators.groups.records import MemberMetadata
 from barnabas.coordinators.groups.subscription import CONSUMER, topics_of
+from barnabas.coordinators.groups.timer_keys import SESSION, TimerKey
 from barnabas.coordinators.timers import Timer
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 

@@ -25,8 +25,8 @@ from barnabas.coordinators.groups.consumer.records import ConsumerRecord
 from barnabas.coordinators.groups.consumer.states import MemberState
 from barnabas.coordinators.groups.consumer.step import HeartbeatStep
 from barnabas.coordinators.groups.consumer.target import as_consumer_protocol
-from barnabas.coordinators.groups.deadlines import JOIN, SYNC
 from barnabas.coordinators.groups.subscription import CONSUMER, subscription_of, version_of
+from barnabas.coordinators.groups.timer_keys import JOIN, SYNC
 from barnabas.coordinators.groups.topics import TopicsPort
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code, InvalidRequest

@@ -14,13 +14,13 @@ from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.consumer.member import ConsumerMember
 from barnabas.coordinators.groups.consumer.states import ConsumerGroupState, MemberState
 from barnabas.coordinators.groups.consumer.stored import StoredConsumerGroup
-from barnabas.coordinators.groups.deadlines import REVOKE, SESSION, TimerKey
 from barnabas.coordinators.groups.history.rebalance_history import (
     RebalanceCause,
     RebalanceHistory,
 )
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.replies import consumer_refused
+from barnabas.coordinators.groups.timer_keys import REVOKE, SESSION, TimerKey
 from barnabas.coordinators.groups.topics import TopicsPort
 from barnabas.coordinators.runtime import Now, ShardReply
 from barnabas.coordinators.timers import Timer, Timers

@@ -26,8 +26,8 @@ from barnabas.coordinators.groups.consumer.reconcile import Owned
 from barnabas.coordinators.groups.consumer.records import ConsumerRecord
 from barnabas.coordinators.groups.consumer.states import MemberState
 from barnabas.coordinators.groups.consumer.step import HeartbeatStep
-from barnabas.coordinators.groups.deadlines import TARGET
 from barnabas.coordinators.groups.replies import consumer_refused
+from barnabas.coordinators.groups.timer_keys import TARGET
 from barnabas.coordinators.runtime import Now, ShardReply
 from barnabas.model.errors import Code, Fenced, InvalidRequest, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat import (

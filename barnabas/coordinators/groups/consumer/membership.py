@@ -16,8 +16,8 @@ from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.member import AWAY, ConsumerMember
 from barnabas.coordinators.groups.consumer.records import EPOCH_KEY, ConsumerRecord, EpochValue
 from barnabas.coordinators.groups.consumer.states import MemberState
-from barnabas.coordinators.groups.deadlines import JOIN, REVOKE, SYNC, TARGET
 from barnabas.coordinators.groups.history.rebalance_history import CauseKind
+from barnabas.coordinators.groups.timer_keys import JOIN, REVOKE, SYNC, TARGET
 from barnabas.coordinators.groups.topics import metadata_hash
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code, Fenced, InvalidRequest, Retriable

@@ -1,1 +1,6 @@
-"""Why each group rebalanced: entries per generation, statistics over all groups, sentences."""
+"""Why each group rebalanced.
+
+rebalance_history: the causes of each generation of a group
+statistics: counts over all groups, and a bound on the memory of their histories
+text: causes as sentences
+"""

@@ -1,7 +1,8 @@
-"""Who leads what: a picture of the cluster, taken from one answer to a Metadata request.
+"""Which broker leads which partition: the cluster as one Metadata response describes it.
 
 In: MetadataResponse. Out: brokers, topics, leaders.
-Always: a picture is never changed, only replaced.
+Always: a snapshot is never changed, only replaced.
+Not here: the cache that holds the latest snapshot, and when it is replaced (cluster.py).
 """
 
 from typing import NamedTuple

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from barnabas.controller import brokers
-from barnabas.controller.election import after_loss, preferred
+from barnabas.controller.leader_election import after_loss, preferred
 from barnabas.controller.state import NO_LEADER, PartitionView
 from barnabas.controller.steps import LogLine, Steps
 from barnabas.controller.tenure import ControllerTenure, NextState

@@ -1,26 +1,26 @@
-"""What a producer knows of its topics: when it asks again, and when it gives a topic up.
+"""When a producer requests metadata, and when it gives up an unknown topic.
 
-In: time, pictures of the cluster, or why there is none. Out: queues that know their
-leaders; records whose topic is not there, given up.
+In: time, metadata responses, or why there is none. Out: queues that know their leaders; failed
+records of topics that do not exist.
 Always: records of a topic that nobody knows wait for `block_ms_max` at most.
 Not here: asking (producing.py).
 """
 
 from uuid import UUID
 
-from barnabas.client.metadata import MetadataSnapshot, TopicMetadata
+from barnabas.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from barnabas.client.producer.accumulator import Accumulator
 from barnabas.client.producer.settings import ProducerSettings
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID
 
 
-class MetadataCache:
-    """Of all topics that records were sent to. `stale`: something was not as it says."""
+class MetadataRefresh:
+    """For all topics that records were sent to. `stale`: the metadata was found to be wrong."""
 
-    def __init__(self, accumulator: Accumulator, rules: ProducerSettings) -> None:
+    def __init__(self, accumulator: Accumulator, settings: ProducerSettings) -> None:
         self._accumulator = accumulator
-        self._rules = rules
+        self._settings = settings
         self._seen_at: int | None = None
         self._retry_at = 0
         self._retries = 0
@@ -37,7 +37,7 @@ class MetadataCache:
         accumulator = self._accumulator
         old = (
             self._seen_at is not None
-            and now >= self._seen_at + self._rules.metadata_age_ms_max
+            and now >= self._seen_at + self._settings.metadata_age_ms_max
             and bool(accumulator.active)
         )
         return bool(accumulator.unknown) or self.stale or accumulator.refreshing or old
@@ -106,17 +106,17 @@ class MetadataCache:
                     or Retriable(
                         Code.REQUEST_TIMED_OUT,
                         f"topic {topic!r}: no broker answered a Metadata request within "
-                        f"max.block.ms={self._rules.block_ms_max}",
+                        f"max.block.ms={self._settings.block_ms_max}",
                     ),
                 )
 
     def _later(self, now: int) -> None:
-        bound = self._rules.backoff_ms << min(self._retries, 20)
+        bound = self._settings.backoff_ms << min(self._retries, 20)
         self._retries += 1
-        self._retry_at = now + min(bound, self._rules.backoff_ms_max)
+        self._retry_at = now + min(bound, self._settings.backoff_ms_max)
 
     def _limit(self, topic: str) -> int:
-        return self._accumulator.limbo_since(topic) + self._rules.block_ms_max
+        return self._accumulator.limbo_since(topic) + self._settings.block_ms_max
 
     def deadlines(self, now: int) -> list[int]:
         """When to look again, if nothing happens before."""

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from barnabas.client.producer.accumulator import Accumulator
-from barnabas.client.producer.metadata_cache import MetadataCache
+from barnabas.client.producer.metadata_refresh import MetadataRefresh
 from barnabas.client.producer.settings import ProducerSettings
 from tests.client.fetched import view
 
@@ -26,7 +26,7 @@ def test_a_leader_of_before_is_not_written_to_though_a_broker_names_it_again() -
         partitioner=None,
     )
     accumulator.add("t", b"", None, (), None, None, None)
-    cache = MetadataCache(accumulator, ProducerSettings())
+    cache = MetadataRefresh(accumulator, ProducerSettings())
     cache.seen(view(2, epoch=4), now=0)
     assert known_leader(accumulator) == 2
     cache.seen(view(1, epoch=3), now=0)

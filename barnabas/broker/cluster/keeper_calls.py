@@ -1,4 +1,4 @@
-"""The keeper, through the session that this broker has at the moment.
+"""Calls to the keeper, through the session that this broker has at the moment.
 
 In: calls that may block. Out: their results, on the loop; the events of the session.
 Always: one call at a time, in order, in a thread of its own; events of a replaced session are
@@ -28,8 +28,8 @@ Sessions = Callable[[Listener], Keeper]
 """Opens a session; may block until it is connected. Raises Unavailable."""
 
 
-class KeeperSession:
-    """Open it before anything else, and again when it has expired."""
+class KeeperCalls:
+    """Open a session before the first call, and again after the session has expired."""
 
     def __init__(self, open_: Sessions, heard: Callable[[Event | SessionState], None]) -> None:
         self._open = open_

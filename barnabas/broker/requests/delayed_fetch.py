@@ -1,8 +1,10 @@
-"""A fetch that waits: for enough bytes, or for its data to be read from disk.
+"""Long polls: fetches that wait for data, and fetches that wait for the disk.
 
-In: a planned fetch. Out: its response, later.
-Always: a waiting fetch is planned once more, not for each batch that arrives.
-Not here: what a fetch reads (handlers/fetch.py).
+In: a fetch that was planned, and the partitions that it reads. Out: its deferred reply.
+Always: a fetch waits once, until enough bytes are appended, a partition goes away, or its time is
+over; then it is planned a second time and answered with what there is. A fetch whose connection
+is closed leaves the partitions that it waits for.
+Not here: what a fetch reads (handlers/fetch.py), the promise type (net/deferred_reply.py).
 """
 
 import asyncio
@@ -17,11 +19,11 @@ if TYPE_CHECKING:
     from barnabas.broker.partition import Partition, Waiter
 
 READ_COMMITTED = 1
-WAIT_MS_MAX = 600_000  # a longer wait is not needed, and a waiting request holds memory
+WAIT_MS_MAX = 600_000  # nobody needs longer, and a waiting fetch holds memory
 
 
 class FetchWait:
-    """A fetch that found too little: it waits for bytes or for its timeout."""
+    """A long poll: one fetch that waits for enough bytes, at most `max_wait_ms`."""
 
     __slots__ = (
         "_broker", "_loop", "_missing", "_reading", "_timer", "_waiters", "_woken", "deferred",
@@ -59,7 +61,7 @@ class FetchWait:
             self.leadership_lost()
 
     def leadership_lost(self) -> None:
-        if not self._woken:  # once per loop iteration, however many batches arrive in it
+        if not self._woken:  # once per turn of the loop, however many batches arrive in it
             self._woken = True
             self._loop.call_soon(self._finish)
 
@@ -70,7 +72,7 @@ class FetchWait:
         reading = self._reading
         plan = reading.plan()
         if plan.cold:
-            warmed(self._broker, reading, plan).then(self.deferred.set)
+            reply_from_memory(self._broker, reading, plan).then(self.deferred.set)
         else:
             self.deferred.set(reading.respond(plan))
 
@@ -84,8 +86,8 @@ class FetchWait:
 class HeldBack:
     """Waits in a partition that has an open transaction, for a reader of committed records.
 
-    It ignores records after the last stable offset: woken by each of them, it would have nothing to
-    return, and its consumer would fetch again at once.
+    Records behind the last stable offset are none of its business: woken by each of them, it would
+    have nothing to answer, and its consumer would ask again at once.
     """
 
     __slots__ = ("_partition", "_stable_offset", "_wait")
@@ -103,8 +105,10 @@ class HeldBack:
         self._wait.leadership_lost()
 
 
-def warmed(broker: "Broker", reading: "Reading", plan: "FetchPlan") -> DeferredReply[FetchResponse]:
-    """The reply, once all its data is in memory."""
+def reply_from_memory(
+    broker: "Broker", reading: "Reading", plan: "FetchPlan"
+) -> DeferredReply[FetchResponse]:
+    """The reply, once everything that it sends is in memory."""
     deferred: DeferredReply[FetchResponse] = DeferredReply()
 
     async def warm() -> None:

@@ -1,0 +1,154 @@
+"""The house is as its pages say: named files exist, folders are described, no file is too long."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "barnabas"
+PAGES = ("docs/ARCHITECTURE.md", "docs/GLOSSARY.md", "docs/PRODUCER.md")
+
+LINES_MAX = 400
+# Longer for now: each may shrink, none may grow.
+LONGER = {
+    "broker/groups/coordination.py": 410,
+    "broker/net/connection.py": 464,
+    "broker/partition.py": 428,
+    "client/aio/producer.py": 456,
+    "client/blocking/producer.py": 411,
+    "client/consumer/message_stream.py": 430,
+    "client/groups/calls.py": 401,
+    "client/producer/outbox.py": 415,
+    "client/producer/transacting.py": 404,
+    "client/workers/window.py": 406,
+    "log/segments/segment.py": 425,
+    "wire/columns.py": 403,
+}
+MODULES_MAX = 25
+MANY_MODULES = ("wire/messages", "broker/handlers")  # one module per API
+
+# Public class names that two modules have, and why.
+SAME_NAME = dict.fromkeys(
+    ("Admin", "Consumer", "PartitionConsumer", "Producer", "Transaction"),
+    "the blocking client has the names of the asyncio client: barnabas.sync",
+) | dict.fromkeys(
+    ("Cause", "CauseKind"),
+    "of a rebalance and of a transaction's end; to be renamed: TransactionCause",
+)
+
+_FILE = re.compile(r"(?<![\w*%./-])((?:[\w-]+/)*[\w*]+\.py)\b(?!/)")  # also lag_*.py
+_LISTED = re.compile(r"^(?:- )?[a-z_]+(?:, [a-z_]+)*: ", re.M)
+
+
+@cache
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+@cache
+def tree(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
+def inside(module: Path) -> str:
+    return module.relative_to(PACKAGE).as_posix()
+
+
+def named_in_docstrings() -> Iterator[tuple[str, str, list[Path]]]:
+    for module in modules():
+        text = ast.get_docstring(tree(module)) or ""
+        # From its own folder, from any folder above it, or from the root of the repository.
+        parents = [module.parent, *module.parent.parents]
+        places = parents[: parents.index(ROOT) + 1]
+        yield from ((inside(module), name, places) for name in _FILE.findall(text))
+
+
+def named_in_pages() -> Iterator[tuple[str, str, list[Path]]]:
+    for page in PAGES:
+        places = [PACKAGE, ROOT]
+        if page.endswith("PRODUCER.md"):
+            places += [PACKAGE / "client/producer", PACKAGE / "client"]
+        yield from ((page, name, places) for name in _FILE.findall((ROOT / page).read_text()))
+
+
+def test_every_file_named_in_a_docstring_or_page_exists() -> None:
+    missing = [
+        f"{where}: {name}"
+        for named in (named_in_docstrings(), named_in_pages())
+        for where, name, places in named
+        if not any(any(place.glob(name)) for place in places)
+    ]
+    assert not missing
+
+
+def test_every_folder_named_in_a_page_exists() -> None:
+    missing = []
+    for page in PAGES:
+        for name in re.findall(r"`((?:[a-z_]+/)+)`", (ROOT / page).read_text()):
+            places = [PACKAGE, ROOT]
+            reserved = name in ("console/", "testing/")
+            if not reserved and not any((place / name).is_dir() for place in places):
+                missing.append(f"{page}: {name}")
+    assert not missing
+
+
+def test_every_module_and_every_folder_says_what_is_in_it() -> None:
+    silent = [inside(module) for module in modules() if not ast.get_docstring(tree(module))]
+    folders = {module.parent for module in modules()}
+    bare = [inside(folder) for folder in folders if not (folder / "__init__.py").is_file()]
+    assert silent == bare == []
+
+
+def test_an_init_that_lists_modules_lists_each_of_them() -> None:
+    """One list that is half right misleads more than none."""
+    missing = []
+    for module in modules():
+        text = ast.get_docstring(tree(module)) or ""
+        if module.name != "__init__.py" or len(_LISTED.findall(text)) < 2:
+            continue
+        for other in sorted(module.parent.glob("*.py")):
+            words = re.search(rf"(?<!\w){other.stem}(?!\w)", text)
+            if not other.stem.startswith("__") and words is None:
+                missing.append(f"{inside(module)}: {other.stem}")
+    assert not missing
+
+
+def test_a_module_is_short_enough_to_be_read() -> None:
+    long = {
+        inside(module): lines
+        for module in modules()
+        if (lines := len(module.read_text().splitlines())) > LINES_MAX
+    }
+    assert {name: n for name, n in long.items() if n > LONGER.get(name, LINES_MAX)} == {}
+
+
+def test_a_folder_has_few_enough_modules_to_be_looked_through() -> None:
+    counts: dict[str, int] = {}
+    for module in modules():
+        folder = inside(module.parent)
+        counts[folder] = counts.get(folder, 0) + (module.name != "__init__.py")
+    assert {
+        folder: n for folder, n in counts.items() if n > MODULES_MAX and folder not in MANY_MODULES
+    } == {}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for module in modules():
+        if "wire/messages/" in inside(module):
+            continue  # parts of messages have Kafka's names, and belong to their message
+        for node in tree(module).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(inside(module))
+    several = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in several.items() if name not in SAME_NAME} == {}
+    assert set(SAME_NAME) <= set(several), "a name in SAME_NAME is unique now: remove it there"
+
+
+@pytest.mark.parametrize("name", sorted(LONGER))
+def test_a_listed_module_exists(name: str) -> None:
+    assert (PACKAGE / name).is_file()
