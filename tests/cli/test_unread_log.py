@@ -16,6 +16,8 @@ from tests.process import BROKERS, BrokerProcess
 from tests.raw import RawClient
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 BAD_REQUEST = b"\x00\x00\x00\x04junk"
 BAD_REQUESTS = 2_000
 

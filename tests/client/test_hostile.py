@@ -21,6 +21,8 @@ from barnabas.wire.messages.produce import (
 )
 from tests.client.impostor import INIT_PRODUCER_ID, METADATA, PRODUCE, Behave, Impostor, Request
 
+pytestmark = pytest.mark.slow
+
 # Of those that wait for what never comes. The others are told of it at once, however busy the
 # machine is.
 QUICK: dict[str, Any] = {

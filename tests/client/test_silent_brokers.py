@@ -30,6 +30,8 @@ from barnabas.wire.messages.produce import (
 from tests.client.impostor import INIT_PRODUCER_ID, METADATA, PRODUCE, Behave, Impostor, Request
 from tests.waiting import eventually, until
 
+pytestmark = pytest.mark.slow
+
 SOON_S = 8  # on a busy machine; less than the 10 s or more that a client waits for a broker
 
 

@@ -46,6 +46,8 @@ from tests.group_requests import sync_request
 from tests.process import BrokerProcess
 from tests.raw import RawClient
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {"group.initial.rebalance.delay.ms": "0"}
 join_request = partial(group_requests.join_request, kind="test", protocols=["p"])
 broker = broker_with(OPTIONS)

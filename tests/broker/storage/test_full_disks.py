@@ -16,6 +16,8 @@ from tests.broker.running import running_broker
 from tests.broker.sick_disks import SickDisk, log_dirs, produced, values
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 class FullDisk(SickDisk):
     """No room in calls of one kind, for files whose names end with `suffix`."""

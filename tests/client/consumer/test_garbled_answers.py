@@ -41,6 +41,8 @@ from tests.client.test_hostile import another_request, cut_short, garbage
 from tests.client_e2e.test_workers import in_thread
 from tests.waiting import eventually, until
 
+pytestmark = pytest.mark.slow
+
 OFFSET_COMMIT = 8
 MEMBER: dict[str, Any] = {
     "group_id": "g",
