@@ -306,7 +306,7 @@ def test_a_group_that_is_named_twice_is_deleted_once(shell: Shell, group: str) -
 def test_nobody_is_asked_where_there_is_no_terminal(shell: Shell, group: str) -> None:
     for arguments in (("seek", group, "--to", "earliest"), ("delete", group)):
         ended = shell("group", *arguments)
-        assert (ended.code, "say -y" in ended.err) == (2, True)
+        assert (ended.code, "use -y" in ended.err) == (2, True)
         assert "-y" in shell.out("group", arguments[0], "--help")
     assert offsets(shell, group) == {0: 4, 1: 10}
 

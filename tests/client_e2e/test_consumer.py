@@ -252,7 +252,7 @@ async def test_a_member_that_does_not_poll_leaves_and_says_so(
             with pytest.raises(Fenced) as refused:
                 await slow.commit(first)
             assert "max.poll.interval.ms" in str(refused.value)
-            assert "sk for messages" in str(refused.value)
+            assert "oll for messages" in str(refused.value)
             assert refused.value.code in (
                 Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_MEMBER_EPOCH
             )  # fmt: skip

@@ -72,7 +72,7 @@ async def test_an_interceptor_may_leave_out_whole_batches(served: Served, topic:
     async with reader_on(served, (topic, 0), **options) as consumer:
         consumer.stop_at({(topic, 0): 10})
         assert values([message async for message in consumer]) == [7, 8, 9]
-        with pytest.raises(TimeoutError, match="every partition has come to its stop"):
+        with pytest.raises(TimeoutError, match="every partition has reached its stop offset"):
             await consumer.getone()
         consumer.stop_at({(topic, 0): 5})
         await consumer.seek((topic, 0), 0)

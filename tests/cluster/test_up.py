@@ -152,7 +152,7 @@ def test_a_throttle_is_lifted_when_nothing_moves_any_more(cluster: ClusterProces
     ("words", "said"),
     [
         (("cluster", "reassign", "told"), "the target brokers are missing"),
-        (("cluster", "reassign", "told", "--to", "9"), "broker 9 is not there"),
+        (("cluster", "reassign", "told", "--to", "9"), "there is no broker 9"),
         (("cluster", "reassign", "told:0=1,1"), "named twice"),
         (("cluster", "reassign", "told:x"), "expected TOPIC"),
         (("cluster", "reassign", "told=1"), "named for a partition"),

@@ -41,7 +41,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
     (tmp_path / "preload").mkdir()
     (tmp_path / "preload" / "sitecustomize.py").write_text(_HANGS_ON_A_SIGNAL)
     server = request.getfixturevalue("zookeeper") if request.param == "zookeeper" else None
-    home = tmp_path / f"cluster-{request.param}"
+    home = tmp_path / f"{tmp_path.name}-{request.param}"  # a root of its own in ZooKeeper
     options = {"zookeeper.session.timeout.ms": str(SESSION_MS)}
     cluster = Cluster(home, 3, server, options)
     for member in cluster.members.values():
