@@ -195,7 +195,7 @@ def test_sparks_own_words_are_one_line(spark: Any) -> None:
         ({"subscribe": "t", "kafka.bootstrap.servers": "127.0.0.1:1"}, "no broker at 127.0.0.1:1"),
         ({"subscribe": "t", "startingOffsets": "{"}, "startingOffsets: expected"),
         ({"subscribe": "t", "valueFormat": "json", "valueSchema": "id lnog"}, "did you mean long"),
-        ({"subscribe": "t", "valueFormat": "avro", "valueSchema": "x.avsc"}, "schema of Avro"),
+        ({"subscribe": "t", "valueFormat": "avro", "valueSchema": "x.avsc"}, "Avro schema"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else None,
 )

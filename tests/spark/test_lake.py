@@ -195,7 +195,7 @@ def test_a_directory_that_is_something_else_is_not_touched(
     write(servers, topic, [(0, order(1))])
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "file").touch()
-    with pytest.raises(PipelineError, match="has files, and is no Delta table"):
+    with pytest.raises(PipelineError, match="has files but is not a Delta table"):
         run(delta(servers, topic, tmp_path), spark)
     (tmp_path / "lake" / "file").unlink()
     run(delta(servers, topic, tmp_path), spark)

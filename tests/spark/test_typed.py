@@ -32,6 +32,6 @@ def test_json_values_become_a_column_and_bad_ones_an_error(
     assert by_value[b"broken"][1]
     assert by_value[None] == (None, None)
     assert rows.where("error is not null").count() == 1
-    with pytest.raises(Exception, match="schema of Avro") as refused:
+    with pytest.raises(Exception, match="Avro schema") as refused:
         reader.option("valueFormat", "avro").option("valueSchema", "{").load()
     assert "Traceback" not in str(refused.value)
