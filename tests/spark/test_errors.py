@@ -68,7 +68,7 @@ def java(directory: Path, version: str) -> str:
         ({"topic": "ordres"}, 3, "barnabas: topic 'ordres': this broker has no such topic"),
         ({"servers": "127.0.0.1:1"}, 1, "barnabas: no broker at 127.0.0.1:1: Connection refused"),
         ({"servers": "no.such.host.invalid:9092"}, 1, "barnabas: no broker at no.such.host"),
-        ({"java": "/there/is/none"}, 1, "barnabas: Spark needs Java 17 or newer, and there is"),
+        ({"java": "/there/is/none"}, 1, "barnabas: Spark needs Java 17 or newer, and found"),
         ({"java": "11.0.2"}, 1, "is 11: set JAVA_HOME to a newer one"),
         (
             {"source": "format: json, schema: id lnog"}, 1,
