@@ -175,7 +175,11 @@ def directory() -> Iterator[str]:
     try:
         yield made
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        for _ in range(50):  # Spark may create a file while the directory is deleted
+            shutil.rmtree(made, ignore_errors=True)
+            if not os.path.exists(made):
+                break
+            time.sleep(0.1)
 
 
 @contextmanager
