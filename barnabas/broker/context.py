@@ -39,6 +39,6 @@ class GroupsContext(BrokerContext, Protocol):
 
 
 class TransactionsContext(GroupsContext, Protocol):
-    """What whoever calls `transaction_coordination()` needs."""
+    """What the callers of `transaction_coordination()` need."""
 
     transactions: "TransactionCoordination | None"

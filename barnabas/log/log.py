@@ -130,7 +130,7 @@ class Log:
         `durable`: write the epoch to disk now, not with the next flush, so that a power loss cannot
         bring its number back. For the start of a broker, while no flush is running.
         """
-        self.guards = None  # whoever waits asked another leader
+        self.guards = None  # the requests that wait asked another leader
         self.epochs.begin(leader_epoch, self.end_offset)
         if durable:
             self.durability.save_epochs()

@@ -142,7 +142,7 @@ class FetchPlan:
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.start_offset,
             preferred_read_replica=nearer,
-            # Only who reads committed records is told of aborted ones.
+            # Only readers of committed records need the list of aborted transactions.
             aborted_transactions=_aborted(log, offset, found) if self.stable else None,
             records=b"" if records is None else records,
         )

@@ -156,7 +156,7 @@ class Transacting:
                 self._outbox.drop(_aborted())
             await self._settled(deadline)
             with self._guard:
-                self._outbox.accumulator.take_failed()  # whoever aborts knows that they failed
+                self._outbox.accumulator.take_failed()  # the caller knows that they failed
             await self._end(deadline)
             if self._machine.needs_epoch:
                 await self._initialize(deadline)

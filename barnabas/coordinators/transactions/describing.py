@@ -1,4 +1,4 @@
-"""What people and tools are told of transactional ids: ListTransactions, DescribeTransactions."""
+"""Answers about transactional ids: ListTransactions, DescribeTransactions."""
 
 from collections.abc import Callable, Iterator
 
