@@ -4,4 +4,5 @@ admin: topics, partitions, records, offsets
 cluster: brokers, replicas, reassignments, elections
 configs: configuration of topics and brokers
 security: ACLs and quotas
+transactions: list, describe and end transactions
 """

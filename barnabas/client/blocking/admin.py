@@ -60,6 +60,13 @@ class Admin:
     quotas = mirrored(Flows.quotas)
     alter_quota = mirrored(Flows.alter_quota)
 
+    list_transactions = mirrored(Flows.list_transactions)
+    describe_transactions = mirrored(Flows.describe_transactions)
+    describe_transaction = mirrored(Flows.describe_transaction)
+    describe_producers = mirrored(Flows.describe_producers)
+    abort_transaction = mirrored(Flows.abort_transaction)
+    force_terminate_transaction = mirrored(Flows.force_terminate_transaction)
+
     groups = mirrored(Flows.groups)
     describe_group = mirrored(Flows.describe_group)
     describe_groups = mirrored(Flows.describe_groups)
