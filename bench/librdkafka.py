@@ -10,6 +10,7 @@ every comparison of two brokers would come out as one to one. Here a batch of re
 import ctypes
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,7 @@ _OK = 0
 _BLOCK = 4  # wait while the queue is full
 _NOT_YET_KNOWN = (-190, -188, 3, 5, 6)  # partition, topic, either, no leader, not the leader
 _OFFSET_BEGINNING = -2
+_ANY = -1  # partition, chosen by the partitioner
 _CALL_RECORDS = 10_000
 _TIMEOUT_MS = 60_000
 
@@ -79,6 +81,10 @@ def _library() -> ctypes.CDLL:
         ("consume_stop", integer, (pointer, ctypes.c_int32)),
         ("consume_callback_queue", integer, (pointer, integer, pointer, pointer)),
         ("last_error", integer, ()),
+        ("init_transactions", pointer, (pointer, integer)),
+        ("begin_transaction", pointer, (pointer,)),
+        ("commit_transaction", pointer, (pointer, integer)),
+        ("error_string", text, (pointer,)),
     ):  # fmt: skip
         function = getattr(lib, f"rd_kafka_{name}")
         function.restype = result
@@ -125,11 +131,7 @@ def produce(
     """Seconds until the last of `records` was acknowledged."""
     client = _Handle(_PRODUCER, servers, topic, options)
     try:
-        payload = ctypes.create_string_buffer(bytes(range(256)) * (record_bytes // 256 + 1))
-        batch = (_Message * _CALL_RECORDS)()
-        for message in batch:
-            message.payload = ctypes.addressof(payload)
-            message.len = record_bytes
+        batch, _payload = _messages(record_bytes, _CALL_RECORDS)
         before = client.end_offset()  # which also connects to the partition's leader
         _send(client, batch, 1)  # ... and this opens the way of a produce request
         started = time.perf_counter()
@@ -141,6 +143,16 @@ def produce(
         return seconds
     finally:
         client.close()
+
+
+def _messages(record_bytes: int, count: int) -> tuple[ctypes.Array[_Message], object]:
+    """As many equal messages, and their payload, which must live as long as they do."""
+    payload = ctypes.create_string_buffer(bytes(range(256)) * (record_bytes // 256 + 1))
+    batch = (_Message * count)()
+    for message in batch:
+        message.payload = ctypes.addressof(payload)
+        message.len = record_bytes
+    return batch, payload
 
 
 def _send(client: _Handle, batch: ctypes.Array[_Message], records: int) -> None:
@@ -175,3 +187,62 @@ def consume(servers: str, topic: str, records: int, options: Mapping[str, str]) 
         return seconds
     finally:
         client.close()
+
+
+@dataclass
+class Transactions:
+    """What a series of transactions did, and how long each commit took."""
+
+    records: int = 0
+    seconds: float = 0.0
+    commits_ms: list[float] = field(default_factory=list)
+    whole_ms: list[float] = field(default_factory=list)  # from its begin to the end of its commit
+
+
+def transactions(
+    servers: str, topic: str, record_bytes: int, *, count: int, length_ms: float, chunk: int
+) -> Transactions:
+    """`count` transactions: each sends `chunk` records at a time until `length_ms` have passed,
+    then commits. Its records are acknowledged before the commit begins, so a commit is only that.
+    """
+    options = {
+        "transactional.id": f"bench-{time.time_ns()}",
+        "linger.ms": "1",
+        "batch.size": "1000000",
+        "batch.num.messages": "100000",
+        "queue.buffering.max.messages": "20000",
+        "log_level": "3",  # it warns while the coordinator is loading
+    }
+    client = _Handle(_PRODUCER, servers, topic, options)
+    lib, handle = client.lib, client.handle
+    try:
+        batch, _payload = _messages(record_bytes, chunk)
+        client.end_offset()
+        _succeed(client, lib.rd_kafka_init_transactions(handle, _TIMEOUT_MS))
+        done = Transactions()
+        for number in range(-1, count):  # the first finds the coordinator, and is not measured
+            began = time.perf_counter()
+            _succeed(client, lib.rd_kafka_begin_transaction(handle))
+            sent = 0
+            while not sent or time.perf_counter() < began + length_ms / 1e3:
+                # By the partitioner: with a given partition, the call does not add it to the
+                # transaction, and the records would wait for ever.
+                sent += lib.rd_kafka_produce_batch(client.topic, _ANY, _BLOCK, batch, chunk)
+            if lib.rd_kafka_flush(handle, _TIMEOUT_MS) != _OK:
+                raise TimeoutError(f"{topic}: a transaction's records were not acknowledged")
+            flushed = time.perf_counter()
+            _succeed(client, lib.rd_kafka_commit_transaction(handle, _TIMEOUT_MS))
+            ended = time.perf_counter()
+            if number >= 0:
+                done.records += sent
+                done.seconds += ended - began
+                done.commits_ms.append((ended - flushed) * 1e3)
+                done.whole_ms.append((ended - began) * 1e3)
+        return done
+    finally:
+        client.close()
+
+
+def _succeed(client: _Handle, error: int | None) -> None:
+    if error:
+        raise RuntimeError(client.lib.rd_kafka_error_string(error).decode())
