@@ -119,12 +119,16 @@ class FileSlice:
 
 
 class Stream(Protocol):
-    """One accepted or opened connection, never blocking."""
+    """One accepted or opened connection, never blocking.
+
+    `failure`: the error that ended receiving; empty after an orderly close.
+    """
 
     peer: str
+    failure: str
 
     def receive_into(self, buffer: memoryview) -> int:
-        """Bytes received; 0 when the peer has closed; -1 when there is nothing yet.
+        """Bytes received; 0 at the end of the connection; -1 when there is nothing yet.
 
         A buffer of more than 64 KB is for the rest of one frame: the reader may be woken only when
         much of it has arrived.

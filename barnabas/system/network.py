@@ -72,7 +72,9 @@ class Pipe:
 class SocketStream:
     """One connection."""
 
-    __slots__ = ("_fd", "_loop", "_pipe", "_reading", "_socket", "_wake_size", "_writing", "peer")
+    __slots__ = (
+        "_fd", "_loop", "_pipe", "_reading", "_socket", "_wake_size", "_writing", "failure", "peer",
+    )  # fmt: skip
 
     def __init__(
         self, connected: socket.socket, peer: str, loop: asyncio.AbstractEventLoop, pipe: Pipe
@@ -85,6 +87,7 @@ class SocketStream:
         self._writing = False
         self._wake_size = 1
         self.peer = peer
+        self.failure = ""
 
     def receive_into(self, buffer: memoryview) -> int:
         try:
@@ -93,7 +96,8 @@ class SocketStream:
                 self._wake_at(len(buffer) - count if len(buffer) > SMALL_BUFFER else 0)
         except BlockingIOError:
             return -1
-        except OSError:
+        except OSError as why:
+            self.failure = why.strerror or str(why)
             return 0
         return count
 

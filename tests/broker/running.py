@@ -47,6 +47,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.peer = "203.0.113.7:4711"
+        self.failure = ""
         self.closed = False
         self._to_broker = bytearray()
         self._to_client = bytearray()

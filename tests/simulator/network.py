@@ -37,6 +37,7 @@ class End:
         self.closed = False
         self.broken = False
         self._network = network
+        self.failure = ""
         self._inbox = bytearray()
         self._over = False  # the peer has closed, behind what is in the inbox
         self._on_readable: Callable[[], None] | None = None

@@ -194,8 +194,8 @@ class _Link:
         self._loss_logged = False
 
     def ended(self, reason: str, missed: bool) -> None:
-        """`missed`: a request waited for a response; else the other side may have closed it as
-        idle."""
+        """`missed`: a request waited for a response, or the connection was reset; else the other
+        side may have closed it as idle."""
         self._open = None
         if missed and not self._closed:
             self._back_off()
@@ -253,7 +253,7 @@ class _Open:
         self._unsent.clear()
         waiting = [future for future in self._waiting if not future.done()]
         self._waiting.clear()
-        self._link.ended(reason, bool(waiting))
+        self._link.ended(reason, bool(waiting or self._stream.failure))
         for future in waiting:
             future.set_exception(problem)
 
@@ -273,7 +273,8 @@ class _Open:
                 if count < 0:
                     return
                 if count == 0:
-                    self.end(Code.NETWORK_EXCEPTION, "it closed the connection")
+                    failure = self._stream.failure
+                    self.end(Code.NETWORK_EXCEPTION, failure or "it closed the connection")
                     return
                 for response in self._exchange.received(count):
                     future = self._waiting.popleft()

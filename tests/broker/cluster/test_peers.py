@@ -258,3 +258,16 @@ async def test_where_answers_may_take_long_one_who_is_late_costs_no_other() -> N
             answer(stream, frame)
         assert isinstance(await patient, DescribeClusterResponse)
         assert said.getvalue() == ""
+
+
+async def test_the_error_that_ended_a_connection_is_named() -> None:
+    async with calling_one_who(echo) as (server, peers, said):
+        await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+        [stream] = server.streams
+        stream.watch_readable(None)
+        waiting = asyncio.create_task(peers.call(OTHER, QUESTION, timeout_ms=10_000))
+        await asyncio.sleep(0)
+        stream.close()  # with bytes that nobody has read: a reset
+        with pytest.raises(Retriable, match="Connection reset by peer"):
+            await waiting
+        assert "Connection reset by peer" in said.getvalue()

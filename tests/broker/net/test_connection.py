@@ -60,6 +60,7 @@ class MemoryStream:
 
     def __init__(self, chunk: int = 1 << 30, room: int = 1 << 30) -> None:
         self.peer = "203.0.113.7:4711"
+        self.failure = ""
         self.incoming = bytearray()
         self.sent = bytearray()
         self.chunk = chunk
