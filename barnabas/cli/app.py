@@ -25,6 +25,7 @@ COMMANDS = {
     "consume": "Read records from a topic.",
     "cluster": "Look at a cluster of brokers, move replicas, elect leaders.",
     "group": "List, describe, watch and explain consumer groups; move their offsets.",
+    "txn": "List, describe and explain transactions; abort one.",
     "log": "Look into the files of a log: dump, verify, repair.",
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",

@@ -1,8 +1,8 @@
 """The client: logic without IO, flows over one interface to the outside, and two drivers.
 
-producer/, consumer/, admin/ and groups/ (groups seen by an administrator) hold logic and flows;
-workers/ runs a function on the records of a topic. Drivers: aio/ (asyncio) and blocking/
-(a thread, without an event loop).
+producer/, consumer/, admin/, groups/ and transactions/ (as an administrator sees them) hold logic
+and flows; workers/ runs a function on the records of a topic. Drivers: aio/ (asyncio) and
+blocking/ (a thread, without an event loop).
 
 cluster: a connection per broker, coordinators, retries, and the metadata cache
 metadata_snapshot: brokers, topics and leaders, from one Metadata response
@@ -10,6 +10,8 @@ group_metadata: what a consumer passes to a producer, so that a transaction comm
 session: one connection's side of the protocol, without the connection
 net: the interface between flows and a driver: time, connections, waiting
 sockets: what both drivers do to a socket
+finding: one thing that is wrong, and what to do about it
+words: numbers and names as text
 errors: from an error code to the exception whose class says what to do
 backoff: how long to wait before the next try
 owner_process: the process that a client object belongs to

@@ -4,9 +4,9 @@ from typing import Any
 
 from barnabas.cli.offsets import iso_time
 from barnabas.cli.render import Row, printable, table
-from barnabas.client.groups.finding import GroupFinding
+from barnabas.client.finding import Finding
 from barnabas.client.groups.report import GroupReport, PartitionReport
-from barnabas.client.groups.words import count, listed
+from barnabas.client.words import count, listed
 from barnabas.model.words import duration
 from barnabas.wire.messages.group_story import ToldChapter
 
@@ -114,7 +114,7 @@ def _moved(chapter: ToldChapter, report: GroupReport) -> str:
     return f"; moved {', '.join(moves)}" + (f" and {more} more" if more else "")
 
 
-def findings_text(report: GroupReport, findings: list[GroupFinding]) -> str:
+def findings_text(report: GroupReport, findings: list[Finding]) -> str:
     """The output of `explain`."""
     if not findings:
         text = f"nothing is wrong with {headline(report)}\n"
@@ -248,7 +248,7 @@ def chapter_document(chapter: ToldChapter) -> dict[str, Any]:
     }
 
 
-def findings_document(report: GroupReport, findings: list[GroupFinding]) -> dict[str, Any]:
+def findings_document(report: GroupReport, findings: list[Finding]) -> dict[str, Any]:
     return {
         "group": report.group,
         "state": report.state,

@@ -19,6 +19,8 @@ from barnabas.client.groups.calls import GroupCalls, offers
 from barnabas.client.groups.report import GroupReport
 from barnabas.client.groups.reporting import GroupReports, GroupSummary
 from barnabas.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
+from barnabas.client.transactions.report import TransactionsReport
+from barnabas.client.transactions.reporting import TransactionReports
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Retriable
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
@@ -83,6 +85,10 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, TransactionsAdmin, GroupC
     async def group_summaries(self) -> list[GroupSummary]:
         """Every group, by name, with its number of members and its lag."""
         return await GroupReports(self, self._cluster).summaries()
+
+    async def transactions_report(self, topics: Iterable[str] | None = None) -> TransactionsReport:
+        """Where readers of committed records wait, in these topics or in all, and for what."""
+        return await TransactionReports(self, self._cluster).report(topics)
 
     async def topics(self) -> MetadataSnapshot:
         """All topics."""

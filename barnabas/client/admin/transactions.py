@@ -6,10 +6,14 @@ Not here: which transaction holds readers back, and what to do about it (client/
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from barnabas.client.cluster import TRANSACTION, ClusterClient
 from barnabas.client.errors import check, check_partition
+from barnabas.client.transactions.report import (
+    ActiveProducer,
+    TransactionDescription,
+    TransactionListing,
+)
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages import (
@@ -27,48 +31,6 @@ NO_OFFSET = -1
 _NO_ID, _NO_EPOCH = -1, -1
 _DURATION_SINCE, _PATTERN_SINCE = 1, 2  # versions of ListTransactions
 _TIMEOUT_MS_MAX = 900_000  # the default of transaction.max.timeout.ms: more may be refused
-
-
-class TransactionListing(NamedTuple):
-    """A transactional id in a list. `coordinator`: the broker that listed it."""
-
-    transactional_id: str
-    producer_id: int
-    state: str
-    coordinator: int
-
-
-class TransactionDescription(NamedTuple):
-    """A transactional id as its coordinator describes it.
-
-    `started_ms`: since 1970; None if it is in no transaction. `partitions`: those in the
-    transaction; once its end is decided, those that have no marker yet.
-    """
-
-    transactional_id: str
-    state: str
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    started_ms: int | None
-    partitions: tuple[TopicPartition, ...]
-    coordinator: int
-
-
-class ActiveProducer(NamedTuple):
-    """A producer as the leader of a partition knows it.
-
-    `coordinator_epoch`: of the last marker, -1 if there was none. `start_offset`: the first offset
-    of its open transaction in this partition, None if none is open. `last_ms`: the time of its last
-    batch or marker.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    last_sequence: int
-    last_ms: int
-    start_offset: int | None
 
 
 class TransactionsAdmin:

@@ -66,6 +66,7 @@ class Admin:
     describe_producers = mirrored(Flows.describe_producers)
     abort_transaction = mirrored(Flows.abort_transaction)
     force_terminate_transaction = mirrored(Flows.force_terminate_transaction)
+    transactions_report = mirrored(Flows.transactions_report)
 
     groups = mirrored(Flows.groups)
     describe_group = mirrored(Flows.describe_group)

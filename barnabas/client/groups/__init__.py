@@ -5,8 +5,6 @@ answers: reads the responses
 report: one group at one moment
 reporting: collects a report from several brokers
 diagnosis: all findings about a report
-finding: one finding: what is wrong, and which option to change
 lag_rules: findings about lag and progress
 member_rules: findings about members
-words: numbers and names as text
 """

@@ -4,10 +4,10 @@ records written than read, records deleted before they were read.
 
 from collections.abc import Iterator
 
-from barnabas.client.groups.finding import GroupFinding, problem, warning
+from barnabas.client.finding import Finding, problem, warning
 from barnabas.client.groups.member_rules import away
 from barnabas.client.groups.report import GroupReport, PartitionReport
-from barnabas.client.groups.words import count, listed, per_second
+from barnabas.client.words import count, listed, per_second
 from barnabas.model.ids import TopicPartition
 from barnabas.model.words import duration
 
@@ -19,7 +19,7 @@ BEHIND_MS = 10_000  # clients commit every five seconds
 PACE_MS_MIN = 1_000
 
 
-def no_members(report: GroupReport) -> Iterator[GroupFinding]:
+def no_members(report: GroupReport) -> Iterator[Finding]:
     if report.members or not report.lag or away(report):
         return  # (another rule reports a member that is away for a short time)
     came = sum(p.pace.produced for p in report.partitions if p.pace is not None)
@@ -41,7 +41,7 @@ def no_members(report: GroupReport) -> Iterator[GroupFinding]:
     )
 
 
-def nothing_committed(report: GroupReport) -> Iterator[GroupFinding]:
+def nothing_committed(report: GroupReport) -> Iterator[Finding]:
     """A group that fails before its first commit shows no lag."""
     if report.is_unknown:
         yield warning(
@@ -75,7 +75,7 @@ def nothing_committed(report: GroupReport) -> Iterator[GroupFinding]:
     )
 
 
-def out_of_range(report: GroupReport) -> Iterator[GroupFinding]:
+def out_of_range(report: GroupReport) -> Iterator[Finding]:
     lost = [p for p in report.partitions if p.committed is not None and p.committed < p.start]
     if lost:
         gone = sum(p.start - (p.committed or 0) for p in lost)
@@ -96,7 +96,7 @@ def out_of_range(report: GroupReport) -> Iterator[GroupFinding]:
         )
 
 
-def uneven(report: GroupReport) -> Iterator[GroupFinding]:
+def uneven(report: GroupReport) -> Iterator[Finding]:
     """One partition or one member has nearly all the lag."""
     lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
     total = sum(p.lag for p in lagging)
@@ -183,7 +183,7 @@ def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
-def stuck(report: GroupReport) -> Iterator[GroupFinding]:
+def stuck(report: GroupReport) -> Iterator[Finding]:
     """A partition has an owner and unread records, and no commit for a while."""
     if not report.has_story or not report.members or report.state != "Stable":
         return
@@ -216,7 +216,7 @@ def _stands_still(partition: PartitionReport) -> bool:
     return ago is not None and ago >= STUCK_MS and waits
 
 
-def not_subscribed(report: GroupReport) -> Iterator[GroupFinding]:
+def not_subscribed(report: GroupReport) -> Iterator[Finding]:
     """The group has offsets of a topic that no member subscribes to any more."""
     wanted = {topic for member in report.members for topic in member.topics}
     if report.state != "Stable" or not wanted or any(topic.startswith("/") for topic in wanted):
@@ -233,7 +233,7 @@ def not_subscribed(report: GroupReport) -> Iterator[GroupFinding]:
         )
 
 
-def falling_behind(report: GroupReport) -> Iterator[GroupFinding]:
+def falling_behind(report: GroupReport) -> Iterator[Finding]:
     """More records are written than read in all partitions, and no rule about one partition
     applies.
     """

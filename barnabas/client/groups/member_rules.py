@@ -6,9 +6,9 @@ Most rules read the history: kinds of causes by name, as in coordinators/groups/
 
 from collections.abc import Iterator
 
-from barnabas.client.groups.finding import GroupFinding, problem, warning
+from barnabas.client.finding import Finding, problem, warning
 from barnabas.client.groups.report import CONSUMER, GroupReport
-from barnabas.client.groups.words import count, listed
+from barnabas.client.words import count, listed
 from barnabas.model.words import duration
 from barnabas.wire.messages.group_story import ToldCause, ToldChapter
 
@@ -59,7 +59,7 @@ def away(report: GroupReport) -> dict[str, None]:
     return found
 
 
-def poll_interval(report: GroupReport) -> Iterator[GroupFinding]:
+def poll_interval(report: GroupReport) -> Iterator[Finding]:
     """A member left although it is alive: it did not call poll() in time."""
     left: dict[str, int] = {}
     returned: dict[str, list[ToldCause]] = {}
@@ -91,7 +91,7 @@ def poll_interval(report: GroupReport) -> Iterator[GroupFinding]:
         )
 
 
-def session_timeout(report: GroupReport) -> Iterator[GroupFinding]:
+def session_timeout(report: GroupReport) -> Iterator[Finding]:
     late: dict[str, list[ToldCause]] = {}
     for _, cause in recent_causes(report, "LATE_HEARTBEAT"):
         late.setdefault(named(cause), []).append(cause)
@@ -118,7 +118,7 @@ def session_timeout(report: GroupReport) -> Iterator[GroupFinding]:
         )
 
 
-def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> GroupFinding:
+def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> Finding:
     times = sum(map(len, late.values()))
     return problem(
         "session-timeout",
@@ -128,7 +128,7 @@ def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> GroupFinding:
     )
 
 
-def late_to_join(report: GroupReport) -> Iterator[GroupFinding]:
+def late_to_join(report: GroupReport) -> Iterator[Finding]:
     late: dict[str, ToldCause] = {}
     for _, cause in recent_causes(report, *_HELD_UP):
         late[named(cause)] = cause
@@ -148,7 +148,7 @@ def late_to_join(report: GroupReport) -> Iterator[GroupFinding]:
         )
 
 
-def flapping(report: GroupReport) -> Iterator[GroupFinding]:
+def flapping(report: GroupReport) -> Iterator[Finding]:
     """Members that join and leave within minutes, again and again."""
     came: dict[str, int] = {}
     short: dict[str, list[int]] = {}
@@ -174,7 +174,7 @@ def flapping(report: GroupReport) -> Iterator[GroupFinding]:
             )
 
 
-def twins(report: GroupReport) -> Iterator[GroupFinding]:
+def twins(report: GroupReport) -> Iterator[Finding]:
     """A replaced static member still sends requests: two programs have the same instance id."""
     instances: dict[str, int] = {}
     for note in report.notes:
@@ -193,7 +193,7 @@ def twins(report: GroupReport) -> Iterator[GroupFinding]:
         )
 
 
-def held_up(report: GroupReport) -> Iterator[GroupFinding]:
+def held_up(report: GroupReport) -> Iterator[Finding]:
     """Rebalances in which all members waited for one member, or for the leader's assignment."""
     slow: dict[str, tuple[int, int, int]] = {}  # by client: times, longest, generation
     for chapter in recent(report):
@@ -231,7 +231,7 @@ def held_up(report: GroupReport) -> Iterator[GroupFinding]:
         )
 
 
-def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[GroupFinding]:
+def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[Finding]:
     waited_ms = report.now_ms - chapter.began_ms
     late = [member for member in report.members if member.awaited]
     if waited_ms < SLOW_REBALANCE_MS or not late:
@@ -247,7 +247,7 @@ def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[GroupFin
     )
 
 
-def idle_members(report: GroupReport) -> Iterator[GroupFinding]:
+def idle_members(report: GroupReport) -> Iterator[Finding]:
     idle = [member for member in report.members if not member.owned]
     topics = {topic for member in report.members for topic in member.topics}
     topics |= {partition.at.topic for partition in report.owned}
@@ -264,7 +264,7 @@ def idle_members(report: GroupReport) -> Iterator[GroupFinding]:
     )
 
 
-def at_odds(report: GroupReport) -> Iterator[GroupFinding]:
+def at_odds(report: GroupReport) -> Iterator[Finding]:
     """Members with different subscriptions or assignors."""
     topics = {frozenset(member.topics) for member in report.members if member.topics}
     if len(topics) > 1:
@@ -287,7 +287,7 @@ def at_odds(report: GroupReport) -> Iterator[GroupFinding]:
         )
 
 
-def broker_side(report: GroupReport) -> Iterator[GroupFinding]:
+def broker_side(report: GroupReport) -> Iterator[Finding]:
     if any(recent_causes(report, "NOT_STORED")):
         yield problem(
             "not-stored",

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.finding import Severity
 from barnabas.client.groups.diagnosis import diagnose
-from barnabas.client.groups.finding import Severity
 from barnabas.client.groups.report import (
     ConsumptionRate,
     GroupReport,
@@ -14,7 +14,7 @@ from barnabas.client.groups.report import (
     PartitionReport,
     with_pace,
 )
-from barnabas.client.groups.words import count, listed, per_second
+from barnabas.client.words import count, listed, per_second
 from barnabas.coordinators.groups.history.rebalance_history import CauseKind
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldCause, ToldChapter, ToldMove, ToldNote

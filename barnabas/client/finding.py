@@ -1,4 +1,4 @@
-"""One thing that is wrong with a group."""
+"""One thing that is wrong with a group or a transaction."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +12,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFinding:
+class Finding:
     """`name` for programs and the docs, `text` and `remedy` for people."""
 
     name: str
@@ -21,9 +21,9 @@ class GroupFinding:
     remedy: str
 
 
-def problem(name: str, text: str, remedy: str) -> GroupFinding:
-    return GroupFinding(name, Severity.PROBLEM, text, remedy)
+def problem(name: str, text: str, remedy: str) -> Finding:
+    return Finding(name, Severity.PROBLEM, text, remedy)
 
 
-def warning(name: str, text: str, remedy: str) -> GroupFinding:
-    return GroupFinding(name, Severity.WARNING, text, remedy)
+def warning(name: str, text: str, remedy: str) -> Finding:
+    return Finding(name, Severity.WARNING, text, remedy)
