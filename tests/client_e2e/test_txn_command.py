@@ -45,6 +45,11 @@ def test_a_waiting_group_is_shown_with_the_transaction_that_holds_it(
         assert f"`barnabas txn abort {topic}`" in finding["remedy"]
         assert f"Group {group} has read everything" in finding["text"]
 
+        group_said = json.loads(command("group", "describe", group, "-J", servers=servers).out)
+        (partition,) = group_said["partitions"]
+        assert (partition["stable"], partition["end"]) == (2, 3)
+        assert (partition["lag"], partition["committed_lag"]) == (2, 1)
+
         refused = command("txn", "abort", topic, servers=servers)
         assert (refused.code, "use -y" in refused.err) == (2, True)
         done = command("txn", "abort", topic, "-y", servers=servers)

@@ -53,6 +53,8 @@ def description(report: GroupReport) -> str:
         parts.append(table(member_rows(report), ["member", "client", "host", "owns"]))
     if report.partitions:
         columns = ["topic", "partition", "committed", "end", "lag", "behind", "catch_up", "owner"]
+        if report.committed_lag < report.lag:
+            columns[4:5] = ["stable", "lag", "committed_lag"]
         parts.append(table([_shown(p, report) for p in report.partitions], columns))
     if report.chapters:
         parts.append("last rebalances\n" + _before_the_story(report) + rebalances(report))
@@ -147,6 +149,8 @@ def partition_row(partition: PartitionReport) -> Row:
         "start": partition.start,
         "end": partition.end,
         "lag": partition.lag,
+        "stable": partition.stable,
+        "committed_lag": partition.committed_lag,
         "lag_ms": partition.unread_ms,
         "catch_up_ms": partition.catch_up_ms,
         "member": partition.owner,
@@ -183,6 +187,7 @@ def document(report: GroupReport) -> dict[str, Any]:
         "generation": report.generation,
         "coordinator": report.coordinator,
         "lag": report.lag,
+        "committed_lag": report.committed_lag,
         "lag_max": report.lag_max,
         "lag_known": not report.is_unknown and not report.no_commit_yet,
         "no_commit_yet": [list(partition.at) for partition in report.no_commit_yet],
@@ -279,6 +284,8 @@ def _lag(report: GroupReport) -> str:
     if not report.lag:
         return "none"
     text = count(report.lag, "record") + _no_commit_yet(report)
+    if report.committed_lag < report.lag:
+        text += f"; {report.committed_lag} if the group reads committed records only"
     if report.unread_ms:
         text += f", the oldest unread for {duration(report.unread_ms)}"
     if report.catch_up_ms:
@@ -311,7 +318,9 @@ def _shown(partition: PartitionReport, report: GroupReport) -> Row:
         "partition": partition.at.partition,
         "committed": _committed(partition),
         "end": partition.end,
+        "stable": partition.stable,
         "lag": partition.lag,
+        "committed_lag": partition.committed_lag,
         "behind": duration(partition.unread_ms) if partition.lag and partition.unread_ms else "",
         "catch_up": catch_up,
         "owner": "" if partition.owner is None else report.name_of(partition.owner),

@@ -2,11 +2,13 @@
 records written than read, records deleted before they were read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from barnabas.client.finding import Finding, problem, warning
 from barnabas.client.groups.member_rules import away
 from barnabas.client.groups.report import GroupReport, PartitionReport
+from barnabas.client.transactions.transaction_rules import diagnose_transactions
 from barnabas.client.words import count, listed, per_second
 from barnabas.model.ids import TopicPartition
 from barnabas.model.words import duration
@@ -17,6 +19,7 @@ HOT = 1.5  # times the mean of what others get
 STUCK_MS = 30_000
 BEHIND_MS = 10_000  # clients commit every five seconds
 PACE_MS_MIN = 1_000
+OPEN_MS_MIN = 10_000  # readers expect to wait for a younger transaction
 
 
 def no_members(report: GroupReport) -> Iterator[Finding]:
@@ -98,7 +101,7 @@ def out_of_range(report: GroupReport) -> Iterator[Finding]:
 
 def uneven(report: GroupReport) -> Iterator[Finding]:
     """One partition or one member has nearly all the lag."""
-    lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
+    lagging = _lagging(report, report.owned)
     total = sum(p.lag for p in lagging)
     if total < LAG_MIN or len(report.owned) < 2 or any(stuck(report)):
         return
@@ -138,6 +141,19 @@ def uneven(report: GroupReport) -> Iterator[Finding]:
             "look at that one member: its machine, its connection to what it writes to, its log."
             " Restarting it gives its partitions to others",
         )
+
+
+def behind_transaction(report: GroupReport) -> Iterator[Finding]:
+    """The group has read all committed records: the next ones wait for an open transaction."""
+    held = report.behind_transactions
+    if held:
+        yield from diagnose_transactions(replace(report.transactions, held=held), OPEN_MS_MIN)
+
+
+def _lagging(report: GroupReport, partitions: Iterable[PartitionReport]) -> list[PartitionReport]:
+    """Those with records to read. Behind an open transaction, no member is to blame."""
+    behind = {held.at for held in report.behind_transactions}
+    return [p for p in partitions if p.lag and not p.no_commit_yet and p.at not in behind]
 
 
 def _is_behind(partition: PartitionReport) -> bool:
@@ -190,7 +206,7 @@ def stuck(report: GroupReport) -> Iterator[Finding]:
     began_ms = report.chapters[-1].began_ms if report.chapters else 0
     if report.now_ms - began_ms < STUCK_MS:
         return  # its owner is new
-    still = [p for p in report.partitions if _stands_still(p)]
+    still = [p for p in _lagging(report, report.partitions) if _stands_still(p)]
     moving = [p for p in report.partitions if p.pace is not None and p.pace.consumed]
     if not still:
         return
@@ -237,7 +253,7 @@ def falling_behind(report: GroupReport) -> Iterator[Finding]:
     """More records are written than read in all partitions, and no rule about one partition
     applies.
     """
-    lagging = [p for p in report.owned if p.lag and not p.no_commit_yet]
+    lagging = _lagging(report, report.owned)
     lag = sum(p.lag for p in lagging)
     if lag < LAG_MIN or not any(map(_is_behind, lagging)):
         return
@@ -261,4 +277,12 @@ def falling_behind(report: GroupReport) -> Iterator[Finding]:
     )
 
 
-RULES = (nothing_committed, out_of_range, stuck, uneven, falling_behind, not_subscribed)
+RULES = (
+    nothing_committed,
+    out_of_range,
+    behind_transaction,
+    stuck,
+    uneven,
+    falling_behind,
+    not_subscribed,
+)

@@ -7,6 +7,7 @@ empty for another broker; `has_story` says which it was.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from barnabas.client.transactions.report import TransactionsReport, UnstablePartition
 from barnabas.model.ids import TopicPartition
 from barnabas.model.words import short_member
 from barnabas.wire.messages.group_story import ToldChapter, ToldNote
@@ -57,6 +58,7 @@ class PartitionReport:
 
     `unread_ms`: age of the first unread record. Without a committed offset, all records are unread:
     only the member knows its auto.offset.reset, and missing information must not look like no lag.
+    `stable`: the last stable offset, where readers of committed records stop; None if not asked.
     """
 
     at: TopicPartition
@@ -66,6 +68,7 @@ class PartitionReport:
     owner: str | None = None
     metadata: str = ""
     unread_ms: int | None = None
+    stable: int | None = None
     # From the history:
     committed_ago_ms: int | None = None
     pace: ConsumptionRate | None = None
@@ -73,6 +76,14 @@ class PartitionReport:
     @property
     def lag(self) -> int:
         return max(0, self.end - (self.start if self.committed is None else self.committed))
+
+    @property
+    def committed_lag(self) -> int:
+        """The lag of a group that reads committed records only: up to the last stable offset.
+
+        Brokers do not know which groups do.
+        """
+        return max(0, self.lag - (0 if self.stable is None else max(0, self.end - self.stable)))
 
     @property
     def no_commit_yet(self) -> bool:
@@ -108,10 +119,25 @@ class GroupReport:
     told_since_ms: int | None = None  # start of the broker, and so of the history
     now_ms: int = 0  # by the broker's clock if known, else by ours
     topic_partitions: dict[str, int] = field(default_factory=dict)  # of all topics it reads
+    # open where the group reads
+    transactions: TransactionsReport = field(default_factory=TransactionsReport)
 
     @property
     def lag(self) -> int:
         return sum(partition.lag for partition in self.partitions)
+
+    @property
+    def committed_lag(self) -> int:
+        return sum(partition.committed_lag for partition in self.partitions)
+
+    @property
+    def behind_transactions(self) -> tuple[UnstablePartition, ...]:
+        """Partitions where the group has read all committed records, and more are hidden."""
+        return tuple(
+            held
+            for held in self.transactions.held
+            if any(each.at_stable for each in held.groups if each.group == self.group)
+        )
 
     @property
     def lag_max(self) -> int:

@@ -20,9 +20,11 @@ from barnabas.client.groups.report import (
     PartitionReport,
 )
 from barnabas.client.metadata_snapshot import MetadataSnapshot
+from barnabas.client.transactions.report import TransactionsReport
+from barnabas.client.transactions.reporting import StableEnd, TransactionReports
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
-from barnabas.wire.messages.list_offsets import EARLIEST, LATEST
+from barnabas.wire.messages.list_offsets import EARLIEST
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
@@ -41,6 +43,7 @@ class GroupSummary(NamedTuple):
 class _Bounds(NamedTuple):
     start: int
     end: int
+    stable: int
 
 
 class GroupReports:
@@ -95,6 +98,7 @@ class GroupReports:
             topic_partitions={
                 name: len(topic.partitions) for name, topic in sorted(view.topics.items())
             },
+            transactions=await self._transactions(group, committed, bounds),
         )
 
     async def summaries(self) -> list[GroupSummary]:
@@ -145,8 +149,21 @@ class GroupReports:
         if not wanted:
             return {}
         starts = await self._admin.offsets(dict.fromkeys(wanted, EARLIEST))
-        ends = await self._admin.offsets(dict.fromkeys(wanted, LATEST))
-        return {at: _Bounds(starts[at].offset, ends[at].offset) for at in wanted}
+        ends = await TransactionReports(self._admin, self._cluster).stable_ends(wanted)
+        return {at: _Bounds(starts[at].offset, ends[at].end, ends[at].stable) for at in wanted}
+
+    async def _transactions(
+        self,
+        group: str,
+        committed: Mapping[TopicPartition, Committed],
+        bounds: Mapping[TopicPartition, _Bounds],
+    ) -> TransactionsReport:
+        """Those that are open where the group reads."""
+        reports = TransactionReports(self._admin, self._cluster)
+        report = await reports.held(
+            {at: StableEnd(bound.stable, bound.end) for at, bound in bounds.items()}
+        )
+        return replace(report, held=await reports.with_positions(report.held, {group: committed}))
 
 
 def _subscribed(described: Description | None, view: MetadataSnapshot) -> list[TopicPartition]:
@@ -241,6 +258,7 @@ def _partition(
         bounds.end,
         metadata="" if committed is None else committed.metadata,
         unread_ms=unread_ms,
+        stable=bounds.stable,
         committed_ago_ms=ago,
         pace=pace,
     )

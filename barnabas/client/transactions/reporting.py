@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.client.admin.transactions import STATE_TOPIC
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.decoding import FetchedRecords
+from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.groups.calls import FETCH_NAMES_UNTIL, offers
 from barnabas.client.transactions.report import (
     ActiveProducer,
@@ -200,6 +201,14 @@ class TransactionReports:
         asked = {each.group: each.coordinator for each in listed if each.type != "share"}
         asked.pop("", None)
         offsets = await self._admin.groups_offsets(asked, coordinators=asked)
+        return await self.with_positions(held, offsets)
+
+    async def with_positions(
+        self,
+        held: tuple[UnstablePartition, ...],
+        offsets: Mapping[str, Mapping[TopicPartition, Committed]],
+    ) -> tuple[UnstablePartition, ...]:
+        """`offsets`: the committed offsets of groups."""
         looks = READ_AHEAD_MAX
         found = []
         for each in held:

@@ -14,6 +14,14 @@ from barnabas.client.groups.report import (
     PartitionReport,
     with_pace,
 )
+from barnabas.client.transactions.report import (
+    ActiveProducer,
+    OpenTransaction,
+    ReadingGroup,
+    TransactionDescription,
+    TransactionsReport,
+    UnstablePartition,
+)
 from barnabas.client.words import count, listed, per_second
 from barnabas.coordinators.groups.history.rebalance_history import CauseKind
 from barnabas.model.ids import TopicPartition
@@ -446,6 +454,34 @@ def test_a_member_that_left_and_is_back_on_another_connection_is_not_away() -> N
         chapter(cause("LEFT", "c1-a", alive=True)), chapter(cause("JOINED", "c1-b"), ago_ms=9_000)
     )
     assert "still connected" not in str(diagnose(report))
+
+
+def test_a_group_that_waits_behind_a_transaction_is_not_stuck() -> None:
+    still = partition(0, 100, 300, stable=100, committed_ago_ms=MINUTE, unread_ms=MINUTE, pace=None)
+    stuck = replace(HEALTHY, partitions=(still,))
+    assert [finding.name for finding in diagnose(stuck)] == ["stuck"]
+    producer = ActiveProducer(7, 0, -1, 0, NOW_MS, 100)
+    known = TransactionDescription(
+        "x-1", "Ongoing", 7, 0, 2 * MINUTE, NOW_MS - MINUTE, (still.at,), 1
+    )
+    opened = OpenTransaction(still.at, producer, 100, known, NOW_MS - MINUTE)
+    held = UnstablePartition(still.at, 100, 300, 1, (opened,))
+    behind = replace(held, groups=(ReadingGroup(stuck.group, 100, True),))
+    waiting = replace(stuck, transactions=TransactionsReport((behind,), 1, (), NOW_MS))
+    (finding,) = diagnose(waiting)
+    assert finding.name == "open-transaction"
+    assert "`barnabas txn abort x-1`" in finding.remedy
+    before = replace(held, groups=(ReadingGroup(stuck.group, 100, False),))
+    reading = replace(stuck, transactions=TransactionsReport((before,), 1, (), NOW_MS))
+    assert [finding.name for finding in diagnose(reading)] == ["stuck"]
+
+
+def test_lag_is_counted_to_the_end_and_to_the_last_stable_offset() -> None:
+    both = partition(0, 90, 300, stable=100)
+    assert (both.lag, both.committed_lag) == (210, 10)
+    past = partition(0, 150, 300, stable=100)
+    assert (past.lag, past.committed_lag) == (150, 0)
+    assert partition(0, 90, 300).committed_lag == 210
 
 
 def test_two_looks_make_a_pace_where_the_broker_tells_none() -> None:
