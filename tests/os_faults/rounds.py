@@ -36,6 +36,7 @@ OTHER_NAMES = (
     "disk I/O",
     "is full",
     "readonly",
+    "database disk image is malformed",  # a page that could not be read
     "Bad file descriptor",
 )
 HIT_S_MAX = 15.0  # checkpoints are written every five seconds

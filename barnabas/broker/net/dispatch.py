@@ -17,7 +17,7 @@ from barnabas.broker.cluster_member import PEER
 from barnabas.broker.net.connection import Connection, Parts
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.lanes import Lane
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.apis import API_VERSIONS, APIS
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import RequestHeader, read_request_header, response_parts
@@ -96,6 +96,9 @@ class _NoConnection:
     host = "itself"
     client_id = ""
 
+    def close(self, reason: str) -> None:
+        """After an internal error, as for a connection."""
+
 
 NO_CONNECTION = cast(Connection, _NoConnection())
 
@@ -151,7 +154,21 @@ class Dispatcher:
         return self._run(answer, connection, header)
 
     async def answer(self, request: ProtocolMessage, version: int) -> ProtocolMessage:
-        """A request of this broker to itself, without a connection."""
+        """A request of this broker to itself, without a connection.
+
+        It fails as it would over a connection: the caller gets a KafkaError and may retry.
+        """
+        try:
+            return await self._answer(request, version)
+        except KafkaError:
+            raise
+        except Exception as error:
+            self._broker.failed(NO_CONNECTION, error)
+            raise Retriable(
+                Code.UNKNOWN_SERVER_ERROR, f"{type(request).__name__} to itself failed: {error}"
+            ) from error
+
+    async def _answer(self, request: ProtocolMessage, version: int) -> ProtocolMessage:
         key = request.api_key
         route = self._routes.get((key, version)) or self._find_route(key, version)
         route.counter[0] += 1

@@ -102,9 +102,11 @@ def _own_log(broker: "Broker", name: TopicPartition, topic_id: UUID) -> Log | No
     return None
 
 
-async def rename_strays(broker: "Broker") -> None:
-    """Their topics were deleted, or their replicas moved, while this broker was down."""
+async def rename_strays(broker: "Broker") -> bool:
+    """Their topics were deleted, or their replicas moved, while this broker was down or its disk
+    full. False if one could not be renamed: try again later."""
     logs = broker.logs
+    renamed = True
     for name, log in list(logs.logs.items()):
         topic = broker.topics.get(name.topic)
         known = topic.partitions[name.partition : name.partition + 1] if topic else []
@@ -113,6 +115,12 @@ async def rename_strays(broker: "Broker") -> None:
             continue
         for partition in holders:
             partition.drop_log()
-        async with logs.home(name).renaming:
-            path = logs.set_aside(name)
-        broker.log.warning("stray log renamed", partition=name, path=path)
+        try:
+            async with logs.home(name).renaming:
+                path = logs.set_aside(name)
+        except OSError as error:
+            broker.log.error("stray log not renamed", partition=name, reason=str(error))
+            renamed = False
+        else:
+            broker.log.warning("stray log renamed", partition=name, path=path)
+    return renamed

@@ -317,7 +317,9 @@ class Replicas:
 
     async def _rename_strays(self) -> None:
         async with self._one_at_a_time:
-            await rename_strays(self._broker)
+            renamed = await rename_strays(self._broker)
+        if not renamed:
+            self._schedule_strays()
 
     # Disks
 
@@ -347,8 +349,23 @@ class Replicas:
                         )
                     )
             if to_delete:
-                await self._broker.logs.delete_all(to_delete)
+                try:
+                    await self._broker.logs.delete_all(to_delete)
+                except OSError as error:
+                    self._not_deleted(to_delete, error)
         return StopReplicaResponse(error_code=0, partition_errors=errors)
+
+    def _not_deleted(self, names: list[TopicPartition], error: OSError) -> None:
+        """The topic is deleted all the same: a log that is left has no replica any more."""
+        left = [name for name in names if name in self._broker.logs.logs]
+        if left:  # else they are on a directory that is offline now
+            self._broker.log.error(
+                "logs not deleted",
+                partitions=left,
+                reason=str(error),
+                remedy="free space on the disk; then the broker renames them to *-stray",
+            )
+            self._schedule_strays()
 
     def _stop(self, name: TopicPartition, state: StopReplicaPartitionState) -> Code:
         topic = self._broker.topics.get(name.topic)

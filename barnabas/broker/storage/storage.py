@@ -10,6 +10,7 @@ Not here: the files of a directory (log/directory/directory.py), waiting for dis
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from uuid import UUID
 
 from barnabas.broker.storage.log_directory import OpenLogDirectory
@@ -216,8 +217,19 @@ class Storage:
         self.logs.pop(partition, None)
 
     async def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Their offsets leave the checkpoints before a log of the same name can be created."""
+        """Their offsets leave the checkpoints before a log of the same name can be created.
+
+        An OSError is the first of those that occurred; logs that could be deleted are deleted.
+        """
         names = list(partitions)
+        failures: list[OSError] = []
+
+        def attempt(change: Callable[[TopicPartition], None], name: TopicPartition) -> None:
+            try:
+                change(name)
+            except OSError as error:
+                failures.append(error)
+
         for log_directory in self.online():
             logs = log_directory.logs
             moving = [name for name in names if name in logs.moving]
@@ -225,19 +237,21 @@ class Storage:
             if here or moving:
                 async with log_directory.renaming:
                     for name in moving:
-                        self._end_move(name, log_directory)
+                        attempt(partial(self._end_move, log_directory), name)
                     for name in here:
-                        self.delete(name)
+                        attempt(self.delete, name)
                 await log_directory.checkpoint()
+        if failures:
+            raise failures[0]
         for name in names:
             self.delete(name)  # those in no available log directory
 
     def _end_moves(self, partition: TopicPartition) -> None:
         for log_directory in self.online():
             if partition in log_directory.logs.moving:
-                self._end_move(partition, log_directory)
+                self._end_move(log_directory, partition)
 
-    def _end_move(self, partition: TopicPartition, log_directory: OpenLogDirectory) -> None:
+    def _end_move(self, log_directory: OpenLogDirectory, partition: TopicPartition) -> None:
         try:
             log_directory.logs.end_move(partition)
         except OSError as error:
@@ -245,10 +259,17 @@ class Storage:
             raise
 
     def set_aside(self, partition: TopicPartition) -> str:
+        """Rename a log that belongs to no replica. An OSError leaves everything as it was."""
         self._end_moves(partition)
-        log_directory = self._homes.pop(partition)
+        log_directory = self._homes[partition]
+        try:
+            path = log_directory.logs.set_aside(partition)
+        except OSError as error:
+            log_directory.fail(error)
+            raise
+        del self._homes[partition]
         self.logs.pop(partition, None)
-        return log_directory.logs.set_aside(partition)
+        return path
 
     def moved(self, partition: TopicPartition, log: Log, to: OpenLogDirectory) -> None:
         """The partition has another log now; the old one no longer belongs to its log directory."""

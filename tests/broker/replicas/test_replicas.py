@@ -1,6 +1,8 @@
 """Replicas come, go, lose their disks and move between them."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,39 @@ async def test_logs_of_a_deleted_topic_go_and_its_name_can_be_used_again(tmp_pat
         assert (await produce(cluster, leader)).base_offset == 0
         await eventually(lambda: alike(replicas(cluster)))
         assert {each.log.end_offset for each in replicas(cluster)} == {1}
+
+
+async def test_a_full_disk_that_cannot_rename_a_deleted_log_stops_no_other_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller's own broker has that disk: it sends itself StopReplica."""
+    async with cluster_of(tmp_path) as cluster:
+        await cluster.create("t")
+        controller = cluster.controller()
+        assert controller is not None
+        full = cluster.brokers[controller]
+        [log_directory] = full.logs.online()
+        with monkeypatch.context() as patched:
+
+            def refuse(old: str, new: str) -> None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), old)
+
+            patched.setattr(log_directory.logs._disk, "rename", refuse)
+            await delete(cluster, controller, "t")
+            said = cluster.logs[controller]
+            await eventually(lambda: "logs not deleted" in said.getvalue())
+            assert "No space left on device" in said.getvalue()
+            assert full.replicas is not None
+            await full.replicas._rename_strays()
+            assert "stray log not renamed" in said.getvalue()
+            assert TopicPartition("t", 0) in full.logs.logs
+        await cluster.create("u")
+        await eventually(lambda: cluster.partition(controller, "u").is_open)
+        await full.replicas._rename_strays()
+        assert TopicPartition("t", 0) not in full.logs.logs
+        # The next topic of this name gets a log of its own.
+        await cluster.create("t")
+        assert (await produce(cluster, cluster.leader("t"))).base_offset == 0
 
 
 async def move(cluster: Clustered, *to: int) -> None:
