@@ -31,7 +31,7 @@ from barnabas.broker.storage.housekeeping import Housekeeping
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.storage.moves import Moves
 from barnabas.broker.storage.storage import Storage
-from barnabas.broker.topic import OFFSETS_TOPIC, Topics
+from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import Address
 from barnabas.config.resolve import Layers
@@ -111,7 +111,7 @@ class Broker:
         self.replicas: Replicas | None = None  # in a cluster
         self.coordination: Coordination | None = None  # created for the first group request
         self.transactions: TransactionCoordination | None = None  # created when first used
-        self._to_load: asyncio.Handle | None = None
+        self._to_load: list[asyncio.Handle] = []
         # The program that runs the broker stops it when this is set.
         self.stopping = asyncio.Event()
         self.failure = ""
@@ -150,9 +150,12 @@ class Broker:
         self._close_logs = True  # after a crash too: the new leader epochs are in the logs
         self.logs.forget_gone()
         self.listen()
+        # After the first replies, in slices; until then, requests to coordinators get a retriable
+        # error.
         if self.topics.get(OFFSETS_TOPIC) is not None:
-            # After the first replies, in slices; until then, group requests get a retriable error.
-            self._to_load = self.loop.call_soon(self._load_groups)
+            self._to_load.append(self.loop.call_soon(self._load_groups))
+        if self.topics.get(TRANSACTIONS_TOPIC) is not None:
+            self._to_load.append(self.loop.call_soon(self._load_transactions))
 
     def open_logs(self) -> None:
         """The settings in the keeper and the id of this broker are known."""
@@ -183,6 +186,11 @@ class Broker:
         from barnabas.broker.groups.coordination import coordination
 
         coordination(self)
+
+    def _load_transactions(self) -> None:
+        from barnabas.broker.transactions.coordination import transaction_coordination
+
+        transaction_coordination(self)
 
     def _advertise(self) -> None:
         listening = self._listening[0]
@@ -254,8 +262,8 @@ class Broker:
             connection.close("")
         if self._metrics is not None:
             self._metrics.close()
-        if self._to_load is not None:
-            self._to_load.cancel()
+        for loading in self._to_load:
+            loading.cancel()
         if self.coordination is not None:
             self.coordination.stop()
         if self.transactions is not None:

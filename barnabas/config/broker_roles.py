@@ -280,11 +280,57 @@ class RoleOptions(Config):
         "transaction.state.log.replication.factor",
         Int(min=1),
         3,
-        "Replicas of __transaction_state.",
+        "The replication factor of __transaction_state. If it is not set, at most the number of"
+        " brokers.",
     )
     transaction_state_log_min_isr = _role(
-        "transaction.state.log.min.isr", Int(min=1), 2, "Its min.insync.replicas."
+        "transaction.state.log.min.isr",
+        Int(min=1),
+        2,
+        "Its min.insync.replicas; a lone broker needs no other replica.",
     )
     transaction_state_log_segment_bytes = _role(
         "transaction.state.log.segment.bytes", Bytes(min=1), 104_857_600, "Its segment.bytes."
+    )
+    transaction_state_log_load_buffer_size = _role(
+        "transaction.state.log.load.buffer.size",
+        Bytes(min=1),
+        5_242_880,
+        "How many bytes are read at a time when the state of transactions is loaded.",
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms = _role(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        Milliseconds(min=1, bits=32),
+        10_000,
+        "How often the coordinator looks for transactions that are open for longer than their"
+        " timeout, and aborts them.",
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms = _role(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        Milliseconds(min=1, bits=32),
+        3_600_000,
+        "How often the coordinator looks for expired transactional ids, and deletes them.",
+    )
+    transaction_partition_verification_enable = Option[bool](
+        name="transaction.partition.verification.enable",
+        kind=Bool(),
+        default=True,
+        scope=Scope.BROKER,
+        needs_restart=False,
+        doc="Ask the coordinator whether a partition is in the transaction before the first append"
+        " of the transaction to it. Without this, a late batch can open a transaction that nobody"
+        " ends.",
+    )
+    add_partitions_to_txn_retry_backoff_ms = _role(
+        "add.partitions.to.txn.retry.backoff.ms",
+        Milliseconds(min=1, bits=32),
+        20,
+        "How long a leader waits before it asks the coordinator again, if the previous transaction"
+        " of the producer is not complete yet.",
+    )
+    add_partitions_to_txn_retry_backoff_max_ms = _role(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        Milliseconds(min=0, bits=32),
+        100,
+        "For how long a leader asks the coordinator again; then the producer must retry.",
     )

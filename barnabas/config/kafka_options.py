@@ -36,7 +36,7 @@ _REASONS = {
         "initial.broker.", "metadata.", "process.roles",
     ),
     "Quotas of clients are not supported.": ("controller.quota.", "quota."),
-    "Transactions are not supported yet.": ("add.partitions.", "transaction."),
+    "Two-phase commit is not supported.": ("transaction.two.",),
     "One event loop handles requests.": (
         "background.threads", "group.coordinator.background.", "group.coordinator.threads",
         "num.io.", "num.network.",

@@ -5,10 +5,6 @@ runs (dynamic), and its meaning. Read by kafka_options.py, which is loaded when 
 """
 
 TABLE = """\
-add.partitions.to.txn.retry.backoff.max.ms int 100
-  The longest pause before a partition is added to a transaction again.
-add.partitions.to.txn.retry.backoff.ms int 20
-  The first pause before a partition is added to a transaction again.
 alter.log.dirs.replication.quota.window.num int 11
   How many windows are kept when moves between log directories are throttled.
 alter.log.dirs.replication.quota.window.size.seconds int 1
@@ -264,14 +260,6 @@ socket.connection.setup.timeout.ms long 10000
   How long the first try to connect to another broker may take.
 telemetry.max.bytes int 1048576
   The largest report of a client's metrics.
-transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000
-  How often transactions past their timeout are looked for.
-transaction.partition.verification.enable boolean true dynamic
-  Is a partition checked to be part of the transaction that writes to it?
-transaction.remove.expired.transaction.cleanup.interval.ms int 3600000
-  How often expired transactional ids are looked for.
-transaction.state.log.load.buffer.size int 5242880
-  How much is read at a time when the state of transactions is loaded.
 transaction.two.phase.commit.enable boolean false
   May a client prepare a transaction and finish it later?
 """

@@ -26,8 +26,6 @@ NO_EFFECT: dict[str, frozenset[str]] = {
             "socket.listen.backlog.size",
             "socket.receive.buffer.bytes",
             "socket.send.buffer.bytes",
-            "transaction.state.log.min.isr",
-            "transaction.state.log.replication.factor",
         )
     ),
     "group": frozenset(

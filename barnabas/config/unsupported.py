@@ -6,7 +6,7 @@ users rely on (security, tiered storage, policies) is refused.
 """
 
 IGNORED = (
-    "add.partitions.to.txn.retry.", "alter.log.dirs.replication.quota.", "background.threads",
+    "alter.log.dirs.replication.quota.", "background.threads",
     "broker.heartbeat.interval.ms", "broker.session.timeout.ms", "controlled.shutdown.enable",
     "controller.", "delete.records.purgatory.", "early.start.listeners", "fetch.purgatory.",
     "group.consumer.", "group.coordinator.", "initial.broker.registration.timeout.ms",
@@ -19,7 +19,7 @@ IGNORED = (
     "offsets.retention.check.interval.ms", "process.roles", "producer.id.expiration.check.",
     "producer.purgatory.", "quota.window.", "replica.fetch.", "replica.socket.",
     "replication.quota.", "server.max.startup.time.ms", "share.", "group.share.",
-    "group.streams.", "socket.connection.setup.", "telemetry.max.bytes", "transaction.",
+    "group.streams.", "socket.connection.setup.", "telemetry.max.bytes",
     "unclean.leader.election.interval.ms", "zookeeper.",
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+import barnabas.sync
 from tests.cli.command import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,9 +28,14 @@ CLUSTER = (
     "barnabas.keeper.sqlite_session", "barnabas.keeper.zookeeper", "barnabas.replication.follower",
     "barnabas.replication.leader", "barnabas.replication.state",
 )  # fmt: skip
+TRANSACTIONS = (
+    "barnabas.broker.transactions", "barnabas.coordinators.transactions",
+    "barnabas.log.transactions.append", "barnabas.log.transactions.verification",
+)  # fmt: skip
 GROUPS = ("barnabas.broker.groups", "barnabas.coordinators")
 OTHER_COMMANDS = tuple(f"barnabas.cli.{name}" for name in ("demo", "produce", "topic", "group"))
 UP, HELP, PACKAGE, PIPELINE = "up", "help", "import barnabas", "import barnabas.pipeline"
+PLAIN = "up, with records and a group"
 
 
 class Claim(NamedTuple):
@@ -52,6 +58,12 @@ CLAIMS = [
         "without groups never imports any of it",
         UP,
         GROUPS,
+    ),
+    Claim(
+        "barnabas/broker/transactions/__init__.py",
+        "without transactions never imports any of it",
+        PLAIN,
+        TRANSACTIONS,
     ),
     Claim(
         "barnabas/wire/checksum.py",
@@ -116,7 +128,7 @@ OTHER_SENTENCES = {
 def loaded(process: str) -> frozenset[str]:
     """The modules that it imports from its first instruction to its last."""
     command = [sys.executable, "-X", "importtime"]
-    if process == UP:
+    if process in (UP, PLAIN):
         command += ["-m", "barnabas", "up", "--ephemeral", "--listen", "127.0.0.1:0"]
     elif process == HELP:
         command += ["-m", "barnabas", "--help"]
@@ -124,8 +136,11 @@ def loaded(process: str) -> frozenset[str]:
         command += ["-c", process]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
-        if process == UP:
-            assert b"ready" in running.stdout.readline()
+        if process in (UP, PLAIN):
+            ready = running.stdout.readline().decode()
+            assert "ready" in ready
+            if process == PLAIN:
+                _use(ready.split(" on ")[1].split()[0])
             running.send_signal(signal.SIGTERM)
         _, told = running.communicate(timeout=TIMEOUT_S)
         assert running.returncode == 0
@@ -134,6 +149,25 @@ def loaded(process: str) -> frozenset[str]:
         for line in told.decode().splitlines()
         if line.startswith("import time:")
     )
+
+
+def _use(servers: str) -> None:
+    """Records of an idempotent producer, read by a group of committed records."""
+    with (
+        barnabas.sync.Admin(bootstrap_servers=servers) as admin,
+        barnabas.sync.Producer(bootstrap_servers=servers) as producer,
+        barnabas.sync.Consumer(
+            "t",
+            bootstrap_servers=servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        ) as consumer,
+    ):
+        admin.create_topic("t")
+        producer.send("t", b"1")
+        assert next(iter(consumer)).value == b"1"
+        consumer.commit()
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.file}: {claim.words}")

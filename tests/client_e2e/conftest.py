@@ -108,16 +108,3 @@ def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnBr
 def group() -> str:
     """A group id no other test uses."""
     return f"group-{next(_numbers)}"
-
-
-# Remove this line, and the skip below it, once the broker coordinates transactions.
-NO_TRANSACTIONS_YET = "Barnabas does not coordinate transactions yet"
-
-
-@pytest.fixture(params=KINDS)
-def transactional(request: pytest.FixtureRequest) -> Served:
-    """`served`, of the kinds that have transactions."""
-    if request.param == "barnabas":
-        pytest.skip(NO_TRANSACTIONS_YET)
-    running: Served = request.getfixturevalue("kafka")
-    return running

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client_e2e.conftest import NO_TRANSACTIONS_YET, Served
+from tests.client_e2e.conftest import Served
 from tests.support.cache import ROOT
-from tests.support.kafka import KafkaBroker
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/CLIENT.md").read_text(), re.DOTALL)
 TIMEOUT_S = 120
@@ -17,8 +16,6 @@ TIMEOUT_S = 120
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_runs(served: Served, topic: str, tmp_path: Path, number: int) -> None:
-    if "transactional_id" in EXAMPLES[number] and not isinstance(served, KafkaBroker):
-        pytest.skip(NO_TRANSACTIONS_YET)
     source = EXAMPLES[number].replace("localhost:9092", served.bootstrap_servers)
     source = re.sub(r'"(greetings|numbers|orders|events|readers)"', rf'"\1-{topic}"', source)
     script = tmp_path / "example.py"

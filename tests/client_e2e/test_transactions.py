@@ -19,7 +19,7 @@ import barnabas.sync
 from barnabas.client.producer.transacting import Transacting
 from barnabas.model.errors import Abortable, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
-from tests.client_e2e.conftest import NO_TRANSACTIONS_YET, OPTIONS, OwnBroker, OwnKafka, Served
+from tests.client_e2e.conftest import OPTIONS, OwnBroker, Served
 from tests.client_e2e.losing_proxy import LosingProxy
 from tests.process import KEPT
 from tests.support import kafka as kafka_peer
@@ -125,9 +125,9 @@ def both_see(servers: str, topic: str, values: list[bytes]) -> None:
 
 
 async def test_a_transaction_is_seen_whole_or_not_at_all(
-    transactional: Served, topic: str, protocol: int
+    served: Served, topic: str, protocol: int
 ) -> None:
-    servers = transactional.bootstrap_servers
+    servers = served.bootstrap_servers
     created(servers, topic)
     async with barnabas.Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
         for number in range(6):
@@ -146,8 +146,8 @@ async def test_a_transaction_is_seen_whole_or_not_at_all(
     assert ours(servers, topic, isolation_level="read_uncommitted") == sorted(everything)
 
 
-def test_calls_that_block_do_the_same(transactional: Served, topic: str, protocol: int) -> None:
-    servers = transactional.bootstrap_servers
+def test_calls_that_block_do_the_same(served: Served, topic: str, protocol: int) -> None:
+    servers = served.bootstrap_servers
     created(servers, topic)
     with producer_on(servers, topic) as producer:
         producer.init_transactions()
@@ -167,9 +167,9 @@ def test_calls_that_block_do_the_same(transactional: Served, topic: str, protoco
 
 
 def test_a_transaction_of_many_batches_keeps_their_order(
-    transactional: Served, topic: str, protocol: int
+    served: Served, topic: str, protocol: int
 ) -> None:
-    servers = transactional.bootstrap_servers
+    servers = served.bootstrap_servers
     created(servers, topic)
     with producer_on(servers, topic, batch_size=500) as producer:
         for start in (0, 500):
@@ -187,8 +187,8 @@ def test_a_transaction_of_many_batches_keeps_their_order(
 # --- wrong use, errors, fencing ---
 
 
-async def test_wrong_use_is_refused_with_what_to_do(transactional: Served, topic: str) -> None:
-    servers = transactional.bootstrap_servers
+async def test_wrong_use_is_refused_with_what_to_do(served: Served, topic: str) -> None:
+    servers = served.bootstrap_servers
     created(servers, topic)
     async with barnabas.Producer(bootstrap_servers=servers) as plain:
         with pytest.raises(InvalidRequest, match="give it a transactional_id"):
@@ -217,9 +217,9 @@ async def test_wrong_use_is_refused_with_what_to_do(transactional: Served, topic
 
 
 def test_a_timeout_that_the_broker_does_not_allow_is_refused_by_name(
-    transactional: Served, topic: str
+    served: Served, topic: str
 ) -> None:
-    servers = transactional.bootstrap_servers
+    servers = served.bootstrap_servers
     with producer_on(servers, topic, transaction_timeout_ms=10**9) as producer:
         for _ in range(2):
             with pytest.raises(InvalidRequest, match=r"transaction\.max\.timeout\.ms: lower it"):
@@ -227,9 +227,9 @@ def test_a_timeout_that_the_broker_does_not_allow_is_refused_by_name(
 
 
 def test_a_second_producer_with_the_same_id_fences_the_first(
-    transactional: Served, topic: str, protocol: int
+    served: Served, topic: str, protocol: int
 ) -> None:
-    servers = transactional.bootstrap_servers
+    servers = served.bootstrap_servers
     created(servers, topic)
     with producer_on(servers, topic) as first, producer_on(servers, topic) as second:
         first.init_transactions()
@@ -249,9 +249,9 @@ def test_a_second_producer_with_the_same_id_fences_the_first(
 
 
 def test_after_a_record_that_failed_the_transaction_is_aborted_and_the_next_one_works(
-    transactional: Served, topic: str, protocol: int
+    served: Served, topic: str, protocol: int
 ) -> None:
-    servers = transactional.bootstrap_servers
+    servers = served.bootstrap_servers
     created(servers, topic, message_bytes_max="1000")
     with producer_on(servers, topic) as producer:
         producer.init_transactions()
@@ -270,8 +270,8 @@ def test_after_a_record_that_failed_the_transaction_is_aborted_and_the_next_one_
     both_see(servers, topic, [b"next"])
 
 
-def test_closing_within_a_transaction_aborts_it(transactional: Served, topic: str) -> None:
-    servers = transactional.bootstrap_servers
+def test_closing_within_a_transaction_aborts_it(served: Served, topic: str) -> None:
+    servers = served.bootstrap_servers
     created(servers, topic)
     with producer_on(servers, topic) as producer:
         producer.init_transactions()
@@ -379,8 +379,8 @@ def at_end(consumer: Any, at: TopicPartition, end: int) -> bool:
     return bool(consumer.position(at) == end)
 
 
-def test_lag_and_ends_are_those_of_committed_records(transactional: Served, topic: str) -> None:
-    servers = transactional.bootstrap_servers
+def test_lag_and_ends_are_those_of_committed_records(served: Served, topic: str) -> None:
+    servers = served.bootstrap_servers
     created(servers, topic)
     at = TopicPartition(topic, 0)
     with producer_on(servers, topic) as producer:
@@ -405,9 +405,9 @@ def test_lag_and_ends_are_those_of_committed_records(transactional: Served, topi
 
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 def test_offsets_are_committed_with_the_transaction_or_not_at_all(
-    transactional: Served, topic: str, group: str, protocol: int, group_protocol: str
+    served: Served, topic: str, group: str, protocol: int, group_protocol: str
 ) -> None:
-    servers = transactional.bootstrap_servers
+    servers = served.bootstrap_servers
     target = f"{topic}-copy"
     created(servers, topic, target)
     with barnabas.sync.Producer(bootstrap_servers=servers) as source:
@@ -447,9 +447,9 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(
 
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 def test_a_member_that_was_replaced_cannot_commit_offsets(
-    transactional: Served, topic: str, group: str, protocol: int, group_protocol: str
+    served: Served, topic: str, group: str, protocol: int, group_protocol: str
 ) -> None:
-    servers = transactional.bootstrap_servers
+    servers = served.bootstrap_servers
     created(servers, topic)
     options: dict[str, Any] = {
         "bootstrap_servers": servers,
@@ -492,8 +492,6 @@ async def test_a_transaction_survives_a_kill_of_the_broker(
     own_broker: OwnBroker, topic: str, protocol: int
 ) -> None:
     """The coordinator loads its state again; batches and the commit are sent until it has."""
-    if not isinstance(own_broker, OwnKafka):
-        pytest.skip(NO_TRANSACTIONS_YET)
     servers = own_broker.bootstrap_servers
     created(servers, topic)
     async with barnabas.Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
@@ -512,9 +510,9 @@ async def test_a_transaction_survives_a_kill_of_the_broker(
 
 @pytest.mark.parametrize("how", ["awaiting", "blocking"])
 def test_each_record_is_copied_once_through_kills(
-    transactional: Served, topic: str, tmp_path: Path, how: str, protocol: int
+    served: Served, topic: str, tmp_path: Path, how: str, protocol: int
 ) -> None:
-    servers = transactional.bootstrap_servers
+    servers = served.bootstrap_servers
     target = f"{topic}-copy"
     created(servers, topic, target)
     with barnabas.sync.Producer(bootstrap_servers=servers) as source:

@@ -19,7 +19,7 @@ from barnabas.broker.catalog_interface import (
     log_config,
 )
 from barnabas.broker.producer_ids import next_block
-from barnabas.broker.topic import OFFSETS_TOPIC, Topic
+from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import LogConfig
@@ -38,6 +38,7 @@ TIMEOUT_MS = 30_000
 LOOK_MS = 10
 DEFAULT_FACTOR = -1
 OFFSETS_FACTOR = "offsets.topic.replication.factor"
+TRANSACTIONS_FACTOR = "transaction.state.log.replication.factor"
 JOINING_MS = 2_000
 _NOBODY: Mapping[str, tuple[UUID, Mapping[int, int]]] = {}
 
@@ -86,7 +87,13 @@ class ClusterCatalog:
 
     async def create_topic(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """For this broker: a topic that a client requested, or one that the broker needs itself."""
-        factor = await self._offsets_factor() if name == OFFSETS_TOPIC else DEFAULT_FACTOR
+        factor, config = DEFAULT_FACTOR, self._broker.config
+        if name == OFFSETS_TOPIC:
+            wanted = config.offsets_topic_replication_factor
+            factor = await self._internal_factor(OFFSETS_FACTOR, wanted)
+        elif name == TRANSACTIONS_TOPIC:
+            wanted = config.transaction_state_log_replication_factor
+            factor = await self._internal_factor(TRANSACTIONS_FACTOR, wanted)
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -110,17 +117,16 @@ class ClusterCatalog:
             raise InvalidRequest(code, result.error_message or code.text)
         return await self._appeared(name)
 
-    async def _offsets_factor(self) -> int:
+    async def _internal_factor(self, option: str, wanted: int) -> int:
         """The configured number; if it is not configured, the number of brokers.
 
         A cluster that is just starting may have only its first brokers yet.
         """
-        wanted = self._broker.config.offsets_topic_replication_factor
         members = self._cluster.members
-        if OFFSETS_FACTOR in self._broker.static and len(members) < wanted:
+        if option in self._broker.static and len(members) < wanted:
             raise Retriable(
                 Code.COORDINATOR_NOT_AVAILABLE,
-                f"{OFFSETS_FACTOR} is {wanted}, but there are {len(members)} brokers: start more,"
+                f"{option} is {wanted}, but there are {len(members)} brokers: start more,"
                 " or set it lower",
             )
         for _ in range(JOINING_MS // LOOK_MS):

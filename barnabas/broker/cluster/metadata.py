@@ -11,8 +11,8 @@ from typing import Protocol
 from uuid import UUID
 
 from barnabas.broker.cluster.settings import ClusterSettings
-from barnabas.broker.context import GroupsContext
-from barnabas.broker.topic import OFFSETS_TOPIC, Topic
+from barnabas.broker.context import TransactionsContext
+from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.model.ids import BrokerId, check_topic_name
@@ -27,7 +27,7 @@ EVERYTHING = 2  # the type of a request that lists all topics
 DELETED = -2  # as leader
 
 
-class ViewContext(GroupsContext, Protocol):
+class ViewContext(TransactionsContext, Protocol):
     """What this module needs of the broker."""
 
     layers: Layers
@@ -78,6 +78,10 @@ class MetadataUpdates:
                 from barnabas.broker.groups.coordination import coordination
 
                 coordination(self._broker).take_up()
+            elif topic.name == TRANSACTIONS_TOPIC and new:
+                from barnabas.broker.transactions.coordination import transaction_coordination
+
+                transaction_coordination(self._broker).take_up()
             elif self._broker.coordination is not None:
                 self._broker.coordination.topics_changed(topic.name, of_names=new)
 

@@ -27,8 +27,9 @@ from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import drop_sent
 from barnabas.wire.session import Exchange
 
-Lane = Literal["control", "data", "forward"]
-"""One connection each: a wait on one (a long poll, a topic creation) delays no other."""
+Lane = Literal["control", "data", "forward", "markers", "verification"]
+"""One connection each: a wait on one (a long poll, a topic creation, a marker that is not committed
+yet) delays no other."""
 
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 1_000

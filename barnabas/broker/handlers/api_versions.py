@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.net.dispatch import BETWEEN_BROKERS, HANDLERS, Call
 from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.features import FEATURES
 from barnabas.wire.apis import API_VERSIONS, APIS, PRIVATE_FROM
 from barnabas.wire.messages.api_versions import (
     ApiVersion,
@@ -28,10 +29,6 @@ NAME_LENGTH_MAX = 100
 OWN_NAME = "barnabas"  # the name of our own client
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
-# Tools determine a cluster's version by metadata.version, and whether it has the new group protocol
-# by group.version; the bounds are those of Kafka 4.3. transaction.version is not finalized: it
-# would make producers skip AddPartitionsToTxn.
-FEATURES = {"group.version": (0, 1), "metadata.version": (7, 30)}
 FROM_ZERO_SINCE = 4  # clients before that cannot read a feature that begins at 0
 
 

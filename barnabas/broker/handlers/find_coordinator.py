@@ -1,10 +1,13 @@
-"""FindCoordinator: the coordinator of a group: the leader of the partition with its offsets."""
+"""FindCoordinator: the coordinator of a group or of a transactional id.
+
+It is the leader of the partition that holds their state. The first search creates the topic.
+"""
 
 from typing import TYPE_CHECKING
 
 from barnabas.broker.net.dispatch import Call
-from barnabas.broker.topic import OFFSETS_TOPIC
-from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
+from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -29,7 +32,7 @@ async def handle(
     except KafkaError as refused:
         error = refused
         broker.refused("coordinator not found", call, refused, type=request.key_type)
-    coordinators = [_coordinator(broker, key, error) for key in keys]
+    coordinators = [_coordinator(broker, request.key_type, key, error) for key in keys]
     if call.version >= SEVERAL_SINCE:
         return FindCoordinatorResponse(coordinators=coordinators)
     (one,) = coordinators
@@ -43,29 +46,32 @@ async def handle(
 
 
 async def _ready(broker: "Broker", key_type: int) -> None:
-    if key_type == GROUP:
-        from barnabas.broker.groups.coordination import coordination
+    topic = OFFSETS_TOPIC
+    try:
+        if key_type == GROUP:
+            from barnabas.broker.groups.coordination import coordination
 
-        try:
             await coordination(broker).ready()
-        except KafkaError as error:
-            # Too few brokers for its replicas, or no controller: this passes, and clients wait for
-            # it only if the error is, as in Kafka, that there is no coordinator.
-            problem = f"topic {OFFSETS_TOPIC} cannot be created now: {error.detail}"
-            raise Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem) from error
-    elif key_type == TRANSACTION:
-        # librdkafka stops at this code and retries after any other.
-        raise Failed(
-            Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "transactions are not supported yet; leave transactional.id out",
-        )
-    else:
+        elif key_type == TRANSACTION:
+            from barnabas.broker.transactions.coordination import transaction_coordination
+
+            topic = TRANSACTIONS_TOPIC
+            await transaction_coordination(broker).ready()
+    except KafkaError as error:
+        # Too few brokers for its replicas, or no controller: this passes, and clients wait for
+        # it only if the error is, as in Kafka, that there is no coordinator.
+        problem = f"topic {topic} cannot be created now: {error.detail}"
+        raise Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem) from error
+    if key_type not in (GROUP, TRANSACTION):
         raise InvalidRequest(
-            Code.INVALID_REQUEST, f"coordinator type {key_type} is not supported; 0 (groups) is"
+            Code.INVALID_REQUEST,
+            f"coordinator type {key_type} is not supported; 0 (groups) and 1 (transactions) are",
         )
 
 
-def _coordinator(broker: "Broker", key: str, error: KafkaError | None) -> Coordinator:
+def _coordinator(
+    broker: "Broker", key_type: int, key: str, error: KafkaError | None
+) -> Coordinator:
     if error is not None:
         return Coordinator(
             key=key,
@@ -75,12 +81,17 @@ def _coordinator(broker: "Broker", key: str, error: KafkaError | None) -> Coordi
             error_code=error.code,
             error_message=error.detail,
         )
-    assert broker.coordination is not None
-    leader = broker.coordination.leader_of(key)
+    coordination = broker.coordination if key_type == GROUP else broker.transactions
+    assert coordination is not None
+    leader = coordination.leader_of(key)
     for node in broker.nodes():
         if node.id == leader:
             return Coordinator(
                 key=key, node_id=node.id, host=node.host, port=node.port, error_code=0
             )
-    problem = f"the partition of {OFFSETS_TOPIC} for group {key[:100]!r} has no leader now"
-    return _coordinator(broker, key, Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem))
+    topic, kind = OFFSETS_TOPIC, "group"
+    if key_type == TRANSACTION:
+        topic, kind = TRANSACTIONS_TOPIC, "transactional id"
+    problem = f"the partition of {topic} for {kind} {key[:100]!r} has no leader now"
+    none = Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem)
+    return _coordinator(broker, key_type, key, none)

@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer.
+"""InitProducerId: an id for an idempotent producer; id and epoch for a transactional one.
 
 Always: no id is given out twice. A producer without a transactional id that asks for a new
 epoch gets a new id instead, as in Kafka: no other producer uses its id.
@@ -6,8 +6,9 @@ epoch gets a new id instead, as in Kafka: no other producer uses its id.
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.net.deferred_reply import settled
 from barnabas.broker.net.dispatch import Call
-from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import NO_PRODUCER_ID
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -23,6 +24,8 @@ async def handle(
 ) -> InitProducerIdResponse:
     try:
         _check(request)
+        if request.transactional_id is not None:
+            return await _initialised(broker, request, call)
         id_ = await broker.catalog.new_producer_id()
     except KafkaError as error:
         broker.refused(
@@ -34,6 +37,24 @@ async def handle(
     return InitProducerIdResponse(error_code=0, producer_id=id_, producer_epoch=FIRST_EPOCH)
 
 
+async def _initialised(
+    broker: "Broker", request: InitProducerIdRequest, call: Call
+) -> InitProducerIdResponse:
+    from barnabas.broker.transactions.coordination import origin_of, transaction_coordination
+
+    coordination = transaction_coordination(broker)
+    await coordination.ids.filled()
+    reply = await settled(
+        coordination.run(
+            request.transactional_id or "",
+            lambda shard, caller, now: shard.init_producer_id(request, caller, now),
+            origin_of(call),
+        )
+    )
+    assert isinstance(reply, InitProducerIdResponse)
+    return reply
+
+
 def _check(request: InitProducerIdRequest) -> None:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         raise InvalidRequest(
@@ -43,9 +64,3 @@ def _check(request: InitProducerIdRequest) -> None:
         )
     if request.transactional_id == "":
         raise InvalidRequest(Code.INVALID_REQUEST, "the transactional id is empty")
-    if request.transactional_id is not None:
-        # The one code at which every client stops: librdkafka goes on asking after others.
-        raise Failed(
-            Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "transactions are not supported yet; leave transactional.id out",
-        )

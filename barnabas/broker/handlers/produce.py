@@ -14,6 +14,8 @@ from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import ACKS_ALL
 from barnabas.broker.uncommitted import Outcome
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, RecordsRefused
+from barnabas.model.ports import Buffer
+from barnabas.wire.batch import TRANSACTIONAL, read_header
 from barnabas.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.cluster.membership import ClusterMembership
     from barnabas.broker.topic import Topic, Topics
+    from barnabas.log.transactions.verification import VerificationGuard
 
 LEADERS_SINCE = 10  # a response can name the leader
 TOPIC_IDS_SINCE = 13
@@ -37,8 +40,9 @@ _ACKS = (ACKS_ALL, 0, 1)
 WAIT_MS_MAX = 600_000  # a longer wait is not needed, and a waiting request holds memory
 _NO_LEADER = LeaderIdAndEpoch()
 
-Unreadable = Mapping[tuple[int, int], KafkaError]
-"""Batches that could not be recompressed: by the indexes of topic and partition in the request."""
+Refused = Mapping[tuple[int, int], KafkaError]
+"""Batches that cannot be appended, by the indexes of topic and partition in the request: they
+could not be recompressed, or the transaction coordinator did not agree."""
 
 
 class Refusal(NamedTuple):
@@ -57,30 +61,37 @@ class Wait(NamedTuple):
     committed: DeferredReply[Outcome]
 
 
-def handle(
-    broker: "Broker", request: ProduceRequest, call: Call
-) -> (
-    ProduceResponse
-    | DeferredReply[ProduceResponse]
-    | Coroutine[Any, Any, ProduceResponse | None]
-    | None
-):
+Appended = ProduceResponse | DeferredReply[ProduceResponse] | None
+"""None: the producer wants no response."""
+Answer = Appended | Coroutine[Any, Any, Appended]
+
+
+def handle(broker: "Broker", request: ProduceRequest, call: Call) -> Answer:
     by_id = call.version >= TOPIC_IDS_SINCE
     if broker.recompression is not None and broker.recompression.concerns(request, by_id):
         return broker.recompression.append(
-            request,
-            by_id,
-            lambda unreadable: ProduceInProgress(broker, request, call, by_id, unreadable).append(),
+            request, by_id, lambda refused: _append(broker, request, call, by_id, refused)
         )
-    return ProduceInProgress(broker, request, call, by_id, {}).append()
+    return _append(broker, request, call, by_id, {})
+
+
+def _append(
+    broker: "Broker", request: ProduceRequest, call: Call, by_id: bool, refused: Refused
+) -> Answer:
+    produce = ProduceInProgress(broker, request, call, by_id, refused)
+    if request.transactional_id is None:
+        return produce.append()
+    from barnabas.broker.transactions.produce import append_verified
+
+    return append_verified(broker, request, call, by_id, produce)
 
 
 class ProduceInProgress:
     """One request: its batches are appended in order, and each result is recorded."""
 
     __slots__ = (
-        "_broker", "_by_id", "_call", "_refusals", "_request", "_topics", "_unreadable", "_waits",
-        "_wall_ms",
+        "_broker", "_by_id", "_call", "_refusals", "_request", "_topics", "_waits", "_wall_ms",
+        "guards", "refused",
     )  # fmt: skip
 
     def __init__(
@@ -89,19 +100,21 @@ class ProduceInProgress:
         request: ProduceRequest,
         call: Call,
         by_id: bool,
-        unreadable: Unreadable,
+        refused: Refused,
     ) -> None:
         self._broker = broker
         self._request = request
         self._call = call
         self._by_id = by_id
-        self._unreadable = unreadable
+        self.refused = refused
+        # Of a request with a transactional id, by the same indexes; else None.
+        self.guards: Mapping[tuple[int, int], VerificationGuard] | None = None
         self._wall_ms = broker.clock.wall_ms()
         self._topics: list[TopicProduceResponse] = []
         self._refusals: list[Refusal] = []
         self._waits: list[Wait] = []
 
-    def append(self) -> ProduceResponse | DeferredReply[ProduceResponse] | None:
+    def append(self) -> Appended:
         """The response, if one is wanted: now, or when the records are committed."""
         topics, by_id = self._broker.topics, self._by_id
         for data in self._request.topic_data:
@@ -143,8 +156,8 @@ class ProduceInProgress:
         records = data.records
         request = self._request
         try:
-            if self._unreadable:
-                problem = self._unreadable.get((len(self._topics), len(answers)))
+            if self.refused:
+                problem = self.refused.get((len(self._topics), len(answers)))
                 if problem is not None:
                     raise problem
             if topic is None:
@@ -161,19 +174,25 @@ class ProduceInProgress:
                     Code.INVALID_REQUIRED_ACKS,
                     f"acks={request.acks} is not valid; expected -1 (all), 0 or 1",
                 )
-            if request.transactional_id is not None:
-                raise InvalidRequest(
-                    Code.INVALID_TXN_STATE,
-                    "transactions are not supported yet; leave transactional.id out",
-                )
             if not records:
                 raise InvalidRequest(
                     Code.INVALID_RECORD, "the request has no records for the partition"
                 )
             partition = topic.partition(data.index)
-            appended = partition.append(memoryview(records), request.acks, self._wall_ms)
+            if self.guards is None:
+                appended = partition.append(memoryview(records), request.acks, self._wall_ms)
+            else:
+                guard = self.guards.get((len(self._topics), len(answers)))
+                appended = partition.append(
+                    memoryview(records), request.acks, self._wall_ms, guard=guard
+                )
         except KafkaError as error:
             error.__traceback__ = None  # it refers to the request's bytes, and this list
+            if error.code is Code.INVALID_TXN_STATE and self._lacks_id(records):
+                error = InvalidRequest(
+                    Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                    "the batch is part of a transaction, but the request has no transactional id",
+                )
             self._refusals.append(Refusal(topic.name if topic else None, data.index, error))
             if isinstance(error, RecordsRefused):
                 return _refusal(data.index, error, log_start_offset=partition.log.start_offset)
@@ -191,6 +210,12 @@ class ProduceInProgress:
             log_append_time_ms=appended.append_time_ms,
             log_start_offset=log.start_offset,
         )
+
+    def _lacks_id(self, records: Buffer | None) -> bool:
+        """Whether this is a batch of a transaction in a request without a transactional id."""
+        if self._request.transactional_id is not None or not records:
+            return False
+        return bool(read_header(records).attributes & TRANSACTIONAL)
 
     def _report_refusals(self) -> None:
         name, index, error = self._refusals[0]

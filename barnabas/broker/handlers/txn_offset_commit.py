@@ -10,7 +10,7 @@ from barnabas.broker.groups.coordination import coordination
 from barnabas.broker.net.deferred_reply import settled
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.topic import OFFSETS_TOPIC
-from barnabas.broker.transactions.verification import ask_coordinator
+from barnabas.broker.transactions.verification import Question, ask, ask_now
 from barnabas.coordinators.groups.replies import txn_commit_refused
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.log.transactions.append import require_guard
@@ -77,13 +77,11 @@ async def _verified(
     guard = require_guard(log, producer.producer_id, producer.epoch, -1, has_version_2=add)
     if guard is None:
         return None, Code.NONE
-    codes = await ask_coordinator(
-        broker,
-        request.transactional_id,
-        producer,
-        {OFFSETS_TOPIC: frozenset((index,))},
-        add=add,
-    )
+    if not (add or broker.config.transaction_partition_verification_enable):
+        return guard, Code.NONE
+    partitions = {OFFSETS_TOPIC: frozenset((index,))}
+    question = Question(request.transactional_id, producer, partitions, add)
+    codes = ask_now(broker, question) or await ask(broker, question)
     code = codes[OFFSETS_TOPIC, index]
     if code is Code.NOT_ENOUGH_REPLICAS:
         code = Code.COORDINATOR_NOT_AVAILABLE

@@ -50,6 +50,11 @@ HANDLERS = {
     21: "delete_records",
     22: "init_producer_id",
     23: "offset_for_leader_epoch",
+    24: "add_partitions_to_txn",
+    25: "add_offsets_to_txn",
+    26: "end_txn",
+    27: "write_txn_markers",
+    28: "txn_offset_commit",
     29: "describe_acls",
     30: "create_acls",
     31: "delete_acls",
@@ -68,6 +73,8 @@ HANDLERS = {
     60: "describe_cluster",
     61: "describe_producers",
     64: "unregister_broker",
+    65: "describe_transactions",
+    66: "list_transactions",
     68: "consumer_group_heartbeat",
     69: "consumer_group_describe",
     74: "list_config_resources",
@@ -228,6 +235,11 @@ class Dispatcher:
         async def finish() -> None:
             try:
                 response = await answer
+                if isinstance(response, DeferredReply):
+                    # Only the reply is still missing: the next request need not wait for it.
+                    connection.release()
+                    self._framed(response, connection, header).then(deferred.set)
+                    return
                 parts: Parts = []  # a producer that wants no reply gets none
                 if response is not None:
                     parts = response_parts(

@@ -29,9 +29,8 @@ from barnabas.wire.records import recompressed
 if TYPE_CHECKING:
     from barnabas.broker.topic import Topic, Topics
 
-Append = Callable[
-    [Mapping[tuple[int, int], KafkaError]], ProduceResponse | DeferredReply[ProduceResponse] | None
-]
+Answer = ProduceResponse | DeferredReply[ProduceResponse] | None
+Append = Callable[[Mapping[tuple[int, int], KafkaError]], Answer | Coroutine[Any, Any, Answer]]
 """Appends the request. Its argument: the batches that could not be recompressed, by the indexes of
 topic and partition in the request."""
 
@@ -67,7 +66,7 @@ class Recompression:
 
     def append(
         self, request: ProduceRequest, by_id: bool, append: Append
-    ) -> Coroutine[Any, Any, ProduceResponse | None]:
+    ) -> Coroutine[Any, Any, Answer]:
         """Recompress, then `append`. The request's buffer is reused, so its bytes are copied
         now."""
         for data in request.topic_data:
@@ -77,9 +76,7 @@ class Recompression:
             ]
         return self._append(request, by_id, append)
 
-    async def _append(
-        self, request: ProduceRequest, by_id: bool, append: Append
-    ) -> ProduceResponse | None:
+    async def _append(self, request: ProduceRequest, by_id: bool, append: Append) -> Answer:
         unreadable: dict[tuple[int, int], KafkaError] = {}
         for topic_place, data in enumerate(request.topic_data):
             topic = self._topic(data.topic_id if by_id else data.name)
@@ -101,11 +98,7 @@ class Recompression:
                 data.partition_data[place] = _with_records(partition, records)
                 self.batches += 1
         answer = append(unreadable)
-        if not isinstance(answer, DeferredReply):
-            return answer
-        committed: asyncio.Future[ProduceResponse] = self._loop.create_future()
-        answer.then(committed.set_result)
-        return await committed
+        return await answer if isinstance(answer, Coroutine) else answer
 
     def _topic(self, name_or_id: str | UUID) -> "Topic | None":
         topics = self._topics

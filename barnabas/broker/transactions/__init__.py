@@ -1,8 +1,11 @@
 """The transaction coordinator of a broker, and the markers that it sends and writes.
 
+A broker without transactions never imports any of it.
+
 coordination: carries out what the coordinator decides: logs, timers, markers
 loading: reads the state of transactions back from its log
 markers: writes markers into the partitions that this broker leads
+produce: appends the batches of transactional producers
 verification: asks the coordinator whether partitions are in a transaction
 producer_id_pool: producer ids at hand, so that no decision waits for the keeper
 """

@@ -37,6 +37,7 @@ from barnabas.coordinators.transactions.markers import (
 from barnabas.coordinators.transactions.records import TransactionRecord
 from barnabas.coordinators.transactions.shard import TransactionShard
 from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.model.features import TRANSACTION_VERSION
 from barnabas.model.ids import BrokerId
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.write_txn_markers import (
@@ -44,7 +45,6 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-LOAD_BYTES = 5 << 20
 MARKERS_TIMEOUT_MS = 30_000
 
 
@@ -100,6 +100,9 @@ class TransactionCoordination:
         self._limits = TransactionLimits(
             timeout_ms_max=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
+            timeout_check_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            expiration_check_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            version=TRANSACTION_VERSION,
         )
         self._topic: Topic | None = None
         self._partitions = 0  # as they were when the shards were taken up: ids must not move
@@ -139,6 +142,8 @@ class TransactionCoordination:
             "unclean.leader.election.enable": "false",
             "segment.bytes": str(config.transaction_state_log_segment_bytes),
         }
+        if self._broker.cluster is not None:
+            overrides["min.insync.replicas"] = str(config.transaction_state_log_min_isr)
         try:
             await self._broker.catalog.create_topic(
                 TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, overrides
@@ -178,7 +183,8 @@ class TransactionCoordination:
 
     async def _load(self, index: int, partition: Partition) -> None:
         try:
-            end = await load(self._broker, self.runtime, index, partition, LOAD_BYTES)
+            bytes_at_once = self._broker.config.transaction_state_log_load_buffer_size
+            end = await load(self._broker, self.runtime, index, partition, bytes_at_once)
         except GivenUp:
             return
         except Exception as error:
@@ -292,7 +298,7 @@ class TransactionCoordination:
                 response = await write_markers(self._broker, request)
             elif self._broker.cluster is not None:
                 response = await self._broker.cluster.peers.call(
-                    BrokerId(broker), request, timeout_ms=MARKERS_TIMEOUT_MS
+                    BrokerId(broker), request, lane="markers", timeout_ms=MARKERS_TIMEOUT_MS
                 )
         except KafkaError:
             pass  # they are sent again

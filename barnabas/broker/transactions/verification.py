@@ -1,20 +1,30 @@
 """Asks the coordinator of a transaction whether partitions are in it, or adds them (KIP-890).
 
 In: a producer's transactional id and identity, partitions that this broker leads. Out: a code for
-each partition: NONE if it may be written to.
+each partition: NONE if it may be written to. At once, if this broker coordinates the transaction
+and its log has nothing to wait for.
 Always: whatever is wrong with the way to the coordinator, or passes by itself, is
-NOT_ENOUGH_REPLICAS: the code after which every producer tries again.
+NOT_ENOUGH_REPLICAS: the code after which every producer tries again. While the producer's previous
+transaction is being completed, partitions that join are tried again here first.
 Not here: the guard to append with (log/transactions/verification.py), what the coordinator decides
 (coordinators/transactions).
 """
 
+import asyncio
+from typing import NamedTuple
+
 from barnabas.broker.context import TransactionsContext
-from barnabas.broker.net.deferred_reply import settled
-from barnabas.broker.transactions.coordination import CallOrigin, transaction_coordination
+from barnabas.broker.net.deferred_reply import DeferredReply, settled
+from barnabas.broker.transactions.coordination import (
+    CallOrigin,
+    TransactionCoordination,
+    transaction_coordination,
+)
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.coordinators.transactions.transaction import Partitions
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -40,73 +50,107 @@ _PASSES = frozenset(
 Codes = dict[tuple[str, int], Code]
 
 
-async def ask_coordinator(
-    broker: TransactionsContext,
-    transactional_id: str,
-    producer: Identity,
-    partitions: Partitions,
-    *,
-    add: bool,
-) -> Codes:
-    """`add`: they join with this question, as in version 2 of the protocol."""
+class Question(NamedTuple):
+    """Are these partitions in the producer's transaction? `add`: they join with this question, as
+    in version 2 of the protocol."""
+
+    transactional_id: str
+    producer: Identity
+    partitions: Partitions
+    add: bool
+
+
+def ask_now(broker: TransactionsContext, question: Question) -> Codes | None:
+    """None if the answer takes time: call `ask`."""
+    coordination = transaction_coordination(broker)
+    if coordination.leader_of(question.transactional_id) != broker.id:
+        return None
     try:
-        response = await _asked(broker, transactional_id, producer, partitions, add=add)
-        (result,) = response.results_by_transaction
-        found = {
-            (topic.name, each.partition_index): Code.of(each.partition_error_code)
-            for topic in result.topic_results
-            for each in topic.results_by_partition
-        }
-    except (KafkaError, ValueError):
-        found = {}
+        reply = _ask_here(coordination, question)
+    except KafkaError as error:
+        return _codes(question, error.code)
+    if isinstance(reply, DeferredReply):
+        # A question twice is harmless: what has joined stays in the transaction.
+        return None
+    codes = _read(question, reply)
+    if question.add and Code.CONCURRENT_TRANSACTIONS in codes.values():
+        return None
+    return {key: _told(code) for key, code in codes.items()}
+
+
+async def ask(broker: TransactionsContext, question: Question) -> Codes:
+    loop, config = broker.loop, broker.config
+    give_up = loop.time() + config.add_partitions_to_txn_retry_backoff_max_ms / 1000
+    while True:
+        try:
+            codes = _read(question, await _asked(broker, question))
+        except KafkaError as error:
+            codes = _codes(question, error.code)
+        if not question.add or Code.CONCURRENT_TRANSACTIONS not in codes.values():
+            break
+        pause = config.add_partitions_to_txn_retry_backoff_ms / 1000
+        if loop.time() + pause > give_up:
+            break
+        await asyncio.sleep(pause)
+    return {key: _told(code) for key, code in codes.items()}
+
+
+def _codes(question: Question, code: Code) -> Codes:
     return {
-        (topic, index): _told(found.get((topic, index), Code.NETWORK_EXCEPTION))
-        for topic, indexes in partitions.items()
-        for index in indexes
+        (topic, index): code for topic, indexes in question.partitions.items() for index in indexes
     }
 
 
-async def _asked(
-    broker: TransactionsContext,
-    id_: str,
-    producer: Identity,
-    partitions: Partitions,
-    *,
-    add: bool,
-) -> AddPartitionsToTxnResponse:
+def _read(question: Question, answer: ProtocolMessage) -> Codes:
+    codes = _codes(question, Code.NETWORK_EXCEPTION)
+    assert isinstance(answer, AddPartitionsToTxnResponse)
+    for result in answer.results_by_transaction:
+        for topic in result.topic_results:
+            for each in topic.results_by_partition:
+                key = (topic.name, each.partition_index)
+                if key in codes:
+                    codes[key] = Code.of(each.partition_error_code)
+    return codes
+
+
+def _ask_here(
+    coordination: TransactionCoordination, question: Question
+) -> ProtocolMessage | DeferredReply[ProtocolMessage]:
+    id_, producer, partitions, add = question
+    return coordination.run(
+        id_,
+        lambda shard, caller, now: (
+            shard.add_partitions(id_, producer, partitions, caller, now)
+            if add
+            else shard.verify_partitions(id_, producer, partitions, caller)
+        ),
+        CallOrigin(VERSION, "", ""),
+    )
+
+
+async def _asked(broker: TransactionsContext, question: Question) -> ProtocolMessage:
     coordination = transaction_coordination(broker)
+    id_, producer, partitions, add = question
     leader = coordination.leader_of(id_)
     if leader == broker.id or broker.cluster is None:
-        answer = await settled(
-            coordination.run(
-                id_,
-                lambda shard, caller, now: (
-                    shard.add_partitions(id_, producer, partitions, caller, now)
-                    if add
-                    else shard.verify_partitions(id_, producer, partitions, caller)
-                ),
-                CallOrigin(VERSION, "", ""),
-            )
-        )
-    else:
-        asked = AddPartitionsToTxnTransaction(
-            transactional_id=id_,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            verify_only=not add,
-            topics=[
-                AddPartitionsToTxnTopic(name=topic, partitions=sorted(indexes))
-                for topic, indexes in partitions.items()
-            ],
-        )
-        answer = await broker.cluster.peers.call(
-            BrokerId(leader),
-            AddPartitionsToTxnRequest(transactions=[asked]),
-            timeout_ms=TIMEOUT_MS,
-            version=VERSION,
-        )
-    assert isinstance(answer, AddPartitionsToTxnResponse)
-    return answer
+        return await settled(_ask_here(coordination, question))
+    asked = AddPartitionsToTxnTransaction(
+        transactional_id=id_,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        verify_only=not add,
+        topics=[
+            AddPartitionsToTxnTopic(name=topic, partitions=sorted(indexes))
+            for topic, indexes in partitions.items()
+        ],
+    )
+    return await broker.cluster.peers.call(
+        BrokerId(leader),
+        AddPartitionsToTxnRequest(transactions=[asked]),
+        lane="verification",
+        timeout_ms=TIMEOUT_MS,
+        version=VERSION,
+    )
 
 
 def _told(code: Code) -> Code:

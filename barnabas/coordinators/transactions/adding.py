@@ -6,6 +6,7 @@ Always: a partition that a leader was told is in the transaction gets a marker a
 from barnabas.coordinators.transactions.decision import Decision, Identity
 from barnabas.coordinators.transactions.states import TransactionState
 from barnabas.coordinators.transactions.transaction import (
+    NO_ID,
     Partitions,
     Transaction,
     covers,
@@ -31,6 +32,8 @@ def add(
 
 def check_producer(found: Transaction | None, producer: Identity) -> Code:
     """May this producer write with the transactional id now?"""
+    if found is not None and is_next(found, producer):
+        return Code.CONCURRENT_TRANSACTIONS
     if found is None or found.producer_id != producer.producer_id:
         return Code.INVALID_PRODUCER_ID_MAPPING
     if found.producer_epoch != producer.epoch:
@@ -38,3 +41,13 @@ def check_producer(found: Transaction | None, producer: Identity) -> Code:
     if found.state.is_prepared:
         return Code.CONCURRENT_TRANSACTIONS
     return Code.NONE
+
+
+def is_next(found: Transaction, producer: Identity) -> bool:
+    """In version 2 a producer learns its next identity with the answer to EndTxn, before the
+    transaction is complete. It is not a stranger then: it must try again."""
+    if not (found.state.is_prepared and found.has_version_2):
+        return False
+    if found.next_producer_id != NO_ID:
+        return producer == (found.next_producer_id, 0)
+    return producer == (found.producer_id, found.producer_epoch)

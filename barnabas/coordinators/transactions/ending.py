@@ -4,6 +4,7 @@ Always: once decided, a transaction is never decided otherwise; a repeated reque
 the first one, or told to wait.
 """
 
+from barnabas.coordinators.transactions.adding import is_next
 from barnabas.coordinators.transactions.decision import (
     NO_IDS_AT_HAND,
     Decision,
@@ -76,6 +77,8 @@ def _end_2(
     """Each transaction has its own epoch: a repeated request has the epoch before the current."""
     if found is None:
         return Decision(Code.INVALID_PRODUCER_ID_MAPPING)
+    if is_next(found, producer):
+        return Decision(Code.CONCURRENT_TRANSACTIONS)
     over = _is_repeated_over_overflow(found, producer)
     if found.producer_id != producer.producer_id and not over:
         return Decision(Code.INVALID_PRODUCER_ID_MAPPING)

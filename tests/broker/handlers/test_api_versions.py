@@ -57,13 +57,12 @@ async def test_a_version_from_the_future_is_answered_in_version_0(running: Runni
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_the_group_protocol_and_the_metadata_version_are_finalized_nothing_else(
+async def test_every_feature_is_finalized_at_its_highest_level(
     running: Running, version: int
 ) -> None:
-    """A finalized transaction.version would make producers leave out AddPartitionsToTxn."""
     response = await running.ask(named(), ApiVersionsResponse, version)
     finalized = {f.name: f.max_version_level for f in response.finalized_features}
-    assert finalized == {"group.version": 1, "metadata.version": 30}
+    assert finalized == {"group.version": 1, "metadata.version": 30, "transaction.version": 2}
     assert response.finalized_features_epoch == 0
 
 
@@ -73,7 +72,11 @@ async def test_a_feature_that_begins_at_0_is_told_to_those_who_can_read_it(
     old = await running.ask(named(), ApiVersionsResponse, 3)
     new = await running.ask(named(), ApiVersionsResponse, 4)
     assert [f.name for f in old.supported_features] == ["metadata.version"]
-    assert [f.name for f in new.supported_features] == ["group.version", "metadata.version"]
+    assert [f.name for f in new.supported_features] == [
+        "group.version",
+        "metadata.version",
+        "transaction.version",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,35 @@
-"""FindCoordinator: what has no coordinator here."""
+"""FindCoordinator: where groups and transactional ids have their coordinator."""
 
 from typing import Any
 
 import pytest
 
+from barnabas.broker.topic import TRANSACTIONS_TOPIC
 from barnabas.model.errors import Code
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.broker.running import Running
 
 
 @pytest.mark.parametrize("version", [1, 2, 4, 6])
-async def test_a_search_for_a_transaction_coordinator_is_stopped(
+async def test_the_first_search_creates_the_topic_of_transactions(
     running: Running, version: int
 ) -> None:
-    """librdkafka asks for ever after any other code. The repeats are not logged one by one."""
+    request = FindCoordinatorRequest(key_type=1, key="tx")
+    if version >= 4:
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"])
+    assert running.broker.topics.get(TRANSACTIONS_TOPIC) is None
+    answer: Any = await running.ask(request, FindCoordinatorResponse, version)
+    if version >= 4:
+        (answer,) = answer.coordinators
+    assert (answer.error_code, answer.node_id) == (0, running.broker.id)
+    assert len(running.broker.topics.existing(TRANSACTIONS_TOPIC).partitions) == 50
+
+
+async def test_there_are_no_coordinators_of_other_types(running: Running) -> None:
+    """The repeats are not logged one by one."""
     for _ in range(5):
-        request = FindCoordinatorRequest(key_type=1, key="tx")
-        if version >= 4:
-            request = FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"])
-        answer: Any = await running.ask(request, FindCoordinatorResponse, version)
-        if version >= 4:
-            (answer,) = answer.coordinators
-        assert answer.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert "transactions are not supported yet" in answer.error_message
+        request = FindCoordinatorRequest(key_type=2, coordinator_keys=["share"])
+        (answer,) = (await running.ask(request, FindCoordinatorResponse)).coordinators
+        assert answer.error_code == Code.INVALID_REQUEST
+        assert "coordinator type 2 is not supported" in (answer.error_message or "")
     assert running.log.getvalue().count("coordinator not found") == 1

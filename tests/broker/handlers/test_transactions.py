@@ -1,4 +1,4 @@
-"""The requests of transactions, over the wire. A broker does not offer them yet: see `offered`."""
+"""The requests of transactions, over the wire."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.net import dispatch
 from barnabas.broker.transactions.coordination import transaction_coordination
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.log.transactions.append import require_guard
@@ -30,6 +29,7 @@ from barnabas.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -53,7 +53,6 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from tests.broker.running import Running, running_broker
-from tests.broker.transactions.test_coordination import Coordinator
 from tests.log.batches import batch
 from tests.waiting import eventually
 
@@ -61,29 +60,22 @@ ID = "tx"
 
 
 @pytest.fixture
-async def offered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Running, Identity]]:
-    """A broker that offers them, and a producer that has initialised its transactional id."""
-    for key, name in {
-        24: "add_partitions_to_txn",
-        25: "add_offsets_to_txn",
-        26: "end_txn",
-        27: "write_txn_markers",
-        28: "txn_offset_commit",
-        65: "describe_transactions",
-        66: "list_transactions",
-    }.items():
-        assert key not in dispatch.HANDLERS, "advertised: then this fixture is not needed"
-        monkeypatch.setitem(dispatch.HANDLERS, key, name)
+async def offered(tmp_path: Path) -> AsyncIterator[tuple[Running, Identity]]:
+    """A broker, and a producer that has initialised its transactional id."""
     options = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.partitions": "2"}
     async with running_broker(tmp_path, options) as running:
-        driver = transaction_coordination(running.broker)
-        await driver.ready()
-        coordinator = Coordinator.__new__(Coordinator)
-        coordinator.running, coordinator.driver = running, driver
         await running.create("t", partitions=2)
-        yield running, await coordinator.init()
+        yield running, await initialised(running)
+
+
+async def initialised(running: Running, id_: str = ID, timeout_ms: int = 60_000) -> Identity:
+    find = FindCoordinatorRequest(key_type=1, coordinator_keys=[id_])
+    (found,) = (await running.ask(find, FindCoordinatorResponse)).coordinators
+    assert (found.error_code, found.node_id) == (0, running.broker.id)
+    request = InitProducerIdRequest(transactional_id=id_, transaction_timeout_ms=timeout_ms)
+    said = await running.ask(request, InitProducerIdResponse)
+    assert said.error_code == 0
+    return Identity(said.producer_id, said.producer_epoch)
 
 
 async def add(

@@ -11,7 +11,7 @@ import pytest
 from barnabas.broker.groups.coordination import coordination
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.topic import TRANSACTIONS_TOPIC
-from barnabas.broker.transactions.coordination import CallOrigin, TransactionCoordination
+from barnabas.broker.transactions.coordination import CallOrigin, transaction_coordination
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.records import partition_of
 from barnabas.coordinators.transactions.decision import Identity
@@ -46,7 +46,7 @@ class Coordinator:
 
     def __init__(self, running: Running) -> None:
         self.running = running
-        self.driver = TransactionCoordination(running.broker)
+        self.driver = transaction_coordination(running.broker)
 
     async def ask(self, operation: Callable[..., Any], version: int = 3) -> Any:
         reply = self.driver.run(ID, operation, CallOrigin(version, "c", "/h"))
@@ -118,10 +118,7 @@ async def coordinating(path: Path, keeper: Keeper | None = None) -> AsyncIterato
     async with running_broker(path, options, keeper) as running:
         coordinator = Coordinator(running)
         await coordinator.driver.ready()
-        try:
-            yield coordinator
-        finally:
-            coordinator.driver.stop()
+        yield coordinator
 
 
 @pytest.mark.parametrize("commit", [True, False])

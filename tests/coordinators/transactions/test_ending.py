@@ -208,13 +208,13 @@ def test_version_2_ends_without_an_open_transaction(
     assert world.state() == (ABORTED if bumped else state)
 
 
-def test_version_2_prepared_answers_only_the_repeated_request() -> None:
+def test_version_2_nothing_is_ended_until_the_transaction_before_is_complete() -> None:
     world = World()
     producer = open_(world)
     following = world.end(producer, version=5).identity
     assert world.end(producer, version=5).code is Code.CONCURRENT_TRANSACTIONS
     assert world.end(producer, commit=False, version=5).code is Code.INVALID_TXN_STATE
-    assert world.end(following, version=5).code is Code.PRODUCER_FENCED
+    assert world.end(following, version=5).code is Code.CONCURRENT_TRANSACTIONS
 
 
 def test_version_2_an_abort_of_nothing_completes_by_itself() -> None:
@@ -247,6 +247,8 @@ def test_version_2_the_last_epoch_ends_in_another_producer_id(commit: bool, fail
     assert world.end(last, commit=commit, version=5).identity == Identity(1001, 0)
     assert (world.markers[0].producer_id, world.markers[0].producer_epoch) == (1000, 32_767)
     assert world.end(last, commit=commit, version=5).code is Code.CONCURRENT_TRANSACTIONS
+    assert world.add_code(Identity(1001, 0), version=5) is Code.CONCURRENT_TRANSACTIONS
+    assert world.end(Identity(1001, 0), version=5).code is Code.CONCURRENT_TRANSACTIONS
     if failover:
         world.start()
     world.written()
@@ -296,3 +298,15 @@ def test_version_2_a_fenced_producer_does_not_get_the_epoch_of_one_of_version_1(
     world.written()
     assert world.state() == "CompleteAbort"
     assert world.end(fenced, commit=False, version=5).code is Code.PRODUCER_FENCED
+
+
+def test_version_2_the_next_transaction_may_end_before_the_one_before_is_complete() -> None:
+    """Its producer aborts at once. It is not fenced, and tries again."""
+    world = World(TransactionLimits(version=2))
+    producer = world.new()
+    world.add(producer, version=5)
+    following = world.end(producer, version=5).identity
+    assert following is not None
+    assert world.end(following, commit=False, version=5).code is Code.CONCURRENT_TRANSACTIONS
+    world.written()
+    assert world.end(following, commit=False, version=5).code is Code.NONE
