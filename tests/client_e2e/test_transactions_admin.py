@@ -28,8 +28,8 @@ def open_transaction(
         yield producer
 
 
-def test_an_open_transaction_is_listed_and_described(transactional: Served, topic: str) -> None:
-    servers, at = transactional.bootstrap_servers, TopicPartition(topic, 1)
+def test_an_open_transaction_is_listed_and_described(served: Served, topic: str) -> None:
+    servers, at = served.bootstrap_servers, TopicPartition(topic, 1)
     with barnabas.sync.Admin(bootstrap_servers=servers) as admin:
         admin.create_topic(topic, partitions=2)
         with open_transaction(servers, topic, at) as producer:
@@ -53,9 +53,9 @@ def test_an_open_transaction_is_listed_and_described(transactional: Served, topi
 
 
 def test_the_producer_of_a_terminated_transaction_is_fenced(
-    transactional: Served, topic: str
+    served: Served, topic: str
 ) -> None:
-    servers, at = transactional.bootstrap_servers, TopicPartition(topic, 0)
+    servers, at = served.bootstrap_servers, TopicPartition(topic, 0)
     with barnabas.sync.Admin(bootstrap_servers=servers) as admin:
         admin.create_topic(topic)
         with open_transaction(servers, topic, at) as producer:
@@ -68,9 +68,9 @@ def test_the_producer_of_a_terminated_transaction_is_fenced(
 
 
 def test_a_hanging_transaction_is_aborted_in_its_partition(
-    transactional: Served, topic: str
+    served: Served, topic: str
 ) -> None:
-    servers, at = transactional.bootstrap_servers, TopicPartition(topic, 0)
+    servers, at = served.bootstrap_servers, TopicPartition(topic, 0)
     with barnabas.sync.Admin(bootstrap_servers=servers) as admin, unverified(servers):
         admin.create_topic(topic)
         leave_hanging(servers, at)
@@ -84,8 +84,8 @@ def test_a_hanging_transaction_is_aborted_in_its_partition(
             admin.abort_transaction(at, stale)
 
 
-async def test_unknown_names_are_told_and_make_no_topic(transactional: Served, topic: str) -> None:
-    async with barnabas.Admin(bootstrap_servers=transactional.bootstrap_servers) as admin:
+async def test_unknown_names_are_told_and_make_no_topic(served: Served, topic: str) -> None:
+    async with barnabas.Admin(bootstrap_servers=served.bootstrap_servers) as admin:
         before = STATE_TOPIC in (await admin.topics()).topics
         assert await admin.describe_transactions([topic]) == {}
         with pytest.raises(InvalidRequest, match=topic) as raised:

@@ -11,9 +11,9 @@ from tests.client_e2e.test_transactions_admin import open_transaction
 
 
 def test_a_waiting_group_is_shown_with_the_transaction_that_holds_it(
-    transactional: Served, topic: str, group: str
+    served: Served, topic: str, group: str
 ) -> None:
-    servers, at = transactional.bootstrap_servers, TopicPartition(topic, 0)
+    servers, at = served.bootstrap_servers, TopicPartition(topic, 0)
     with barnabas.sync.Admin(bootstrap_servers=servers) as admin:
         admin.create_topic(topic)
     with open_transaction(servers, topic, at) as producer:
@@ -59,8 +59,8 @@ def test_a_waiting_group_is_shown_with_the_transaction_that_holds_it(
         producer.close()
 
 
-def test_a_hanging_transaction_is_found_and_aborted(transactional: Served, topic: str) -> None:
-    servers, at = transactional.bootstrap_servers, TopicPartition(topic, 0)
+def test_a_hanging_transaction_is_found_and_aborted(served: Served, topic: str) -> None:
+    servers, at = served.bootstrap_servers, TopicPartition(topic, 0)
     with barnabas.sync.Admin(bootstrap_servers=servers) as admin, unverified(servers):
         admin.create_topic(topic)
         leave_hanging(servers, at)
@@ -76,8 +76,8 @@ def test_a_hanging_transaction_is_found_and_aborted(transactional: Served, topic
     assert again.code == 3
 
 
-def test_an_unknown_id_is_an_error_with_the_nearest_name(transactional: Served, topic: str) -> None:
-    servers = transactional.bootstrap_servers
+def test_an_unknown_id_is_an_error_with_the_nearest_name(served: Served, topic: str) -> None:
+    servers = served.bootstrap_servers
     with barnabas.sync.Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
         producer.init_transactions()
     ended = command("txn", "describe", topic[:-1], servers=servers)
