@@ -26,7 +26,6 @@ from barnabas.keeper.keeper import (
     check_operations,
 )
 from barnabas.keeper.sqlite_file import Clock, SqliteFile
-from barnabas.model.errors import Failed
 
 if TYPE_CHECKING:
     from barnabas.keeper.sqlite_session import SqliteSession
@@ -59,6 +58,7 @@ class SqliteKeeper:
         time_ms = clock or _monotonic_ms
         boot = _boot_id()
         self._lock = threading.Lock()
+        self._closed = False
         self._file = SqliteFile(path, time_ms, boot)
         self._session: SqliteSession | None = None
         if session_timeout_ms:
@@ -154,16 +154,18 @@ class SqliteKeeper:
             return self._file.write(operations, self.session)
 
     def close(self) -> None:
+        """An error means that the session is still there, and expires later."""
         session = self._session
         if session is not None:
             session.stop()
         with self._lock:
+            if self._closed:
+                return
+            self._closed = True
             try:
                 if session is not None:
                     with self._file.transaction():
                         self._file.remove_session(session.id)
-            except Failed:
-                pass  # it expires later
             finally:
                 self._file.close()
 

@@ -21,6 +21,7 @@ from barnabas.keeper.keeper import (
     SessionState,
 )
 from barnabas.model.errors import KafkaError
+from barnabas.system.logs import Logger
 
 T = TypeVar("T")
 
@@ -31,9 +32,12 @@ Sessions = Callable[[Listener], Keeper]
 class KeeperCalls:
     """Open a session before the first call, and again after the session has expired."""
 
-    def __init__(self, open_: Sessions, heard: Callable[[Event | SessionState], None]) -> None:
+    def __init__(
+        self, open_: Sessions, heard: Callable[[Event | SessionState], None], log: Logger
+    ) -> None:
         self._open = open_
         self._heard = heard
+        self._log = log
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
         self._number = 0
@@ -74,8 +78,10 @@ class KeeperCalls:
         self._number += 1
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
-            with suppress(KeeperError, KafkaError, OSError):  # then it expires
+            try:
                 await self.in_thread(keeper.close)
+            except (KeeperError, KafkaError, OSError) as error:
+                self._log.warning("keeper session not closed: it will expire", reason=str(error))
 
     async def close(self) -> None:
         await self.end()

@@ -68,7 +68,7 @@ class ClusterMembership:
 
     def __init__(self, broker: "Broker", sessions: Sessions, network: Network) -> None:
         self._broker = broker
-        self._keeper_calls = KeeperCalls(sessions, self._heard)
+        self._keeper_calls = KeeperCalls(sessions, self._heard, broker.log)
         self.settings = ClusterSettings()
         self.view = MetadataUpdates(broker, self.settings)
         self.forwarding = Forwarding(broker, self)

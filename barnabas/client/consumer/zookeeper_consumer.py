@@ -13,6 +13,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 from uuid import uuid4
 
@@ -169,7 +170,7 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
         self._attempts.reopened()
         member, self._member = self._member, None
         if member is not None:
-            member.keeper.close()
+            _end_session(member)
         await self._let_go(cause, commit=False)
 
     async def _rebalance(self, member: ZookeeperMember) -> None:
@@ -250,7 +251,13 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
         try:
             await self._let_go(cause, commit=False)  # it is committed already
         finally:
-            member.keeper.close()  # and with it all nodes of the member in the keeper
+            _end_session(member)
+
+
+def _end_session(member: ZookeeperMember) -> None:
+    """With it go all nodes of the member in the keeper; if it cannot be ended, it expires."""
+    with suppress(KeeperError, KafkaError, OSError):
+        member.keeper.close()
 
 
 class MemberQuery(Protocol):
