@@ -13,6 +13,7 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.flush import Flush
 from barnabas.log.producers.snapshots import ProducerSnapshots
 from barnabas.log.segments.segment import Segment
+from barnabas.log.sync_mark import SyncMark
 from barnabas.model.ports import Disk
 
 
@@ -29,6 +30,7 @@ class Durability:
         "_snapshots",
         "cuts",
         "durable_offset",
+        "mark",
         "recovery_point",
         "rewrite",
     )
@@ -49,6 +51,7 @@ class Durability:
         self._new = new  # the directory's own name and the topic id are not synced yet
         self._directory_version = 1 if new else 0
         self._directory_synced = 0
+        self.mark = SyncMark(disk, path)
         self.cuts = 0
         self.rewrite = False  # a sync found no room: what is not durable may not be in the file
         self.recovery_point = recovery_point
@@ -61,7 +64,7 @@ class Durability:
 
     def renamed(self, path: str) -> None:
         """The directory has another name, which is not synced yet."""
-        self._path = path
+        self._path = self.mark.directory = path
         self.directory_changed(new=True)
 
     def save_epochs(self) -> None:
@@ -76,6 +79,15 @@ class Durability:
         """A sync has failed for lack of room."""
         self.rewrite = True
 
+    def write_again(self, segments: list[Segment], end: int) -> None:
+        """A sync of an earlier process did not succeed: what is not durable may not be on its way
+        to the disk any more. Nobody else may use the log meanwhile."""
+        self.rewrite = True
+        flush = self.pending(segments, end, sealed_only=False)
+        if flush is not None:
+            flush.write_again()
+        self.rewrite = False
+
     def cut(self, end: int, active: Segment) -> None:
         """The log was truncated, and that was synced; the result of a running flush is ignored."""
         self.cuts += 1
@@ -85,9 +97,11 @@ class Durability:
     def pending(self, segments: list[Segment], end: int, *, sealed_only: bool) -> Flush | None:
         """What to sync; None if nothing is due."""
         active = segments[-1]
-        flush = Flush(self._disk, active.base_offset if sealed_only else end, active.base_offset)
+        synced_to = active.base_offset if sealed_only else end
+        flush = Flush(self._disk, self.mark, synced_to, active.base_offset)
         flush.cuts = self.cuts
         flush.rewrite = self.rewrite
+        flush.confirms = not (self.rewrite and sealed_only)
         flush.recovery_limit = min(self._snapshots.pending, default=flush.recovery_limit)
         nothing = True
         for segment in reversed(segments):
@@ -131,7 +145,7 @@ class Durability:
         """All that is due, and the active segment with its indexes."""
         flush = self.pending(segments, end, sealed_only=False)
         if flush is None:
-            flush = Flush(self._disk, end, end)
+            flush = Flush(self._disk, self.mark, end, end)
             flush.cuts = self.cuts
             flush.rewrite = self.rewrite
         flush.add_segment(segments[-1], sealed=True)
@@ -144,7 +158,7 @@ class Durability:
             return self.durable_offset  # the records it synced may have been truncated since
         for segment in flush.sealed:
             segment.durable = segment.next_offset < flush.recovery_limit
-        self.rewrite = self.rewrite and not flush.rewrite
+        self.rewrite = self.rewrite and not (flush.rewrite and flush.confirms)
         unsynced = self._snapshots.unsynced
         self._snapshots.unsynced = [each for each in unsynced if each not in flush.snapshots]
         self._epochs.saved_version = max(self._epochs.saved_version, flush.epochs_version)

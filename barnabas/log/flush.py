@@ -3,15 +3,19 @@
 In: what a log wants synced (files, epochs, directory entries). Out: nothing, or OSError.
 Always: after a failed sync the kernel may have dropped the data, and a second sync would succeed
 without it. So after a sync that found no room, everything that is not durable is read back, checked
-and written again before it is synced (`rewrite`). After any other error there is no second sync.
+and written again before it is synced (`rewrite`). After any other error this process syncs no more;
+the next one writes everything again that is not durable (sync_mark.py).
 Always: `run` does not touch the state of the log; `Log.flushed` takes the result.
 """
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from barnabas.log.config import INT64_MAX
 from barnabas.log.segments.scan import checked_batches
 from barnabas.log.segments.segment import Segment
+from barnabas.log.sync_mark import SyncMark
 from barnabas.model.ports import Disk, File
 
 REWRITE_BYTES = 1 << 20  # at a time
@@ -25,8 +29,10 @@ class Flush:
         "_disk",
         "_epochs_file",
         "_files",
+        "_mark",
         "_paths",
         "active_base",
+        "confirms",
         "cuts",
         "directory_version",
         "end_offset",
@@ -37,8 +43,9 @@ class Flush:
         "snapshots",
     )
 
-    def __init__(self, disk: Disk, end_offset: int, active_base: int) -> None:
+    def __init__(self, disk: Disk, mark: SyncMark, end_offset: int, active_base: int) -> None:
         self._disk = disk
+        self._mark = mark
         self._files: list[tuple[File, int, int]] = []  # and the bytes that may not be durable
         self._paths: list[str] = []
         self._directories: list[str] = []
@@ -46,6 +53,7 @@ class Flush:
         self.end_offset = end_offset
         self.active_base = active_base  # from here on, only the log file is synced
         self.rewrite = False
+        self.confirms = True  # afterwards nothing is left that an earlier sync failed to write
         self.cuts = 0  # truncations that the log had seen when this was taken
         # The first roll whose snapshot is not written; the recovery point stays below it.
         self.recovery_limit = INT64_MAX
@@ -76,25 +84,48 @@ class Flush:
         self._directories.append(path)
 
     def run(self) -> None:
+        with self._mark.during_sync(confirms=self.confirms):
+            self._sync()
+
+    def write_again(self) -> None:
+        """Without a sync. For a log that was just opened: its batches have been checked."""
+        for file, start, end in self._files:
+            _rewrite(file, start, end)
+        for path in self._paths:
+            with _opened(self._disk, path) as opened:
+                if opened is not None:
+                    _rewrite(opened, 0, opened.size())
+
+    def _sync(self) -> None:
         for file, start, end in self._files:
             if self.rewrite:
                 _rewrite_batches(file, start, end)
             file.sync()
         for path in self._paths:
-            try:
-                opened = self._disk.open(path)
-            except FileNotFoundError:
-                continue  # deleted since: nothing left to make durable
-            try:
+            with _opened(self._disk, path) as opened:
+                if opened is None:
+                    continue
                 if self.rewrite:
                     _rewrite(opened, 0, opened.size())
                 opened.sync()
-            finally:
-                opened.close()
         if self._epochs_file is not None:
             self._disk.replace_file(*self._epochs_file)
         for directory in self._directories:
             self._disk.sync_directory(directory)
+
+
+@contextmanager
+def _opened(disk: Disk, path: str) -> Iterator[File | None]:
+    """None if it was deleted since: nothing is left to make durable."""
+    try:
+        opened = disk.open(path)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 def _rewrite_batches(file: File, start: int, end: int) -> None:

@@ -294,6 +294,12 @@ class Log:
         """The next flush writes everything that is not durable again before it syncs."""
         self.durability.found_no_room()
 
+    def write_again(self) -> None:
+        """Call it before anything else if a sync of the last process did not succeed: everything
+        that is not durable gets on its way to the disk again."""
+        self.durability.write_again(self.segments, self.end_offset)
+        self.release()
+
     def flush(self) -> int:
         """Sync now, in this thread. Everything below the offset returned is durable."""
         self._write_snapshots()
@@ -328,6 +334,7 @@ class Log:
         if work is not None:
             work.run()
             self.flushed(work)
+        self.durability.mark.remove()
         self.release()
 
     def release(self) -> None:

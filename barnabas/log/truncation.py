@@ -36,7 +36,8 @@ def truncate_to(log: "Log", offset: int, *, sync: bool) -> None:
     active.durable = False  # perhaps sealed and synced before; it is written to again
     active.truncate_to(offset)
     if sync:  # a power loss must not restore a record that was removed
-        active.file().sync()
+        with log.durability.mark.during_sync(confirms=not log.durability.rewrite):
+            active.file().sync()
         log.disk.sync_directory(log.path)
     else:
         log.durability.directory_changed()

@@ -227,7 +227,8 @@ class Fate:
         machine.stop()
 
     def _sicken(self) -> None:
-        """The next sync of one of its files fails."""
+        """The next sync of one of its files fails; perhaps the power of the next process, which
+        still sees in memory what is not on the disk."""
         machine = self._some_machine()
         files = [] if machine is None else [path for path in machine.disk.opened if ".log" in path]
         if machine is not None and files:
@@ -235,6 +236,16 @@ class Fate:
             self._count("failed syncs")
             self._world.story.tell(machine.name, f"will fail to sync {path}")
             machine.disk.fail_sync(path)
+            if self._rng.random() < 0.5:
+                self._lose_power_of_next_life(machine, machine.lives)
+
+    def _lose_power_of_next_life(self, machine: "Machine", life: int) -> None:
+        if self._over or machine.lives > life + 1:
+            return
+        if machine.lives == life or machine.broker is None:
+            self._after(100, lambda: self._lose_power_of_next_life(machine, life))
+        else:
+            self._later(1.0, lambda: self._lose_power_of(machine))
 
     def _pause(self) -> None:
         machine = self._some_machine()

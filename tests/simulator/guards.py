@@ -3,9 +3,9 @@
 In: live brokers. Out: nothing, or a Violation.
 Always checked: the high watermark of a leader never goes back within its epoch; one leader per
 partition and epoch; whoever begins to lead has all that was committed, and knows producers as its
-log has them; every replica agrees with what was committed, below its own high watermark; a
-coordinator that has read its log back knows the
-offsets that were committed, and none that were deleted.
+log has them; every replica agrees with what was committed, below its own high watermark; a log has
+all that was durable when its last process ended; a coordinator that has read its log back knows
+the offsets that were committed, and none that were deleted.
 """
 
 from dataclasses import dataclass
@@ -77,6 +77,8 @@ class Guards:
                     and before.leads == leads
                 ):
                     continue
+                if before is None:
+                    _check_durable(machine, log)
                 self._look_closely(machine.name, partition, leads, before, seen)
 
     def _look_closely(
@@ -212,6 +214,17 @@ class Guards:
             wrong = difference(found, replayed(committed.records(end)))
             if wrong:
                 raise Violation(f"{partition.name}: in the log of {machine.name} {wrong}")
+
+
+def _check_durable(machine: "Machine", log: Log) -> None:
+    """A new process has what the one before it called durable. It is looked at before it could
+    have truncated anything."""
+    durable = machine.durable.pop(log.partition, None)
+    if durable and durable.topic_id == log.topic_id and log.end_offset < durable.offset:
+        raise Violation(
+            f"{log.partition}: the log of {machine.name} ends at {log.end_offset}; it was durable"
+            f" up to {durable.offset}"
+        )
 
 
 def _check_producers(who: str, log: Log) -> None:

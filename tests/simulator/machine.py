@@ -7,12 +7,15 @@ Always: what a dead process left on its way stays on its way; nothing of it runs
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
+from typing import NamedTuple
+from uuid import UUID
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.main import _joined
 from barnabas.keeper.keeper import KeeperError, Listener
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import KafkaError
+from barnabas.model.ids import TopicPartition
 from tests.simulator.disk import SimulatedDisk
 from tests.simulator.keeper import Ensemble
 from tests.simulator.loop import DISK_US, Schedule, VirtualLoop
@@ -37,6 +40,13 @@ class VirtualClock:
 
     def wall_ms(self) -> int:
         return (WALL_US + self._schedule.now_us) // 1000 + self.skew_ms
+
+
+class Durable(NamedTuple):
+    """Below this offset, a log survives a loss of power: so said the broker."""
+
+    topic_id: UUID
+    offset: int
 
 
 class Machine:
@@ -66,6 +76,7 @@ class Machine:
         self.broker: Broker | None = None
         self.logger = StoryLogger(story, self.name)
         self.lives = 0
+        self.durable: dict[TopicPartition, Durable] = {}  # when its last process ended
         self.slowness = 1.0
         self.disk_us = DISK_US
         self._schedule = schedule
@@ -152,6 +163,11 @@ class Machine:
         if self.loop is None:
             return
         self._story.tell(self.name, how)
+        if self.broker is not None and self.broker.logs.log_directories:
+            self.durable = {
+                name: Durable(log.topic_id, log.durable_offset)
+                for name, log in self.broker.logs.logs.items()
+            }
         self.loop.die()
         self.loop = None
         self.broker = None
@@ -163,6 +179,7 @@ class Machine:
         """Dead, and comes back with an empty one."""
         self.die("loses its disk", power=False)
         self.disk = SimulatedDisk()
+        self.durable.clear()
 
     def pause(self, ms: int) -> None:
         if self.loop is not None:

@@ -2,6 +2,8 @@
 
 In: the leader's replies about its log. Out: a log that is truncated, restarted empty or synced,
 durable enough for the next append.
+Always: a log is not truncated during a sync of it: a sync that writes records again, because an
+earlier one found no room, would bring back what was cut off, or overwrite what came after it.
 Not here: fetching (fetcher.py), where to truncate (replication/follower.py).
 """
 
@@ -59,10 +61,18 @@ async def flush(followed: FollowerReplica) -> None:
 
 async def truncate(broker: BrokerContext, followed: FollowerReplica, epoch: int, end: int) -> None:
     """The leader's `epoch` ends at `end`: truncate what diverges here."""
+    log_directory = followed.partition.log_directory
+    assert log_directory is not None
+    async with log_directory.renaming:
+        if not followed.holds or followed.partition.log_directory is not log_directory:
+            return
+        _truncate(broker, followed, epoch, end)
+    await _checkpoint(log_directory)
+
+
+def _truncate(broker: BrokerContext, followed: FollowerReplica, epoch: int, end: int) -> None:
     partition = followed.partition
     log = partition.log
-    if not followed.holds:
-        return
     at = truncation_offset(log.epochs, log.end_offset, epoch, end)
     if at >= log.end_offset:
         raise Corrupt(f"its epochs differ from the leader's: nothing to truncate at {at}")
@@ -80,8 +90,6 @@ async def truncate(broker: BrokerContext, followed: FollowerReplica, epoch: int,
         why=f"the leader's epoch {epoch} ends at {end}",
     )
     log.truncate_to(at, sync=False)
-    assert partition.log_directory is not None
-    await _checkpoint(partition.log_directory)
 
 
 async def restart_log(broker: BrokerContext, peers: "Peers", followed: FollowerReplica) -> None:
@@ -90,17 +98,20 @@ async def restart_log(broker: BrokerContext, peers: "Peers", followed: FollowerR
     log, log_directory = partition.log, partition.log_directory
     end = await _offset(broker, peers, followed, LATEST)
     start = await _offset(broker, peers, followed, EARLIEST)
-    if not followed.holds or log_directory is None or partition.log is not log:
+    if log_directory is None:
         return
-    had = log.end_offset
-    if end < had:
-        log.truncate_to(end, sync=False)
-    elif start > had:
-        log.restart_at(start)
-    else:
-        raise KafkaError(
-            Code.OFFSET_OUT_OF_RANGE, f"{had} is within the leader's log, {start} to {end}"
-        )
+    async with log_directory.renaming:
+        if not followed.holds or partition.log is not log:
+            return
+        had = log.end_offset
+        if end < had:
+            log.truncate_to(end, sync=False)
+        elif start > had:
+            log.restart_at(start)
+        else:
+            raise KafkaError(
+                Code.OFFSET_OUT_OF_RANGE, f"{had} is within the leader's log, {start} to {end}"
+            )
     broker.log.warning(
         "log restarted empty",
         partition=partition.name,

@@ -57,7 +57,7 @@ class OpenLogDirectory:
         self._again: dict[Log, Callable[[], None]] = {}
         self._flushing: asyncio.Task[None] | None = None
         self._to_flush: dict[Log, list[DeferredReply[str]]] = {}
-        # Held while logs are synced by their paths, and while logs are renamed.
+        # Held while logs are synced, by their paths too, and while logs are renamed or truncated.
         self.renaming = asyncio.Lock()
 
     @property

@@ -5,12 +5,14 @@ Out: a Log; every decision is a RecoveryFinding on it.
 Always: the records kept are a prefix of the records written, without a gap or a torn batch.
 After a crash the segment that holds the recovery point and all segments after it are read and
 checked; everything before the recovery point was synced, indexes included.
+If the last process did not complete a sync, everything that is not durable is written again.
 Not here: one segment (segment_recovery.py), producers (log/producers/replay.py), interrupted swaps
 of compacted segments (swap_recovery.py).
 """
 
 from typing import NamedTuple
 
+from barnabas.log import sync_mark
 from barnabas.log.compaction.job import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.directory.checkpoints import (
@@ -74,7 +76,12 @@ def open_log(
     """The log in `path` as the last process left it."""
     opening = _Opening(disk, path, config, open_segments, clean, checkpoints)
     parts = opening.run()
-    return Log(disk, path, partition, opening.topic_id, config, open_segments, parts)
+    log = Log(disk, path, partition, opening.topic_id, config, open_segments, parts)
+    if opening.is_marked:
+        if not clean:
+            log.write_again()
+        opening.mark.remove()
+    return log
 
 
 class _Opening:
@@ -110,6 +117,8 @@ class _Opening:
         self._gaps_to = checkpoints.cleaned_to if checkpoints.new else self._holes_to
         if config.copied:  # its holes came with the records, wherever the leader had some
             self._holes_to = INT64_MAX
+        self.mark = sync_mark.SyncMark(disk, path)
+        self.is_marked = False
         self.topic_id = NO_TOPIC_ID
 
     def run(self) -> LogParts:
@@ -118,6 +127,7 @@ class _Opening:
             finish_swaps(self._disk, self._path, names.logs, names.others, self._findings)
             names = sort_names(self._disk.list(self._path))
         self._remove_leftovers(names)
+        self.is_marked = sync_mark.FILE_NAME in names.others and self.mark.is_set()
         epochs = self._read_epochs(names)
         newest_epoch = epochs.latest
         self._read_topic_id(names)
@@ -383,7 +393,7 @@ class _Opening:
         """Walk one segment; True if all of it was sound."""
         interval = self._config.index_interval_bytes
         point = self._checkpoints.recovery_point
-        cut = check_segment(segment, point, self._holes_to, interval, states, epochs)
+        cut = check_segment(segment, point, self._holes_to, interval, states, epochs, self.mark)
         self._found_aborted = self._found_aborted or segment.has_aborted()
         if cut is not None:
             self._findings.append(cut)

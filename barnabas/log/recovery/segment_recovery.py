@@ -14,6 +14,7 @@ from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
 from barnabas.log.segments.index_builder import IndexBuilder
 from barnabas.log.segments.scan import checked_batches
 from barnabas.log.segments.segment import Segment
+from barnabas.log.sync_mark import SyncMark
 
 
 def check_segment(
@@ -23,6 +24,7 @@ def check_segment(
     interval: int,
     states: ProducerStates,
     epochs: LeaderEpochs,
+    mark: SyncMark,
 ) -> RecoveryFinding | None:
     """`point`: the recovery point."""
     builder = IndexBuilder(segment.base_offset, interval)
@@ -54,7 +56,8 @@ def check_segment(
             f"cut to {good} bytes, the log ends at {expected}",
         )
         segment.file().truncate(good)
-        segment.file().sync()  # or the next power loss may bring back what was cut
+        with mark.during_sync(confirms=not mark.is_set()):
+            segment.file().sync()  # or the next power loss may bring back what was cut
         segment.size = good
     # Below the recovery point indexes are trusted without a check at the next start.
     segment.adopt_indexes(builder, sync=expected <= point)

@@ -53,3 +53,11 @@ def moves_logs_without_a_sync() -> list[Change]:
         return True
 
     return [(LogDirectory, "adopt", adopt), (Moves, "_made_durable", made_durable)]
+
+
+@bug()
+def trusts_memory_after_a_failed_sync() -> list[Change]:
+    """Hazard 24: a process syncs what a failed sync of the process before it left in memory."""
+    from barnabas.log.log import Log
+
+    return [(Log, "write_again", lambda self: None)]
