@@ -35,9 +35,6 @@ MANY_MODULES = ("wire/messages", "broker/handlers")  # one module per API
 SAME_NAME = dict.fromkeys(
     ("Admin", "Consumer", "PartitionConsumer", "Producer", "Transaction"),
     "the blocking client has the names of the asyncio client: barnabas.sync",
-) | dict.fromkeys(
-    ("Cause", "CauseKind"),
-    "of a rebalance and of a transaction's end; to be renamed: TransactionCause",
 )
 
 _FILE = re.compile(r"(?<![\w*%./-])((?:[\w-]+/)*[\w*]+\.py)\b(?!/)")  # also lag_*.py

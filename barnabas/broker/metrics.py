@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.groups.metrics import GroupMetrics
     from barnabas.broker.health import Health
+    from barnabas.broker.partition import Partition
     from barnabas.broker.storage.cleaner import Cleaner
     from barnabas.broker.topic import Topics
 
@@ -76,6 +77,7 @@ class _Collector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         from barnabas.broker.health import health_of
+        from barnabas.broker.role import Role
         from barnabas.wire.apis import APIS
 
         broker = self._broker
@@ -110,10 +112,14 @@ class _Collector:
         end = GaugeMetricFamily("barnabas_log_end_offset", "Next offset.", labels=labels)
         start = GaugeMetricFamily("barnabas_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("barnabas_log_bytes", "Bytes on disk.", labels=labels)
+        transactional: list[Partition] = []
         for topic in broker.topics:
             for partition in topic.partitions:
                 if partition.log_directory is None:  # its log is on other brokers
                     continue
+                leads = partition.role is Role.LEADER
+                if leads and partition.log.producers.transactions is not None:
+                    transactional.append(partition)
                 values = [topic.name, str(partition.name.partition)]
                 end.add_metric(values, partition.log.end_offset)
                 start.add_metric(values, partition.log.start_offset)
@@ -129,6 +135,10 @@ class _Collector:
             from barnabas.broker.groups.metrics import families
 
             yield from families(broker.coordination, self._groups)
+        if broker.transactions is not None or transactional:
+            from barnabas.broker.transactions import metrics as transaction_metrics
+
+            yield from transaction_metrics.families(broker.transactions, transactional)
 
 
 def counters(prefix: str, figures: Figures) -> "Iterator[CounterMetricFamily]":

@@ -8,6 +8,7 @@ from barnabas.cli.render import chosen_output, output_option, render, write_docu
 from barnabas.cli.transactions.abort import abort
 from barnabas.cli.transactions.arguments import find_transaction, id_argument
 
+_STORIES_MAX = 1_000
 _LISTED = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
@@ -36,9 +37,11 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
             coordinators={each.transactional_id: each.coordinator for each in listed},
         )
         report = admin.transactions_report()
-    rows = list_rows(described.values(), report)
+        stories = admin.transaction_stories(list(described)[:_STORIES_MAX])
+    rows = list_rows(described.values(), report, stories)
     if chosen_output(output) == "table":
-        render([shown_row(row) for row in rows], LIST_COLUMNS, output)
+        columns = [name for name in LIST_COLUMNS if name != "client" or stories]
+        render([shown_row(row) for row in rows], columns, output)
     else:
         render(rows, CSV_COLUMNS, output)
 
@@ -50,21 +53,29 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
 @click.pass_context
 def describe(ctx: click.Context, transactional_id: str, output: str) -> None:
     """Show a transactional id: state, producer, timeout, partitions, and who waits there."""
-    from barnabas.cli.transactions.text import CSV_COLUMNS, description, description_row
+    from barnabas.cli.transactions.text import (
+        CSV_COLUMNS,
+        description,
+        description_row,
+        story_document,
+    )
 
     with open_admin(ctx) as admin:
         described = find_transaction(admin, transactional_id)
         report = admin.transactions_report({at.topic for at in described.partitions})
+        told = admin.transaction_stories([transactional_id]).get(transactional_id)
         brokers = {each.id: each for each in admin.cluster().brokers}
     output = chosen_output(output)
     if output == "table":
         broker = brokers.get(described.coordinator)
         address = "" if broker is None else f" ({broker.address})"
-        click.echo(description(described, report, f"{described.coordinator}{address}"), nl=False)
+        coordinator = f"{described.coordinator}{address}"
+        click.echo(description(described, report, coordinator, told), nl=False)
     elif output == "csv":
         render([description_row(described, report)], CSV_COLUMNS, output)
     else:
-        write_document(description_row(described, report), output)
+        row = {**description_row(described, report), **story_document(told)}
+        write_document(row, output)
 
 
 @command.command()

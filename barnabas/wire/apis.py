@@ -134,6 +134,7 @@ APIS = {
         Api(20_003, "ReplicasFailed", 0, 0, 0),
         Api(20_004, "RefreshSettings", 0, 0, 0),
         Api(20_005, "DescribeReplicas", 0, 0, 0),
+        Api(20_006, "TransactionStory", 0, 0, 0),
     )
 }
 """By key."""

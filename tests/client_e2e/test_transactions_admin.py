@@ -52,9 +52,7 @@ def test_an_open_transaction_is_listed_and_described(served: Served, topic: str)
         assert admin.describe_transaction(topic).partitions == ()
 
 
-def test_the_producer_of_a_terminated_transaction_is_fenced(
-    served: Served, topic: str
-) -> None:
+def test_the_producer_of_a_terminated_transaction_is_fenced(served: Served, topic: str) -> None:
     servers, at = served.bootstrap_servers, TopicPartition(topic, 0)
     with barnabas.sync.Admin(bootstrap_servers=servers) as admin:
         admin.create_topic(topic)
@@ -67,9 +65,7 @@ def test_the_producer_of_a_terminated_transaction_is_fenced(
                 producer.commit_transaction()
 
 
-def test_a_hanging_transaction_is_aborted_in_its_partition(
-    served: Served, topic: str
-) -> None:
+def test_a_hanging_transaction_is_aborted_in_its_partition(served: Served, topic: str) -> None:
     servers, at = served.bootstrap_servers, TopicPartition(topic, 0)
     with barnabas.sync.Admin(bootstrap_servers=servers) as admin, unverified(servers):
         admin.create_topic(topic)

@@ -85,6 +85,7 @@ HANDLERS = {
     20_003: "replicas_failed",
     20_004: "refresh_settings",
     20_005: "describe_replicas",
+    20_006: "transaction_story",
 }
 # Requests between brokers: never advertised, and unknown to a lone broker.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)

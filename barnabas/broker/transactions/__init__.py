@@ -7,5 +7,7 @@ loading: reads the state of transactions back from its log
 markers: writes markers into the partitions that this broker leads
 produce: appends the batches of transactional producers
 verification: asks the coordinator whether partitions are in a transaction
+aborts_logged: logs the transactions that the coordinator aborted, with the cause
+metrics: transactions for Prometheus
 producer_id_pool: producer ids at hand, so that no decision waits for the keeper
 """

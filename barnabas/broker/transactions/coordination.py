@@ -21,6 +21,7 @@ from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.broker.topic import TRANSACTIONS_TOPIC, Topic
+from barnabas.broker.transactions.aborts_logged import log_aborts
 from barnabas.broker.transactions.loading import GivenUp, load
 from barnabas.broker.transactions.markers import write_markers
 from barnabas.broker.transactions.producer_id_pool import ProducerIdPool
@@ -36,6 +37,7 @@ from barnabas.coordinators.transactions.markers import (
 )
 from barnabas.coordinators.transactions.records import TransactionRecord
 from barnabas.coordinators.transactions.shard import TransactionShard
+from barnabas.coordinators.transactions.statistics import TransactionStatistics
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.features import TRANSACTION_VERSION
 from barnabas.model.ids import BrokerId
@@ -96,6 +98,8 @@ class TransactionCoordination:
         self.runtime: Runtime[TransactionShard] = Runtime()
         self.ids = ProducerIdPool(broker)
         self.queue = MarkerQueue(PartitionLeaders(broker))
+        self.statistics = TransactionStatistics()
+        self.since_ms = broker.clock.wall_ms()  # causes of aborts are known from here on
         config = broker.config
         self._limits = TransactionLimits(
             timeout_ms_max=config.transaction_max_timeout_ms,
@@ -174,7 +178,7 @@ class TransactionCoordination:
         self._epochs[index] = partition.leader_epoch
         partition.on_commit = partial(self._committed, index)
         partition.on_leadership_lost = partial(self._loop.call_soon, self._lost, index, term)
-        shard = TransactionShard(self._limits, self.ids, partition.leader_epoch)
+        shard = TransactionShard(self._limits, self.ids, partition.leader_epoch, self.statistics)
         self.runtime.start_loading(index, shard, PartitionJournal(partition))
         if partition.log.end_offset > partition.log.start_offset:
             self._keep(self._loop.create_task(self._load(index, partition)))
@@ -248,6 +252,11 @@ class TransactionCoordination:
         self.take_up()
         return [self.runtime.shard(index) for index in self.runtime.partitions()]
 
+    def shards_loaded(self) -> list[TransactionShard]:
+        """Those that can be looked at now."""
+        indexes = self.runtime.partitions()
+        return [self.runtime.shard(index) for index in indexes if self.runtime.is_active(index)]
+
     def _index_of(self, transactional_id: str) -> int:
         """NOT_COORDINATOR until somebody has looked for a coordinator, and so made the topic."""
         self.take_up()
@@ -277,6 +286,8 @@ class TransactionCoordination:
         """Send what is due, until nothing more follows from it; then wait for the next deadline."""
         if self._stopped:
             return
+        if self.statistics.unlogged:
+            log_aborts(self._broker.log, self.statistics)
         now = self.now()
         while True:
             for index, effect in self.runtime.take_effects():

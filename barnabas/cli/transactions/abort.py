@@ -10,7 +10,7 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.asking import confirm, require_answer, yes_option
-from barnabas.cli.options import cluster_options, open_admin
+from barnabas.cli.options import cluster_options, open_cluster
 from barnabas.cli.partitions import named_partitions
 from barnabas.cli.render import printable
 from barnabas.cli.transactions.arguments import find_transaction, id_argument
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.transactions.report import OpenTransaction, TransactionsReport
     from barnabas.model.ids import TopicPartition
+
+
+# The coordinator keeps it as the cause of the abort, unless -X client.id says otherwise.
+CLIENT = {"client.id": "barnabas-txn-abort"}
 
 
 @click.command()
@@ -57,7 +61,10 @@ def abort(
         raise click.UsageError("--start-offset needs --hanging")
     if not dry_run:
         require_answer(yes)
-    with open_admin(ctx) as admin:
+    from barnabas.client.blocking.admin import Admin
+
+    with open_cluster(ctx, CLIENT) as cluster:
+        admin = Admin(cluster=cluster)
         if transactional_id is not None:
             return _terminate(admin, transactional_id, dry_run, yes)
         return _abort_hanging(admin, hanging, start_offset, dry_run, yes)

@@ -1,6 +1,6 @@
 """Transactions as text for people, and as rows and documents for scripts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas.cli.offsets import iso_time
@@ -23,10 +23,11 @@ from barnabas.client.transactions.transaction_rules import (
 from barnabas.client.words import count, listed
 from barnabas.model.ids import TopicPartition
 from barnabas.model.words import duration
+from barnabas.wire.messages.transaction_story import ToldTransaction
 
 LIST_COLUMNS = (
     "transactional_id", "state", "open", "times_out", "partitions", "holds_back", "groups",
-    "coordinator",
+    "coordinator", "client",
 )  # fmt: skip
 CSV_COLUMNS = (
     "transactional_id", "state", "producer_id", "producer_epoch", "open_ms", "times_out_in_ms",
@@ -90,6 +91,7 @@ def hanging_row(
         "times_out_in_ms": None,
         "partitions": [list(transaction.at)],
         "holds_back": [held_row(held, report)] if held.transactions[0] == transaction else [],
+        "client": None,
     }
 
 
@@ -116,9 +118,16 @@ def held_row(held: UnstablePartition, report: TransactionsReport) -> Row:
     }
 
 
-def list_rows(described: Iterable[TransactionDescription], report: TransactionsReport) -> list[Row]:
+def list_rows(
+    described: Iterable[TransactionDescription],
+    report: TransactionsReport,
+    stories: Mapping[str, ToldTransaction],
+) -> list[Row]:
     """The oldest first; transactional ids without a transaction last."""
-    rows = [description_row(each, report) for each in described]
+    rows = [
+        {**description_row(each, report), "client": _client(stories.get(each.transactional_id))}
+        for each in described
+    ]
     rows += [
         hanging_row(one, held, report)
         for held in report.held
@@ -150,6 +159,7 @@ def findings_document(report: TransactionsReport, findings: list[Finding]) -> di
 
 def shown_row(row: Row) -> Row:
     """A row of `ls` in words."""
+    client = row.get("client")
     return {
         **row,
         "transactional_id": "-" if row["transactional_id"] is None else row["transactional_id"],
@@ -166,6 +176,7 @@ def shown_row(row: Row) -> Row:
         else "",
         "groups": _group_names(row["holds_back"]),
         "coordinator": "-" if row["coordinator"] is None else row["coordinator"],
+        "client": "" if client is None else f"{client['client_id']} at {client['host']}",
     }
 
 
@@ -186,14 +197,17 @@ def _group_names(held: Iterable[Row]) -> str:
 
 
 def description(
-    described: TransactionDescription, report: TransactionsReport, coordinator: str
+    described: TransactionDescription,
+    report: TransactionsReport,
+    coordinator: str,
+    told: ToldTransaction | None,
 ) -> str:
     """The output of `describe`."""
     row = description_row(described, report)
     facts = [
         ("transactional id", described.transactional_id),
         ("state", described.state),
-        ("producer", f"id {described.producer_id}, epoch {described.producer_epoch}"),
+        ("producer", _producer(described, told)),
         ("coordinator", coordinator),
         ("timeout", _timeout(described)),
     ]
@@ -207,7 +221,58 @@ def description(
     if described.partitions:
         rows = [_partition_row(at, described, report) for at in described.partitions]
         text += "\n" + table(rows, PARTITION_COLUMNS)
+    return text + _aborts(told)
+
+
+def _producer(described: TransactionDescription, told: ToldTransaction | None) -> str:
+    text = f"id {described.producer_id}, epoch {described.producer_epoch}"
+    if told is not None and told.client_host:
+        text += f", client {told.client_id!r} at {told.client_host.removeprefix('/')}"
     return text
+
+
+def _aborts(told: ToldTransaction | None) -> str:
+    """The last aborts with their causes, the oldest first; nothing if the broker keeps none."""
+    if told is None or not told.aborts:
+        return ""
+    text = "\nlast aborts\n"
+    for abort in reversed(told.aborts):
+        text += f"{iso_time(abort.at_ms)}  {printable(abort.text)}"
+        if abort.open_ms >= 0:
+            text += f"; open for {duration(abort.open_ms)}, in"
+            text += f" {count(abort.partitions, 'partition')}"
+        text += "\n"
+    return text
+
+
+def _client(told: ToldTransaction | None) -> Row | None:
+    """Who initialised the id last; None if that is not known."""
+    if told is None or not told.client_host:
+        return None
+    return {"client_id": told.client_id, "host": told.client_host.removeprefix("/")}
+
+
+def story_document(told: ToldTransaction | None) -> dict[str, Any]:
+    """`client` and `aborts` are None if the broker is not Barnabas."""
+    if told is None:
+        return {"client": None, "aborts": None}
+    return {
+        "client": _client(told),
+        "aborts": [
+            {
+                "at_ms": abort.at_ms,
+                "kind": abort.kind.lower(),
+                "text": abort.text,
+                "client_id": abort.client_id,
+                "host": abort.client_host.removeprefix("/"),
+                "producer_id": abort.producer_id,
+                "producer_epoch": abort.producer_epoch,
+                "open_ms": None if abort.open_ms < 0 else abort.open_ms,
+                "partitions": None if abort.partitions < 0 else abort.partitions,
+            }
+            for abort in told.aborts
+        ],
+    }
 
 
 def _timeout(described: TransactionDescription) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.cluster import TRANSACTION, ClusterClient
 from barnabas.client.errors import check, check_partition
+from barnabas.client.groups.calls import offers
 from barnabas.client.transactions.report import (
     ActiveProducer,
     TransactionDescription,
@@ -21,11 +22,13 @@ from barnabas.wire.messages import (
     describe_transactions,
     init_producer_id,
     list_transactions,
+    transaction_story,
     write_txn_markers,
 )
 
 STATE_TOPIC = "__transaction_state"
 AT_ONCE = 500  # transactional ids or partitions in one request
+STORIES_AT_ONCE = 100
 NO_TIME = -1
 NO_OFFSET = -1
 _NO_ID, _NO_EPOCH = -1, -1
@@ -129,6 +132,37 @@ class TransactionsAdmin:
         if found is None:
             raise no_transactional_id(transactional_id)
         return found
+
+    async def transaction_stories(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, transaction_story.ToldTransaction]:
+        """Who uses each id, and why its transactions were aborted; none if the broker is not
+        Barnabas.
+        """
+        wanted = list(dict.fromkeys(transactional_ids))
+
+        async def attempt() -> dict[str, transaction_story.ToldTransaction]:
+            found: dict[str, transaction_story.ToldTransaction] = {}
+            for broker, ids in (await self._by_transaction_coordinator(wanted, {})).items():
+                connection = await self._cluster.broker(broker)
+                if not offers(connection, transaction_story.TransactionStoryRequest.api_key):
+                    continue
+                for first in range(0, len(ids), STORIES_AT_ONCE):
+                    response = await connection.call(
+                        transaction_story.TransactionStoryRequest(
+                            transactional_ids=ids[first : first + STORIES_AT_ONCE]
+                        ),
+                        transaction_story.TransactionStoryResponse,
+                        timeout_ms=self._cluster.timeout_ms,
+                    )
+                    for told in response.transactions:
+                        if told.error_code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+                            about = f"transactional id {told.transactional_id!r}"
+                            check(told.error_code, about=about)
+                            found[told.transactional_id] = told
+            return found
+
+        return await self._cluster.retrying(attempt)
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker: int | None = None

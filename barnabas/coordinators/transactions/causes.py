@@ -6,8 +6,10 @@ The log has no room for it, so another coordinator knows only that a transaction
 from enum import Enum
 from typing import NamedTuple
 
+NAME_LENGTH_MAX = 200  # of a client id that is kept: a client may send one of 32 KB with every id
 
-class CauseKind(Enum):
+
+class AbortedBy(Enum):
     """Who decided it."""
 
     CLIENT = "the producer aborted it"
@@ -23,9 +25,22 @@ class Client(NamedTuple):
     host: str
 
 
-class Cause(NamedTuple):
+class TransactionCause(NamedTuple):
     """Why a transaction was aborted. `by`: the producer that aborted or fenced it."""
 
-    kind: CauseKind
+    kind: AbortedBy
     at_ms: int
     by: Client | None = None
+
+
+def client_of(client_id: str, host: str) -> Client:
+    """As it is kept: a long name is cut."""
+    return Client(client_id[:NAME_LENGTH_MAX], host)
+
+
+def cause_text(cause: TransactionCause) -> str:
+    """For people: why, and who."""
+    if cause.by is None:
+        return cause.kind.value
+    name = f"client {cause.by.client_id!r} at " if cause.by.client_id else "a client at "
+    return f"{cause.kind.value} ({name}{cause.by.host.removeprefix('/')})"

@@ -9,7 +9,7 @@ Not here: what the records change (table.py).
 from struct import Struct as Layout
 from typing import NamedTuple
 
-from barnabas.coordinators.transactions.causes import Cause, Client
+from barnabas.coordinators.transactions.causes import Client, TransactionCause
 from barnabas.coordinators.transactions.states import TransactionState
 from barnabas.coordinators.transactions.transaction import NO_ID, Transaction
 from barnabas.model.errors import Corrupt, KafkaError
@@ -62,7 +62,7 @@ class TransactionRecord(NamedTuple):
 
     transactional_id: str
     transaction: Transaction | None
-    cause: Cause | None = None
+    cause: TransactionCause | None = None
     owner: Client | None = None
 
 

@@ -17,7 +17,7 @@ from barnabas.coordinators.runtime import Encoded, Now, Outcome, ShardReply
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.coordinators.transactions import replies
 from barnabas.coordinators.transactions.adding import add, check_producer
-from barnabas.coordinators.transactions.causes import Cause, CauseKind, Client
+from barnabas.coordinators.transactions.causes import AbortedBy, Client, TransactionCause, client_of
 from barnabas.coordinators.transactions.decision import Decision, Identity, ProducerIds
 from barnabas.coordinators.transactions.ending import end, fence
 from barnabas.coordinators.transactions.initialising import initialise
@@ -30,6 +30,7 @@ from barnabas.coordinators.transactions.records import (
     encode,
 )
 from barnabas.coordinators.transactions.states import TransactionState
+from barnabas.coordinators.transactions.statistics import TransactionStatistics
 from barnabas.coordinators.transactions.table import TransactionTable
 from barnabas.coordinators.transactions.transaction import (
     NO_EPOCH,
@@ -57,9 +58,18 @@ _TIMEOUTS, _EXPIRY, _COMPLETE = "timeouts", "expiry", "complete"
 class TransactionShard:
     """Operations take what is asked, who asks, and the time."""
 
-    def __init__(self, limits: TransactionLimits, ids: ProducerIds, coordinator_epoch: int) -> None:
+    def __init__(
+        self,
+        limits: TransactionLimits,
+        ids: ProducerIds,
+        coordinator_epoch: int,
+        statistics: TransactionStatistics | None = None,
+    ) -> None:
+        """`statistics`: those of the broker, which outlive its shards."""
         self.limits = limits
         self.coordinator_epoch = coordinator_epoch
+        self._statistics = statistics or TransactionStatistics()
+        self._is_loaded = False
         self.table = TransactionTable(limits.room)
         self._ids = ids
         self._marked: dict[str, None] = {}  # all markers are written; to be completed
@@ -80,9 +90,12 @@ class TransactionShard:
     def replay_at(self, record: TransactionRecord, offset: int) -> None:
         self._marked.pop(record.transactional_id, None)
         self.table.replay(record, offset)
+        if self._is_loaded and record.transaction is not None:
+            self._statistics.changed(record.transactional_id, record.transaction, record.cause)
 
     def loaded(self, now: Now) -> None:
         """Decided transactions are carried out when `committed` says so."""
+        self._is_loaded = True
         self._watch(now)
 
     def committed(self, end: int) -> list[MarkersDue]:
@@ -157,8 +170,8 @@ class TransactionShard:
             response = replies.initialised(
                 code, caller.version, then.producer_id, then.producer_epoch
             )
-        client = Client(caller.client_id, caller.client_host)
-        cause = Cause(CauseKind.FENCED, now.wall_ms, client)
+        client = client_of(caller.client_id, caller.client_host)
+        cause = TransactionCause(AbortedBy.FENCED, now.wall_ms, client)
         return self._outcome(id_, decision, caller, response, now, cause, client)
 
     def _check_init(self, request: InitProducerIdRequest, id_: str) -> Code:
@@ -232,7 +245,8 @@ class TransactionShard:
             response = replies.ended(code, caller.version)
         else:
             response = replies.ended(code, caller.version, after.producer_id, after.producer_epoch)
-        cause = Cause(CauseKind.CLIENT, now.wall_ms, Client(caller.client_id, caller.client_host))
+        client = client_of(caller.client_id, caller.client_host)
+        cause = TransactionCause(AbortedBy.CLIENT, now.wall_ms, client)
         return self._outcome(id_, decision, caller, response, now, cause)
 
     def _outcome(
@@ -242,7 +256,7 @@ class TransactionShard:
         caller: Caller,
         response: ProtocolMessage,
         now: Now,
-        cause: Cause | None = None,
+        cause: TransactionCause | None = None,
         owner: Client | None = None,
     ) -> Outcome[TransactionRecord]:
         answers = (ShardReply(caller.token, response),)
@@ -303,7 +317,7 @@ class TransactionShard:
     def _abort_overdue(self, now: Now) -> Outcome[TransactionRecord]:
         """A slice of those open for longer than they may be; the others soon."""
         records: list[TransactionRecord] = []
-        cause = Cause(CauseKind.TIMEOUT, now.wall_ms)
+        cause = TransactionCause(AbortedBy.TIMEOUT, now.wall_ms)
         pause_ms = self.limits.timeout_check_ms
         for id_ in self.table.ongoing:
             if len(records) == SLICE_IDS:

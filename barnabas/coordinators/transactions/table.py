@@ -8,7 +8,7 @@ beside it (why, by whom, which markers are missing) may be lost without harm.
 
 from collections.abc import Iterable
 
-from barnabas.coordinators.transactions.causes import Cause, CauseKind, Client
+from barnabas.coordinators.transactions.causes import AbortedBy, Client, TransactionCause
 from barnabas.coordinators.transactions.limits import IdRoom, weight_of
 from barnabas.coordinators.transactions.records import TransactionRecord
 from barnabas.coordinators.transactions.states import TransactionState
@@ -24,7 +24,7 @@ class TransactionTable:
         self.ongoing: dict[str, None] = {}  # those that can time out; ordered, unlike a set
         self.unmarked: dict[str, Partitions] = {}  # of decided ones: partitions without marker
         self.uncommitted: dict[str, int] = {}  # the offset of an id's last record, oldest first
-        self.causes: dict[str, Cause] = {}  # of each id's last abort
+        self.causes: dict[str, TransactionCause] = {}  # of each id's last abort
         self.owners: dict[str, Client] = {}  # who initialised it last
 
     def replay(self, record: TransactionRecord, offset: int) -> None:
@@ -47,7 +47,7 @@ class TransactionTable:
         if found.state is TransactionState.ONGOING:
             self.ongoing[id_] = None
         elif found.state is TransactionState.PREPARE_ABORT:
-            unknown = Cause(CauseKind.UNKNOWN, found.updated_ms)
+            unknown = TransactionCause(AbortedBy.UNKNOWN, found.updated_ms)
             self.causes[id_] = record.cause or unknown
         if found.state.is_prepared:
             self.unmarked[id_] = found.partitions

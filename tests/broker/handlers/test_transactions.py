@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.metrics import page
 from barnabas.broker.transactions.coordination import transaction_coordination
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.log.transactions.append import require_guard
@@ -39,6 +40,11 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+)
+from barnabas.wire.messages.transaction_story import (
+    ToldTransaction,
+    TransactionStoryRequest,
+    TransactionStoryResponse,
 )
 from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -248,6 +254,88 @@ async def test_an_administrator_ends_what_hangs_in_a_partition(
     assert await abort(2) == [Code.INVALID_PRODUCER_EPOCH, *unknown]
     assert await abort(3) == [Code.NONE, *unknown]
     assert partition.log.last_stable_offset == 2
+
+
+async def test_the_story_of_an_id_has_its_client_and_the_causes_of_its_aborts(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+
+    async def told(*ids: str) -> list[ToldTransaction]:
+        request = TransactionStoryRequest(transactional_ids=list(ids))
+        said = await running.ask(request, TransactionStoryResponse)
+        assert said.since_ms <= said.now_ms
+        return said.transactions
+
+    await add(running, producer, {"t": [0, 1]})
+    await end(running, producer, commit=False)
+    story, unknown = await told(ID, "other")
+    assert (story.client_id, story.client_host) == ("test", "/203.0.113.7")
+    (abort,) = story.aborts
+    assert (abort.kind, abort.partitions) == ("CLIENT", 2)
+    assert abort.text == "the producer aborted it (client 'test' at 203.0.113.7)"
+    assert unknown.error_code == Code.TRANSACTIONAL_ID_NOT_FOUND
+    many = await told(*map(str, range(1_000)))
+    assert (len(many), many[-1].error_code) == (101, Code.INVALID_REQUEST)
+
+
+async def test_an_abort_that_the_producer_did_not_ask_for_is_logged(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+    await add(running, producer, {"t": [0]})
+    request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
+    said = await running.ask(request, InitProducerIdResponse)
+    assert said.error_code == Code.CONCURRENT_TRANSACTIONS
+    (line,) = [line for line in running.log.getvalue().splitlines() if "aborted" in line]
+    assert '"event": "transaction aborted", "transactional_id": "tx"' in line
+    assert "another producer initialised the same transactional id (client 'test' at" in line
+
+
+async def test_transactions_are_counted_for_prometheus(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, producer = offered
+    await add(running, producer, {"t": [0, 1]})
+    partition = running.broker.topics.existing("t").partition(0)
+    wall_ms = running.broker.clock.wall_ms()
+    data = batch(
+        1,
+        time=wall_ms,
+        producer=producer.producer_id,
+        epoch=producer.epoch,
+        sequence=0,
+        transactional=True,
+    )
+    guard = require_guard(
+        partition.log, producer.producer_id, producer.epoch, 0, has_version_2=False
+    )
+    partition.append(data, -1, wall_ms, guard=guard)
+    text = (await page(running.broker)).decode()
+    assert "barnabas_transactional_ids 1.0" in text
+    assert "barnabas_transactions_open 1.0" in text
+    assert "barnabas_partitions_held_back 1.0" in text
+    assert "barnabas_held_back_offsets_max 1.0" in text
+    assert 'barnabas_partition_held_back_offsets{partition="0",topic="t"} 1.0' in text
+    await end(running, producer, commit=False)
+    table = transaction_coordination(running.broker).shard_of(ID).table
+    await eventually(lambda: table.transactions[ID].state.title == "CompleteAbort")
+    text = (await page(running.broker)).decode()
+    assert "barnabas_transactions_open 0.0" in text
+    assert "barnabas_transaction_oldest_open_seconds 0.0" in text
+    assert "barnabas_transaction_markers_pending 0.0" in text
+    assert "barnabas_transactions_committed_total 0.0" in text
+    assert 'barnabas_transactions_aborted_total{cause="client"} 1.0' in text
+    assert "barnabas_partitions_held_back 0.0" in text
+    assert "barnabas_partition_held_back_offsets{" not in text
+
+
+async def test_a_broker_without_transactions_has_no_metrics_of_them(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as running:
+        await running.create("t")
+        await running.produce("t", 1)
+        assert b"transaction" not in await page(running.broker)
+        assert running.broker.transactions is None
 
 
 async def commit_offset(

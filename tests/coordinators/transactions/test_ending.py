@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.coordinators.transactions.causes import CauseKind
+from barnabas.coordinators.transactions.causes import AbortedBy
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.model.errors import Code, Retriable
@@ -283,9 +283,9 @@ def test_an_abort_keeps_its_cause() -> None:
     producer = open_(world)
     world.end(producer, commit=False)
     cause = world.shard.table.causes[ID]
-    assert (cause.kind, cause.at_ms) == (CauseKind.CLIENT, world.now.wall_ms)
+    assert (cause.kind, cause.at_ms) == (AbortedBy.CLIENT, world.now.wall_ms)
     world.start()
-    assert world.shard.table.causes[ID].kind is CauseKind.UNKNOWN
+    assert world.shard.table.causes[ID].kind is AbortedBy.UNKNOWN
 
 
 def test_version_2_a_fenced_producer_does_not_get_the_epoch_of_one_of_version_1() -> None:

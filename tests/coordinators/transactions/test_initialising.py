@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from barnabas.coordinators.transactions.causes import CauseKind
+from barnabas.coordinators.transactions.causes import AbortedBy
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.coordinators.transactions.limits import IdRoom, TransactionLimits
 from barnabas.coordinators.transactions.records import TransactionRecord
@@ -135,7 +135,7 @@ def test_an_open_transaction_is_aborted_before_the_next_producer_begins() -> Non
     world.written()
     assert world.init().identity == Identity(1000, 2)
     cause = world.shard.table.causes[ID]
-    assert cause.kind is CauseKind.FENCED
+    assert cause.kind is AbortedBy.FENCED
     assert cause.by is not None
     assert cause.by.client_id == "second"
 

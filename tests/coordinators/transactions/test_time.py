@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from barnabas.coordinators.transactions.causes import CauseKind
+from barnabas.coordinators.transactions.causes import AbortedBy
 from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.coordinators.transactions.records import TransactionRecord
 from barnabas.coordinators.transactions.shard import TWO_PHASE_TIMEOUT_MS
@@ -25,7 +25,7 @@ def test_a_transaction_open_for_too_long_is_aborted_and_its_producer_fenced(vers
     assert (world.markers[0].commit, world.markers[0].producer_epoch) == (False, 1)
     assert world.end(producer).code is Code.PRODUCER_FENCED
     assert world.add_code(producer) is Code.PRODUCER_FENCED
-    assert world.shard.table.causes[ID].kind is CauseKind.TIMEOUT
+    assert world.shard.table.causes[ID].kind is AbortedBy.TIMEOUT
     world.written()
     assert world.init(producer=producer).code in (Code.PRODUCER_FENCED, Code.NONE)
 

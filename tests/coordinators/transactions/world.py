@@ -11,6 +11,7 @@ from barnabas.coordinators.transactions.decision import Identity
 from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.coordinators.transactions.markers import MarkersDue, MarkersWritten
 from barnabas.coordinators.transactions.shard import TransactionShard
+from barnabas.coordinators.transactions.statistics import TransactionStatistics
 from barnabas.coordinators.transactions.transaction import Transaction
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.batch import HEADER, read_header
@@ -103,6 +104,7 @@ class World:
     limits: TransactionLimits = field(default_factory=TransactionLimits)
     journal: OffsetJournal = field(default_factory=OffsetJournal)
     ids: Ids = field(default_factory=Ids)
+    statistics: TransactionStatistics = field(default_factory=TransactionStatistics)
     ms: int = 0
 
     def __post_init__(self) -> None:
@@ -129,7 +131,7 @@ class World:
         self.epoch += 1
         self.runtime: Runtime[TransactionShard] = Runtime()
         self.limits.room.used = 0
-        shard = TransactionShard(self.limits, self.ids, self.epoch)
+        shard = TransactionShard(self.limits, self.ids, self.epoch, self.statistics)
         self.runtime.start_loading(SHARD, shard, self.journal)
         for batch in self.journal.batches:
             self.runtime.load(SHARD, batch)

@@ -1,0 +1,91 @@
+"""TransactionStory: who uses transactional ids, and why their transactions were aborted.
+
+For our own client only. Always: bounded in ids and in aborts of each.
+"""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.transactions.coordination import (
+    TransactionCoordination,
+    transaction_coordination,
+)
+from barnabas.coordinators.transactions.causes import TransactionCause, cause_text
+from barnabas.coordinators.transactions.statistics import RecordedAbort
+from barnabas.coordinators.transactions.transaction import NO_EPOCH, NO_ID
+from barnabas.model.errors import Code, KafkaError
+from barnabas.wire.messages.transaction_story import (
+    ToldAbort,
+    ToldTransaction,
+    TransactionStoryRequest,
+    TransactionStoryResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+IDS_MAX = 100
+UNKNOWN_MS = -1
+
+
+def handle(
+    broker: "Broker", request: TransactionStoryRequest, call: Call
+) -> TransactionStoryResponse:
+    transactions = transaction_coordination(broker)
+    ids = list(dict.fromkeys(request.transactional_ids))
+    told = [_tell(transactions, id_) for id_ in ids[:IDS_MAX]]
+    told += [_refused(id_, Code.INVALID_REQUEST) for id_ in ids[IDS_MAX : IDS_MAX + 1]]
+    return TransactionStoryResponse(
+        now_ms=broker.clock.wall_ms(), since_ms=transactions.since_ms, transactions=told
+    )
+
+
+def _tell(transactions: TransactionCoordination, id_: str) -> ToldTransaction:
+    try:
+        table = transactions.shard_of(id_).table
+    except KafkaError as error:
+        return _refused(id_, error.code)
+    if id_ not in table.transactions:
+        return _refused(id_, Code.TRANSACTIONAL_ID_NOT_FOUND)
+    owner = table.owners.get(id_)
+    aborts = [_abort(each) for each in transactions.statistics.last_aborts(id_)]
+    last = table.causes.get(id_)
+    if last is not None and not aborts:  # an old one, or one of another coordinator
+        aborts.append(_cause(last))
+    return ToldTransaction(
+        error_code=Code.NONE,
+        transactional_id=id_,
+        client_id="" if owner is None else owner.client_id,
+        client_host="" if owner is None else owner.host,
+        aborts=aborts,
+    )
+
+
+def _abort(abort: RecordedAbort) -> ToldAbort:
+    return _cause(
+        abort.cause, abort.producer_id, abort.producer_epoch, abort.open_ms, abort.partitions
+    )
+
+
+def _cause(
+    cause: TransactionCause,
+    producer_id: int = NO_ID,
+    producer_epoch: int = NO_EPOCH,
+    open_ms: int = UNKNOWN_MS,
+    partitions: int = -1,
+) -> ToldAbort:
+    return ToldAbort(
+        at_ms=cause.at_ms,
+        kind=cause.kind.name,
+        text=cause_text(cause),
+        client_id="" if cause.by is None else cause.by.client_id,
+        client_host="" if cause.by is None else cause.by.host,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        open_ms=open_ms,
+        partitions=partitions,
+    )
+
+
+def _refused(id_: str, code: Code) -> ToldTransaction:
+    return ToldTransaction(error_code=code, transactional_id=id_, aborts=[])

@@ -1,0 +1,47 @@
+"""Who owns transactional ids, and why their last transactions were aborted:
+
+an API of Barnabas, only for its own client. Times are in milliseconds: `..._ms` of an event is the
+time since 1970 by the broker's clock, otherwise a duration. Why it exists: docs/adr/0010.
+"""
+
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
+
+
+@message(api_key=20_006, versions="0", flexible="0+")
+class TransactionStoryRequest(ProtocolMessage):
+    """Transactional ids, from the coordinator of each."""
+
+    transactional_ids: list[str]
+
+
+class ToldAbort(Struct):
+    """`kind` for programs, `text` for people. `open_ms`: how long the transaction was open."""
+
+    at_ms: Int64
+    kind: str
+    text: str
+    client_id: str
+    client_host: str
+    producer_id: Int64
+    producer_epoch: Int16
+    open_ms: Int64
+    partitions: Int32
+
+
+class ToldTransaction(Struct):
+    """`client_id` and `client_host`: who initialised it last; empty if that is not known."""
+
+    error_code: Int16
+    transactional_id: str
+    client_id: str = ""
+    client_host: str = ""
+    aborts: list[ToldAbort]
+
+
+@message(api_key=20_006, versions="0", flexible="0+")
+class TransactionStoryResponse(ProtocolMessage):
+    """The last abort first. `since_ms`: the coordinator knows nothing from before."""
+
+    now_ms: Int64
+    since_ms: Int64
+    transactions: list[ToldTransaction]
