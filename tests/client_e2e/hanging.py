@@ -39,7 +39,9 @@ def unverified(servers: str) -> Iterator[None]:
 
 def leave_hanging(servers: str, at: TopicPartition, producer_id: int = UNKNOWN_PRODUCER) -> int:
     """The first offset of the transaction. A broker may need a moment to apply the option."""
-    host, port = servers.split(":")
+    with barnabas.sync.Admin(bootstrap_servers=servers) as admin:
+        view = admin.topics()
+    leader = view.brokers[view.leader(at)].address
     batch = encode_batch(
         [Record(0, time.time_ns() // 1_000_000, b"k", b"v")],
         producer_id=producer_id,
@@ -55,7 +57,7 @@ def leave_hanging(servers: str, at: TopicPartition, producer_id: int = UNKNOWN_P
         topic_data=[TopicProduceData(name=at.topic, partition_data=[data])],
     )
     results: list[PartitionProduceResponse] = []
-    with RawClient(host, int(port)) as client:
+    with RawClient(leader.host, leader.port) as client:
 
         def appended() -> bool:
             answer = client.call(request, VERIFIED_UNTIL, ProduceResponse)

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from confluent_kafka import Consumer as OtherConsumer
 
 import barnabas
 import barnabas.sync
 from barnabas.client.admin.transactions import STATE_TOPIC
+from barnabas.client.transactions.report import WaitingReader
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from tests.client_e2e.conftest import Served
@@ -92,3 +94,36 @@ async def test_unknown_names_are_told_and_make_no_topic(served: Served, topic: s
         with pytest.raises(InvalidRequest, match=r"\('"):
             await admin.list_transactions(pattern="('")
         assert (STATE_TOPIC in (await admin.topics()).topics) == before
+
+
+def test_a_consumer_that_waits_behind_a_transaction_is_told_by_barnabas(
+    served: Served, topic: str, group: str
+) -> None:
+    servers, at = served.bootstrap_servers, TopicPartition(topic, 0)
+    reader = OtherConsumer(
+        {
+            "bootstrap.servers": servers,
+            "client.id": "reader-1",
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    with barnabas.sync.Admin(bootstrap_servers=servers) as admin:
+        admin.create_topic(topic)
+        with open_transaction(servers, topic, at):
+            reader.subscribe([topic])
+            until(lambda: reader.poll(0.05) is None and reader.assignment())
+
+            def waiting() -> tuple[WaitingReader, ...]:
+                (held,) = admin.transactions_report([topic]).held
+                return held.readers
+
+            if admin.transaction_stories([topic]):  # else nobody tells
+                until(waiting)
+                assert waiting() == (WaitingReader("reader-1", "127.0.0.1", group),)
+                (held,) = admin.group_report(group).behind_transactions
+                assert held.at == at
+                assert admin.group_report(group).reads_committed
+            else:
+                assert waiting() == ()
+            reader.close()

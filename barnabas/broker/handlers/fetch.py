@@ -69,7 +69,8 @@ def handle(
     partitions = dict.fromkeys(plan.partitions)
     if len(partitions) < len(plan.partitions):
         return reading.respond(plan)  # no consumer asks twice for a partition: nothing is held
-    return FetchWait(broker, reading, partitions, request.min_bytes - plan.size).deferred
+    bytes_missing = request.min_bytes - plan.size
+    return FetchWait(broker, reading, partitions, bytes_missing, call).deferred
 
 
 class FetchPlan:

@@ -1,11 +1,15 @@
 """TransactionStory: who uses transactional ids, and why their transactions were aborted.
 
-For our own client only. Always: bounded in ids and in aborts of each.
+Also which readers wait in partitions that this broker leads. For our own client only.
+Always: bounded in ids, in aborts of each, in partitions and in readers of each; a question about
+partitions alone does not make a coordinator.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.delayed_fetch import HeldBack
 from barnabas.broker.transactions.coordination import (
     TransactionCoordination,
     transaction_coordination,
@@ -16,6 +20,8 @@ from barnabas.coordinators.transactions.transaction import NO_EPOCH, NO_ID
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.transaction_story import (
     ToldAbort,
+    ToldReader,
+    ToldReaders,
     ToldTransaction,
     TransactionStoryRequest,
     TransactionStoryResponse,
@@ -25,18 +31,50 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 IDS_MAX = 100
+PARTITIONS_MAX = 1_000
+READERS_MAX = 100
 UNKNOWN_MS = -1
 
 
 def handle(
     broker: "Broker", request: TransactionStoryRequest, call: Call
 ) -> TransactionStoryResponse:
-    transactions = transaction_coordination(broker)
-    ids = list(dict.fromkeys(request.transactional_ids))
-    told = [_tell(transactions, id_) for id_ in ids[:IDS_MAX]]
-    told += [_refused(id_, Code.INVALID_REQUEST) for id_ in ids[IDS_MAX : IDS_MAX + 1]]
+    told: list[ToldTransaction] = []
+    since_ms = UNKNOWN_MS
+    if request.transactional_ids:
+        transactions = transaction_coordination(broker)
+        since_ms = transactions.since_ms
+        ids = list(dict.fromkeys(request.transactional_ids))
+        told = [_tell(transactions, id_) for id_ in ids[:IDS_MAX]]
+        told += [_refused(id_, Code.INVALID_REQUEST) for id_ in ids[IDS_MAX : IDS_MAX + 1]]
+    asked = dict.fromkeys(
+        (each.name, index) for each in request.topics for index in each.partitions
+    )
     return TransactionStoryResponse(
-        now_ms=broker.clock.wall_ms(), since_ms=transactions.since_ms, transactions=told
+        now_ms=broker.clock.wall_ms(),
+        since_ms=since_ms,
+        transactions=told,
+        partitions=[
+            _readers(broker, topic, index) for topic, index in islice(asked, PARTITIONS_MAX)
+        ],
+    )
+
+
+def _readers(broker: "Broker", topic: str, index: int) -> ToldReaders:
+    try:
+        partition = broker.topics.existing(topic).partition(index)
+    except KafkaError as error:
+        return ToldReaders(topic=topic, partition=index, error_code=error.code, readers=[])
+    calls = (each.call for each in partition.waiters if isinstance(each, HeldBack))
+    clients = dict.fromkeys((call.client_id, f"/{call.connection.host}") for call in calls)
+    return ToldReaders(
+        topic=topic,
+        partition=index,
+        error_code=Code.NONE,
+        readers=[
+            ToldReader(client_id=client_id, client_host=host)
+            for client_id, host in islice(clients, READERS_MAX)
+        ],
     )
 
 

@@ -16,6 +16,7 @@ from barnabas.wire.messages.fetch import FetchResponse
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.handlers.fetch import FetchPlan, Reading
+    from barnabas.broker.net.dispatch import Call
     from barnabas.broker.partition import Partition, Waiter
 
 READ_COMMITTED = 1
@@ -35,6 +36,7 @@ class FetchWait:
         reading: "Reading",
         partitions: "dict[Partition, None]",
         bytes_missing: int,
+        call: "Call",
     ) -> None:
         self._broker = broker
         self._loop = broker.loop
@@ -45,7 +47,7 @@ class FetchWait:
         self.deferred.cancelled = self._leave
         stable = reading.request.isolation_level == READ_COMMITTED
         self._waiters: dict[Partition, Waiter] = {
-            partition: HeldBack(self, partition)
+            partition: HeldBack(self, partition, call)
             if stable and partition.log.last_stable_offset < partition.log.high_watermark
             else self
             for partition in partitions
@@ -90,11 +92,12 @@ class HeldBack:
     have nothing to answer, and its consumer would ask again at once.
     """
 
-    __slots__ = ("_partition", "_stable_offset", "_wait")
+    __slots__ = ("_partition", "_stable_offset", "_wait", "call")
 
-    def __init__(self, wait: FetchWait, partition: "Partition") -> None:
+    def __init__(self, wait: FetchWait, partition: "Partition", call: "Call") -> None:
         self._wait = wait
         self._partition = partition
+        self.call = call  # who waits, for people who ask
         self._stable_offset = partition.log.last_stable_offset
 
     def appended(self, size: int) -> None:

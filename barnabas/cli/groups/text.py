@@ -188,6 +188,7 @@ def document(report: GroupReport) -> dict[str, Any]:
         "coordinator": report.coordinator,
         "lag": report.lag,
         "committed_lag": report.committed_lag,
+        "reads_committed": True if report.reads_committed else None,
         "lag_max": report.lag_max,
         "lag_known": not report.is_unknown and not report.no_commit_yet,
         "no_commit_yet": [list(partition.at) for partition in report.no_commit_yet],
@@ -285,7 +286,10 @@ def _lag(report: GroupReport) -> str:
         return "none"
     text = count(report.lag, "record") + _no_commit_yet(report)
     if report.committed_lag < report.lag:
-        text += f"; {report.committed_lag} if the group reads committed records only"
+        if report.reads_committed:
+            text += f"; {report.committed_lag} for its members, which read committed records only"
+        else:
+            text += f"; {report.committed_lag} if its members read committed records only"
     if report.unread_ms:
         text += f", the oldest unread for {duration(report.unread_ms)}"
     if report.catch_up_ms:

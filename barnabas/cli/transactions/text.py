@@ -103,6 +103,7 @@ def held_row(held: UnstablePartition, report: TransactionsReport) -> Row:
         "end": held.end,
         "hidden": held.hidden,
         "groups": [each._asdict() for each in held.groups],
+        "readers": [each._asdict() for each in held.readers],
         "transactions": [
             {
                 "transactional_id": one.transactional_id,
@@ -190,9 +191,10 @@ def _times_out(row: Row) -> str:
 
 
 def _group_names(held: Iterable[Row]) -> str:
-    names = dict.fromkeys(
-        group["group"] for each in held for group in each["groups"] if group["at_stable"]
-    )
+    names: dict[str, None] = {}
+    for each in held:
+        names |= dict.fromkeys(one["group"] for one in each["groups"] if one["at_stable"])
+        names |= dict.fromkeys(one["group"] for one in each["readers"] if one["group"])
     return listed(names) if names else ""
 
 

@@ -150,7 +150,7 @@ class TransactionsAdmin:
                 for first in range(0, len(ids), STORIES_AT_ONCE):
                     response = await connection.call(
                         transaction_story.TransactionStoryRequest(
-                            transactional_ids=ids[first : first + STORIES_AT_ONCE]
+                            transactional_ids=ids[first : first + STORIES_AT_ONCE], topics=[]
                         ),
                         transaction_story.TransactionStoryResponse,
                         timeout_ms=self._cluster.timeout_ms,
@@ -160,6 +160,44 @@ class TransactionsAdmin:
                             about = f"transactional id {told.transactional_id!r}"
                             check(told.error_code, about=about)
                             found[told.transactional_id] = told
+            return found
+
+        return await self._cluster.retrying(attempt)
+
+    async def waiting_readers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[tuple[str, str]]]:
+        """The client ids and hosts of read_committed consumers that wait for an open transaction
+        now; nothing of partitions whose leader is not Barnabas.
+        """
+        wanted = list(dict.fromkeys(partitions))
+
+        async def attempt() -> dict[TopicPartition, list[tuple[str, str]]]:
+            found: dict[TopicPartition, list[tuple[str, str]]] = {}
+            for broker, led in (await self._cluster.by_leader(wanted)).items():
+                connection = await self._cluster.broker(broker)
+                if not offers(connection, transaction_story.TransactionStoryRequest.api_key):
+                    continue
+                for first in range(0, len(led), AT_ONCE):
+                    topics = _numbers_by_topic(led[first : first + AT_ONCE])
+                    response = await connection.call(
+                        transaction_story.TransactionStoryRequest(
+                            transactional_ids=[],
+                            topics=[
+                                transaction_story.AskedTopic(name=name, partitions=numbers)
+                                for name, numbers in topics.items()
+                            ],
+                        ),
+                        transaction_story.TransactionStoryResponse,
+                        timeout_ms=self._cluster.timeout_ms,
+                    )
+                    for each in response.partitions:
+                        at = TopicPartition(each.topic, each.partition)
+                        check_partition(each.error_code, about=str(at))
+                        found[at] = [
+                            (one.client_id, one.client_host.removeprefix("/"))
+                            for one in each.readers
+                        ]
             return found
 
         return await self._cluster.retrying(attempt)
@@ -300,16 +338,20 @@ def _description(
     )  # fmt: skip
 
 
-def _producers_request(
-    partitions: list[TopicPartition],
-) -> describe_producers.DescribeProducersRequest:
+def _numbers_by_topic(partitions: list[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
     for at in partitions:
         topics.setdefault(at.topic, []).append(at.partition)
+    return topics
+
+
+def _producers_request(
+    partitions: list[TopicPartition],
+) -> describe_producers.DescribeProducersRequest:
     return describe_producers.DescribeProducersRequest(
         topics=[
             describe_producers.TopicRequest(name=name, partition_indexes=indexes)
-            for name, indexes in topics.items()
+            for name, indexes in _numbers_by_topic(partitions).items()
         ]
     )
 

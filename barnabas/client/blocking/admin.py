@@ -64,6 +64,7 @@ class Admin:
     describe_transactions = mirrored(Flows.describe_transactions)
     describe_transaction = mirrored(Flows.describe_transaction)
     transaction_stories = mirrored(Flows.transaction_stories)
+    waiting_readers = mirrored(Flows.waiting_readers)
     describe_producers = mirrored(Flows.describe_producers)
     abort_transaction = mirrored(Flows.abort_transaction)
     force_terminate_transaction = mirrored(Flows.force_terminate_transaction)

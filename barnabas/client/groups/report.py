@@ -137,7 +137,14 @@ class GroupReport:
             held
             for held in self.transactions.held
             if any(each.at_stable for each in held.groups if each.group == self.group)
+            or any(reader.group == self.group for reader in held.readers)
         )
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether a member was seen to wait for a transaction; else it is not known."""
+        readers = (reader for held in self.transactions.held for reader in held.readers)
+        return any(reader.group == self.group for reader in readers)
 
     @property
     def lag_max(self) -> int:

@@ -21,7 +21,7 @@ from barnabas.client.groups.report import (
 )
 from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.client.transactions.report import TransactionsReport
-from barnabas.client.transactions.reporting import StableEnd, TransactionReports
+from barnabas.client.transactions.reporting import StableEnd, TransactionReports, with_readers
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
 from barnabas.wire.messages.list_offsets import EARLIEST
@@ -98,7 +98,7 @@ class GroupReports:
             topic_partitions={
                 name: len(topic.partitions) for name, topic in sorted(view.topics.items())
             },
-            transactions=await self._transactions(group, committed, bounds),
+            transactions=await self._transactions(described, committed, bounds),
         )
 
     async def summaries(self) -> list[GroupSummary]:
@@ -154,7 +154,7 @@ class GroupReports:
 
     async def _transactions(
         self,
-        group: str,
+        described: Description,
         committed: Mapping[TopicPartition, Committed],
         bounds: Mapping[TopicPartition, _Bounds],
     ) -> TransactionsReport:
@@ -163,7 +163,10 @@ class GroupReports:
         report = await reports.held(
             {at: StableEnd(bound.stable, bound.end) for at, bound in bounds.items()}
         )
-        return replace(report, held=await reports.with_positions(report.held, {group: committed}))
+        group = described.group
+        held = await reports.with_positions(report.held, {group: committed})
+        held = with_readers(held, await reports.waiting(held), {group: described.members})
+        return replace(report, held=held)
 
 
 def _subscribed(described: Description | None, view: MetadataSnapshot) -> list[TopicPartition]:

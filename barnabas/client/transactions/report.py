@@ -55,13 +55,24 @@ class ReadingGroup(NamedTuple):
     """The committed offset of a group in a partition where readers are held back.
 
     `at_stable`: between it and the last stable offset is nothing to read but markers and aborted
-    records. Brokers do not know the isolation level of a group: it waits if it reads committed
-    records.
+    records. Groups have no isolation level, and so the group may not wait at all; where it does for
+    certain, one of the partition's readers is its member.
     """
 
     group: str
     committed: int
     at_stable: bool
+
+
+class WaitingReader(NamedTuple):
+    """A consumer whose fetch of committed records waits now, as a Barnabas broker tells.
+
+    `group`: the group that has a member of this client id and host, with this partition.
+    """
+
+    client: str
+    host: str
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,7 @@ class UnstablePartition:
     transactions: tuple[OpenTransaction, ...] = ()
     producers_known: bool = True
     groups: tuple[ReadingGroup, ...] = ()
+    readers: tuple[WaitingReader, ...] = ()
 
     @property
     def hidden(self) -> int:

@@ -13,7 +13,9 @@ from barnabas.client.admin.transactions import STATE_TOPIC
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.decoding import FetchedRecords
 from barnabas.client.consumer.offset_lookup import Committed
+from barnabas.client.groups.answers import Description
 from barnabas.client.groups.calls import FETCH_NAMES_UNTIL, offers
+from barnabas.client.groups.report import MemberReport
 from barnabas.client.transactions.report import (
     ActiveProducer,
     OpenTransaction,
@@ -21,6 +23,7 @@ from barnabas.client.transactions.report import (
     TransactionDescription,
     TransactionsReport,
     UnstablePartition,
+    WaitingReader,
 )
 from barnabas.client.transactions.transaction_rules import is_known
 from barnabas.model.ids import TopicPartition
@@ -35,7 +38,13 @@ TIMES_MAX = 20  # each costs a batch over the network
 READ_AHEAD_BYTES = 64 * 1024
 READ_AHEAD_OFFSETS_MAX = 1_000
 READ_AHEAD_MAX = 20
+READER_LOOKS = 3
+READER_PAUSE_MS = 100
 _READ_COMMITTED = 1
+
+
+Readers = dict[TopicPartition, dict[tuple[str, str], None]]
+"""By partition: the client ids and hosts of consumers, in order."""
 
 
 class StableEnd(NamedTuple):
@@ -149,26 +158,21 @@ class TransactionReports:
         }
 
     async def _still_held(self, doubtful: list[UnstablePartition]) -> list[UnstablePartition]:
-        """Only what is there at the second look too."""
+        """Only what is there at the second look too; a coordinator may know it by now."""
         ends = await self.stable_ends(each.at for each in doubtful)
         opened = _opened(await self._admin.describe_producers(ends))
+        known = await self._known({one.producer_id for each in opened.values() for one in each})
         found = []
         for each in doubtful:
             stable, end = ends[each.at]
-            there = {(one.producer_id, one.start_offset) for one in opened.get(each.at, ())}
+            before = {(one.producer.producer_id, one.start_offset) for one in each.transactions}
+            still = tuple(
+                _open(each.at, one, known)
+                for one in opened.get(each.at, ())
+                if (one.producer_id, one.start_offset) in before
+            )
             if stable < end:
-                found.append(
-                    replace(
-                        each,
-                        stable=stable,
-                        end=end,
-                        transactions=tuple(
-                            one
-                            for one in each.transactions
-                            if (one.producer.producer_id, one.start_offset) in there
-                        ),
-                    )
-                )
+                found.append(replace(each, stable=stable, end=end, transactions=still))
         return found
 
     async def _with_times(self, partitions: list[UnstablePartition]) -> list[UnstablePartition]:
@@ -201,7 +205,27 @@ class TransactionReports:
         asked = {each.group: each.coordinator for each in listed if each.type != "share"}
         asked.pop("", None)
         offsets = await self._admin.groups_offsets(asked, coordinators=asked)
-        return await self.with_positions(held, offsets)
+        held = await self.with_positions(held, offsets)
+        waiting = await self.waiting(held)
+        described: dict[str, Description] = {}
+        if any(waiting.values()):
+            described = await self._admin.describe_groups(asked, coordinators=asked)
+        return with_readers(held, waiting, {id_: each.members for id_, each in described.items()})
+
+    async def waiting(self, held: tuple[UnstablePartition, ...]) -> Readers:
+        """Who waits there. A fetch waits for half a second, then the consumer sends the next: one
+        look may miss it.
+        """
+        found: Readers = {}
+        for look in range(READER_LOOKS if held else 0):
+            if look:
+                await self._cluster.net.sleep(READER_PAUSE_MS)
+            seen = await self._admin.waiting_readers(each.at for each in held)
+            if not seen:
+                break  # no leader tells
+            for at, readers in seen.items():
+                found.setdefault(at, {}).update(dict.fromkeys(readers))
+        return found
 
     async def with_positions(
         self,
@@ -256,6 +280,30 @@ class TransactionReports:
             if batch is not None:
                 return False
         return reached >= held.stable
+
+
+def with_readers(
+    held: tuple[UnstablePartition, ...],
+    waiting: Readers,
+    members: Mapping[str, Iterable[MemberReport]],
+) -> tuple[UnstablePartition, ...]:
+    """`members`: of the groups that may read there."""
+    groups = {
+        (member.client, member.host.removeprefix("/"), at): group
+        for group, all_ in members.items()
+        for member in all_
+        for at in member.owned
+    }
+    return tuple(
+        replace(
+            each,
+            readers=tuple(
+                WaitingReader(client, host, groups.get((client, host, each.at)))
+                for client, host in waiting.get(each.at, ())
+            ),
+        )
+        for each in held
+    )
 
 
 def _opened(

@@ -15,6 +15,7 @@ from barnabas.client.transactions.report import (
     OpenTransaction,
     TransactionsReport,
     UnstablePartition,
+    WaitingReader,
 )
 from barnabas.client.words import count, listed
 from barnabas.model.words import duration
@@ -237,17 +238,36 @@ def _waits(held: Iterable[UnstablePartition]) -> str:
 
 
 def _groups(held: list[UnstablePartition]) -> str:
+    """Who waits for certain; who does under a condition."""
+    readers = [reader for partition in held for reader in partition.readers]
+    certain: dict[str, dict[str, None]] = {}
+    for reader in readers:
+        if reader.group is not None:
+            certain.setdefault(reader.group, {})[_consumer(reader)] = None
+    text = "".join(
+        f". Group {group} waits ({listed(consumers)})" for group, consumers in certain.items()
+    )
+    alone = dict.fromkeys(_consumer(reader) for reader in readers if reader.group is None)
+    if alone:
+        one = len(alone) == 1
+        text += f". {'Consumer' if one else 'Consumers'} {listed(alone)}"
+        text += f" {'waits' if one else 'wait'}"
     at_stable = dict.fromkeys(
         each.group for partition in held for each in partition.groups if each.at_stable
     )
-    if not at_stable:
-        return ""
-    one = len(at_stable) == 1
-    return (
-        f". {'Group' if one else 'Groups'} {listed(at_stable)} {'has' if one else 'have'} read"
-        f" everything before; {'it waits' if one else 'they wait'} if"
-        f" {'its' if one else 'their'} members read committed records only"
-    )
+    unsure = [group for group in at_stable if group not in certain]
+    if unsure:
+        one = len(unsure) == 1
+        text += (
+            f". {'Group' if one else 'Groups'} {listed(unsure)} {'has' if one else 'have'} read"
+            f" everything before; {'it waits' if one else 'they wait'} if"
+            f" {'its' if one else 'their'} members read committed records only"
+        )
+    return text
+
+
+def _consumer(reader: WaitingReader) -> str:
+    return f"{reader.client!r} at {reader.host}"
 
 
 def abort_command(transaction: OpenTransaction) -> str:

@@ -1,4 +1,4 @@
-"""Who owns transactional ids, and why their last transactions were aborted:
+"""Who owns transactional ids, why their last transactions were aborted, and which readers wait:
 
 an API of Barnabas, only for its own client. Times are in milliseconds: `..._ms` of an event is the
 time since 1970 by the broker's clock, otherwise a duration. Why it exists: docs/adr/0010.
@@ -7,11 +7,17 @@ time since 1970 by the broker's clock, otherwise a duration. Why it exists: docs
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 
 
+class AskedTopic(Struct):
+    name: str
+    partitions: list[Int32]
+
+
 @message(api_key=20_006, versions="0", flexible="0+")
 class TransactionStoryRequest(ProtocolMessage):
-    """Transactional ids, from the coordinator of each."""
+    """Transactional ids, of their coordinator; partitions, of their leader."""
 
     transactional_ids: list[str]
+    topics: list[AskedTopic]
 
 
 class ToldAbort(Struct):
@@ -38,6 +44,22 @@ class ToldTransaction(Struct):
     aborts: list[ToldAbort]
 
 
+class ToldReader(Struct):
+    """A client whose fetch of committed records waits for an open transaction."""
+
+    client_id: str
+    client_host: str
+
+
+class ToldReaders(Struct):
+    """The clients that wait in a partition now."""
+
+    topic: str
+    partition: Int32
+    error_code: Int16
+    readers: list[ToldReader]
+
+
 @message(api_key=20_006, versions="0", flexible="0+")
 class TransactionStoryResponse(ProtocolMessage):
     """The last abort first. `since_ms`: the coordinator knows nothing from before."""
@@ -45,3 +67,4 @@ class TransactionStoryResponse(ProtocolMessage):
     now_ms: Int64
     since_ms: Int64
     transactions: list[ToldTransaction]
+    partitions: list[ToldReaders]

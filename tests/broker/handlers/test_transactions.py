@@ -26,6 +26,7 @@ from barnabas.wire.messages.describe_transactions import (
     DescribeTransactionsResponse,
 )
 from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -42,6 +43,7 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from barnabas.wire.messages.transaction_story import (
+    AskedTopic,
     ToldTransaction,
     TransactionStoryRequest,
     TransactionStoryResponse,
@@ -262,7 +264,7 @@ async def test_the_story_of_an_id_has_its_client_and_the_causes_of_its_aborts(
     running, producer = offered
 
     async def told(*ids: str) -> list[ToldTransaction]:
-        request = TransactionStoryRequest(transactional_ids=list(ids))
+        request = TransactionStoryRequest(transactional_ids=list(ids), topics=[])
         said = await running.ask(request, TransactionStoryResponse)
         assert said.since_ms <= said.now_ms
         return said.transactions
@@ -277,6 +279,39 @@ async def test_the_story_of_an_id_has_its_client_and_the_causes_of_its_aborts(
     assert unknown.error_code == Code.TRANSACTIONAL_ID_NOT_FOUND
     many = await told(*map(str, range(1_000)))
     assert (len(many), many[-1].error_code) == (101, Code.INVALID_REQUEST)
+
+
+async def test_readers_that_wait_for_an_open_transaction_are_told(
+    offered: tuple[Running, Identity],
+) -> None:
+    running, _ = offered
+    partition = running.broker.topics.existing("t").partition(0)
+    wall_ms = running.broker.clock.wall_ms()
+    guard = require_guard(partition.log, 77, 3, 0, has_version_2=False)
+    data = batch(1, time=wall_ms, producer=77, epoch=3, sequence=0, transactional=True)
+    partition.append(data, -1, wall_ms, guard=guard)
+
+    async def readers() -> list[tuple[str, str, int]]:
+        asked = [AskedTopic(name="t", partitions=[0, 9])]
+        request = TransactionStoryRequest(transactional_ids=[], topics=asked)
+        told, unknown = (await running.ask(request, TransactionStoryResponse)).partitions
+        assert unknown.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+        return [(each.client_id, each.client_host, told.partition) for each in told.readers]
+
+    assert await readers() == []
+    for isolation_level in (0, 1, 1):
+        part = FetchPartition(partition=0, fetch_offset=isolation_level ^ 1, partition_max_bytes=1)
+        request = FetchRequest(
+            max_wait_ms=60_000,
+            min_bytes=1,
+            max_bytes=1,
+            isolation_level=isolation_level,
+            topics=[FetchTopic(topic="t", partitions=[part])],
+        )
+        running.send(request, 12, running.connect())
+    expected = [("test", "/203.0.113.7", 0)]  # once, however many of its fetches wait
+    await eventually(lambda: len(partition.waiters) == 3)
+    assert await readers() == expected
 
 
 async def test_an_abort_that_the_producer_did_not_ask_for_is_logged(

@@ -13,6 +13,7 @@ from barnabas.client.transactions.report import (
     TransactionDescription,
     TransactionsReport,
     UnstablePartition,
+    WaitingReader,
 )
 from barnabas.client.transactions.transaction_rules import (
     TWO_PHASE_TIMEOUT_MS,
@@ -127,6 +128,18 @@ def test_groups_that_have_read_everything_before_it_are_named() -> None:
     (finding,) = diagnose_transactions(replace(report(), held=(replace(held, groups=groups),)))
     assert "Group audit has read everything before" in finding.text
     assert "behind" not in finding.text
+
+
+def test_a_consumer_that_was_seen_to_wait_makes_its_group_certain() -> None:
+    (held,) = report(opened(described())).held
+    groups = (ReadingGroup("audit", 120, True), ReadingGroup("billing", 120, True))
+    readers = (WaitingReader("a-1", "10.0.0.7", "audit"), WaitingReader("spark", "10.0.0.9"))
+    waiting = replace(held, groups=groups, readers=readers)
+    (finding,) = diagnose_transactions(replace(report(), held=(waiting,)))
+    assert "Group audit waits ('a-1' at 10.0.0.7). Consumer 'spark' at 10.0.0.9 waits." in (
+        finding.text
+    )
+    assert "Group billing has read everything before; it waits if" in finding.text
 
 
 def test_without_an_open_transaction_the_marker_is_not_replicated() -> None:
