@@ -72,7 +72,9 @@ def handle(broker: "Broker", request: ProduceRequest, call: Call) -> Answer:
         return broker.recompression.append(
             request, by_id, lambda refused: _append(broker, request, call, by_id, refused)
         )
-    return _append(broker, request, call, by_id, {})
+    if request.transactional_id is not None:
+        return _append(broker, request, call, by_id, {})
+    return ProduceInProgress(broker, request, call, by_id, {}).append()
 
 
 def _append(

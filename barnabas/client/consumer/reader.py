@@ -282,10 +282,15 @@ class PartitionReader:
     async def places(
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, FetchPosition]:
-        """The offsets of the first records at these times; the end if all records are older."""
+        """The offsets of the first records at these times; the end if all records are older.
+
+        Without the partitions whose leader does not answer now.
+        """
         found = await places_at(self.cluster, times, committed_only=self.committed_only)
         ended = [at for at, place in found.items() if place.offset < 0]
         if ended:
+            for at in ended:
+                del found[at]
             found |= await places_at(
                 self.cluster, dict.fromkeys(ended, LATEST), committed_only=self.committed_only
             )

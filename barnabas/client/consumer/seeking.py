@@ -109,8 +109,17 @@ class Seeking(ABC):
     async def offsets_for_times(self, times: Numbers) -> dict[TopicPartition, int]:
         """The first offset at or after each time, in ms; the end if there is none."""
         wanted = {TopicPartition(*at): time for at, time in times.items()}
-        found = await self._cluster.retrying(lambda: self._reader.places(wanted))
-        return {at: place.offset for at, place in found.items()}
+        found: dict[TopicPartition, FetchPosition] = {}
+
+        async def look() -> None:
+            left = {at: time for at, time in wanted.items() if at not in found}
+            found.update(await self._reader.places(left))
+            for at in wanted:
+                if at not in found:
+                    raise Retriable(Code.LEADER_NOT_AVAILABLE, f"{at}: its leader does not answer")
+
+        await self._cluster.retrying(look)
+        return {at: found[at].offset for at in wanted}
 
     async def _offsets(
         self, partitions: Iterable[TopicPartition], mark: int
