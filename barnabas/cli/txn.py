@@ -57,6 +57,7 @@ def describe(ctx: click.Context, transactional_id: str, output: str) -> None:
         CSV_COLUMNS,
         description,
         description_row,
+        held_by,
         story_document,
     )
 
@@ -71,11 +72,12 @@ def describe(ctx: click.Context, transactional_id: str, output: str) -> None:
         address = "" if broker is None else f" ({broker.address})"
         coordinator = f"{described.coordinator}{address}"
         click.echo(description(described, report, coordinator, told), nl=False)
-    elif output == "csv":
-        render([description_row(described, report)], CSV_COLUMNS, output)
+        return
+    row = description_row(described, report, held_by(report).get(transactional_id, ()))
+    if output == "csv":
+        render([row], CSV_COLUMNS, output)
     else:
-        row = {**description_row(described, report), **story_document(told)}
-        write_document(row, output)
+        write_document({**row, **story_document(told)}, output)
 
 
 @command.command()

@@ -45,7 +45,8 @@ def handle(
         transactions = transaction_coordination(broker)
         since_ms = transactions.since_ms
         ids = list(dict.fromkeys(request.transactional_ids))
-        told = [_tell(transactions, id_) for id_ in ids[:IDS_MAX]]
+        aborts = transactions.statistics.last_aborts(ids[:IDS_MAX])
+        told = [_tell(transactions, id_, found) for id_, found in aborts.items()]
         told += [_refused(id_, Code.INVALID_REQUEST) for id_ in ids[IDS_MAX : IDS_MAX + 1]]
     asked = dict.fromkeys(
         (each.name, index) for each in request.topics for index in each.partitions
@@ -78,7 +79,9 @@ def _readers(broker: "Broker", topic: str, index: int) -> ToldReaders:
     )
 
 
-def _tell(transactions: TransactionCoordination, id_: str) -> ToldTransaction:
+def _tell(
+    transactions: TransactionCoordination, id_: str, found: list[RecordedAbort]
+) -> ToldTransaction:
     try:
         table = transactions.shard_of(id_).table
     except KafkaError as error:
@@ -86,7 +89,7 @@ def _tell(transactions: TransactionCoordination, id_: str) -> ToldTransaction:
     if id_ not in table.transactions:
         return _refused(id_, Code.TRANSACTIONAL_ID_NOT_FOUND)
     owner = table.owners.get(id_)
-    aborts = [_abort(each) for each in transactions.statistics.last_aborts(id_)]
+    aborts = [_abort(each) for each in found]
     last = table.causes.get(id_)
     if last is not None and not aborts:  # an old one, or one of another coordinator
         aborts.append(_cause(last))

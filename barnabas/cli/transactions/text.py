@@ -39,18 +39,27 @@ PARTITION_COLUMNS = ("topic", "partition", "start", "stable", "end", "hidden", "
 # Rows and documents
 
 
-def description_row(described: TransactionDescription, report: TransactionsReport) -> Row:
-    """A transactional id, and what it holds back."""
+def held_by(report: TransactionsReport) -> dict[str, list[UnstablePartition]]:
+    """By transactional id: the partitions whose readers wait for its transaction."""
+    found: dict[str, list[UnstablePartition]] = {}
+    for held in report.held:
+        first = held.transactions[0] if held.transactions else None
+        if first is not None and first.transactional_id is not None and is_known(first):
+            found.setdefault(first.transactional_id, []).append(held)
+    return found
+
+
+def description_row(
+    described: TransactionDescription,
+    report: TransactionsReport,
+    holds: Iterable[UnstablePartition],
+) -> Row:
+    """A transactional id, and the partitions that it holds back."""
     is_open = described.state in OPEN_STATES
     began_ms = described.started_ms if is_open else None
     out_in_ms = None
     if began_ms is not None and described.timeout_ms != TWO_PHASE_TIMEOUT_MS:
         out_in_ms = began_ms + described.timeout_ms - report.now_ms
-    holds = [
-        held
-        for held in report.held
-        if held.transactions[:1] == tuple(_own(held, described)[:1]) != ()
-    ]
     return {
         "transactional_id": described.transactional_id,
         "state": described.state,
@@ -64,15 +73,6 @@ def description_row(described: TransactionDescription, report: TransactionsRepor
         "partitions": [list(at) for at in described.partitions],
         "holds_back": [held_row(held, report) for held in holds],
     }
-
-
-def _own(held: UnstablePartition, described: TransactionDescription) -> list[OpenTransaction]:
-    """The transaction of this id in a partition, unless it hangs there."""
-    return [
-        one
-        for one in held.transactions
-        if one.transactional_id == described.transactional_id and is_known(one)
-    ]
 
 
 def hanging_row(
@@ -125,8 +125,12 @@ def list_rows(
     stories: Mapping[str, ToldTransaction],
 ) -> list[Row]:
     """The oldest first; transactional ids without a transaction last."""
+    holds = held_by(report)
     rows = [
-        {**description_row(each, report), "client": _client(stories.get(each.transactional_id))}
+        {
+            **description_row(each, report, holds.get(each.transactional_id, ())),
+            "client": _client(stories.get(each.transactional_id)),
+        }
         for each in described
     ]
     rows += [
@@ -205,7 +209,7 @@ def description(
     told: ToldTransaction | None,
 ) -> str:
     """The output of `describe`."""
-    row = description_row(described, report)
+    row = description_row(described, report, ())
     facts = [
         ("transactional id", described.transactional_id),
         ("state", described.state),
@@ -221,7 +225,8 @@ def description(
     width = max(len(name) for name, _ in facts)
     text = "".join(f"{name.ljust(width)}  {printable(value)}\n" for name, value in facts)
     if described.partitions:
-        rows = [_partition_row(at, described, report) for at in described.partitions]
+        held = {each.at: each for each in report.held}
+        rows = [_partition_row(at, described, held.get(at)) for at in described.partitions]
         text += "\n" + table(rows, PARTITION_COLUMNS)
     return text + _aborts(told)
 
@@ -284,13 +289,13 @@ def _timeout(described: TransactionDescription) -> str:
 
 
 def _partition_row(
-    at: TopicPartition, described: TransactionDescription, report: TransactionsReport
+    at: TopicPartition, described: TransactionDescription, held: UnstablePartition | None
 ) -> Row:
-    held = next((each for each in report.held if each.at == at), None)
     row: Row = {"topic": at.topic, "partition": at.partition}
     if held is None:
         return row
-    own = _own(held, described)
+    id_ = described.transactional_id
+    own = [one for one in held.transactions if one.transactional_id == id_ and is_known(one)]
     names = [each.group for each in held.groups if each.at_stable]
     return {
         **row,

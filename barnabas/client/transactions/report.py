@@ -22,7 +22,7 @@ class TransactionDescription(NamedTuple):
     """A transactional id as its coordinator describes it.
 
     `started_ms`: since 1970; None if it is in no transaction. `partitions`: those in the
-    transaction; once its end is decided, those that have no marker yet.
+    transaction, sorted; once its end is decided, those that have no marker yet.
     """
 
     transactional_id: str

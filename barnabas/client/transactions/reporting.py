@@ -137,8 +137,8 @@ class TransactionReports:
         doubtful += [each for each in partitions if not each.transactions]
         if doubtful:
             still = await self._still_held(doubtful)
-            unchanged = [each for each in partitions if each not in doubtful]
-            partitions = unchanged + still
+            looked_again = {each.at for each in doubtful}
+            partitions = [each for each in partitions if each.at not in looked_again] + still
         return await self._with_times(partitions)
 
     async def _known(self, producer_ids: Iterable[int]) -> dict[int, TransactionDescription]:

@@ -6,6 +6,7 @@ transaction is never to be aborted: its commit may be what was decided.
 Not here: gathering the report (reporting.py), showing findings (cli/).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from shlex import quote
@@ -41,8 +42,11 @@ class Verdict(Enum):
 
 def is_known(transaction: OpenTransaction) -> bool:
     """Whether its coordinator will write a marker into the partition."""
-    described = transaction.described
-    return described is not None and transaction.at in described.partitions
+    if transaction.described is None:
+        return False
+    partitions = transaction.described.partitions  # sorted, and there may be thousands
+    index = bisect_left(partitions, transaction.at)
+    return partitions[index : index + 1] == (transaction.at,)
 
 
 def verdict_of(transaction: OpenTransaction, report: TransactionsReport) -> Verdict:

@@ -7,6 +7,7 @@ aborts its own transactions is not logged, however often it does.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.coordinators.transactions.causes import AbortedBy, TransactionCause
@@ -82,14 +83,13 @@ class TransactionStatistics:
         while self.bytes > self._bytes_max:
             self.bytes -= self._recent.popleft().size
 
-    def last_aborts(self, id_: str) -> list[RecordedAbort]:
-        """Of one transactional id, the last one first."""
-        found: list[RecordedAbort] = []
+    def last_aborts(self, ids: Iterable[str]) -> dict[str, list[RecordedAbort]]:
+        """Of each of these transactional ids, the last one first: all found in one go."""
+        found: dict[str, list[RecordedAbort]] = {id_: [] for id_ in ids}
         for abort in reversed(self._recent):
-            if abort.transactional_id == id_:
-                found.append(abort)
-                if len(found) == TOLD_MAX:
-                    break
+            aborts = found.get(abort.transactional_id)
+            if aborts is not None and len(aborts) < TOLD_MAX:
+                aborts.append(abort)
         return found
 
     def take_unlogged(self) -> tuple[list[RecordedAbort], int]:

@@ -43,13 +43,13 @@ def test_the_last_aborts_of_an_id_are_told_with_their_causes() -> None:
     world.add(world.new(), {"t": [0, 1]})
     world.ms += 500
     world.init(client="rival")
-    fenced, aborted = world.statistics.last_aborts(ID)
+    fenced, aborted = world.statistics.last_aborts([ID])[ID]
     assert (fenced.cause.kind, fenced.open_ms, fenced.partitions) == (AbortedBy.FENCED, 500, 2)
     assert cause_text(fenced.cause) == (
         "another producer initialised the same transactional id (client 'rival' at 10.0.0.1)"
     )
     assert aborted.cause.kind is AbortedBy.CLIENT
-    assert world.statistics.last_aborts("other") == []
+    assert world.statistics.last_aborts(["other"]) == {"other": []}
 
 
 def test_only_aborts_that_the_producer_did_not_ask_for_are_logged() -> None:
@@ -71,7 +71,8 @@ def test_memory_is_bounded_whatever_is_aborted() -> None:
         statistics.changed(f"{number % 3}" + "x" * 1_000, abort, None)
     assert statistics.bytes <= 50_000
     assert statistics.aborts[AbortedBy.UNKNOWN] == 1_000
-    assert len(statistics.last_aborts("0" + "x" * 1_000)) == TOLD_MAX
+    id_ = "0" + "x" * 1_000
+    assert len(statistics.last_aborts([id_])[id_]) == TOLD_MAX
 
 
 def test_many_timeouts_at_once_are_not_all_kept_for_the_log() -> None:
