@@ -8,6 +8,7 @@ thousand producers both.
 
 import statistics
 from collections.abc import Iterator
+from contextlib import closing
 
 from bench import librdkafka, transaction_herd
 from bench.cluster import running_clusters
@@ -72,11 +73,12 @@ def _small_transactions(name: str, protocol: transaction_herd.Protocol) -> Workl
     def run(side: Side, scale: float) -> Iterator[Samples]:
         count = int(20_000 * scale)
         with side.topic(transaction_herd.PARTITIONS) as topic:
-            cpu = side.cpu_s()
-            seconds = transaction_herd.commit_over_and_over(
-                side.bootstrap_servers, topic, PRODUCERS, count, protocol
-            )
-            spent = side.cpu_s() - cpu
+            servers = side.bootstrap_servers
+            herd = transaction_herd.TransactionHerd(servers, topic, PRODUCERS, protocol)
+            with closing(herd):
+                cpu = side.cpu_s()
+                seconds = herd.commit(count)
+                spent = side.cpu_s() - cpu
             yield {what: {COMMITS_PER_S: count / seconds, CPU_PER_COMMIT: spent / count * 1e6}}
 
     return Workload(f"many-producers-{name.replace(' ', '-')}", (what,), run)

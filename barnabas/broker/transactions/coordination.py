@@ -204,11 +204,14 @@ class TransactionCoordination:
 
     def _loaded(self, index: int, end: int) -> None:
         self.runtime.finish_loading(index, self.now(), end)
+        self._arm(self.runtime.shard(index).next_deadline())
         self._go_on()
 
     def _committed(self, index: int) -> None:
         """Records that had to be synced first, or elsewhere too, now are."""
         self._deliver(self.runtime.watermark_moved(index))
+        if self.runtime.is_active(index):
+            self._arm(self.runtime.shard(index).next_deadline())
         self._go_on()
 
     def _lost(self, index: int, term: int) -> None:
@@ -274,6 +277,7 @@ class TransactionCoordination:
         now = self.now()
         shard = self.runtime.shard(index)
         self._deliver(self.runtime.carry_out(index, operation(shard, caller, now), now))
+        self._arm(shard.next_deadline())
         self._go_on()
         return deferred.take() if deferred.done else deferred
 
@@ -283,7 +287,7 @@ class TransactionCoordination:
         return Now(self._broker.clock.monotonic_ms(), self._broker.clock.wall_ms())
 
     def _go_on(self) -> None:
-        """Send what is due, until nothing more follows from it; then wait for the next deadline."""
+        """Send the markers that are due, until nothing more follows from it."""
         if self._stopped:
             return
         if self.statistics.unlogged:
@@ -299,8 +303,7 @@ class TransactionCoordination:
             if not done:
                 break
             self._written(done, now)
-        deadlines = (self.runtime.next_deadline(), self.queue.next_deadline())
-        self._arm(min((each for each in deadlines if each is not None), default=None))
+        self._arm(self.queue.next_deadline())
 
     async def _send(self, broker: int, request: WriteTxnMarkersRequest) -> None:
         response: ProtocolMessage | None = None
@@ -323,8 +326,10 @@ class TransactionCoordination:
     def _written(self, done: dict[int, list[MarkersWritten]], now: Now) -> None:
         for index, written in done.items():
             if self.runtime.is_active(index):
-                outcome = self.runtime.shard(index).markers_written(written, now)
+                shard = self.runtime.shard(index)
+                outcome = shard.markers_written(written, now)
                 self._deliver(self.runtime.carry_out(index, outcome, now))
+                self._arm(shard.next_deadline())
 
     def _deliver(self, answers: list[ShardReply]) -> None:
         for token, response in answers:
@@ -360,4 +365,5 @@ class TransactionCoordination:
         self._timer = None
         if not self._stopped:
             self._deliver(self.runtime.expire(self.now(), self._failed))
+            self._arm(self.runtime.next_deadline())
             self._go_on()

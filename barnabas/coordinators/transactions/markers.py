@@ -25,6 +25,7 @@ from barnabas.wire.messages.write_txn_markers import (
 
 RETRY_MS = 50
 RETRY_MS_MAX = 1_000
+BEHIND_MS_MAX = 1_000  # markers wait for a broker that has not answered, unless another one leads
 REQUEST_PARTITIONS_MAX = 10_000
 NO_LEADER = -1
 
@@ -96,6 +97,8 @@ class MarkerQueue:
         self._leaders = leaders
         self._undelivered: dict[Key, _Undelivered] = {}
         self._ready: dict[Key, None] = {}
+        self._behind: dict[int, dict[Key, None]] = {}  # by broker that has not answered yet
+        self._behind_until_ms = 0
         self._retries: list[tuple[int, Key]] = []
         self._sent: dict[int, dict[Key, tuple[_Undelivered, list[TopicPartition]]]] = {}
 
@@ -112,22 +115,30 @@ class MarkerQueue:
         """Another broker coordinates these now; answers that still come are nobody's."""
         for key in [key for key in self._undelivered if key[0] == shard]:
             del self._undelivered[key]
-            self._ready.pop(key, None)
 
     def next_deadline(self) -> int | None:
-        return self._retries[0][0] if self._retries else None
+        retry_ms = self._retries[0][0] if self._retries else None
+        if not self._behind:
+            return retry_ms
+        return self._behind_until_ms if retry_ms is None else min(retry_ms, self._behind_until_ms)
 
     def requests(self, now_ms: int) -> tuple[list[MarkerRequest], dict[int, list[MarkersWritten]]]:
         """What to send now, and by shard what need not be sent: its partitions are deleted."""
         while self._retries and self._retries[0][0] <= now_ms:
             _, key = heappop(self._retries)
-            if key in self._undelivered:
-                self._ready[key] = None
+            self._ready[key] = None
+        if self._behind and now_ms >= self._behind_until_ms:  # other brokers may lead by now
+            for broker in tuple(self._behind):
+                self._ready.update(self._behind.pop(broker))
+        if not self._ready:
+            return [], {}
         loads: dict[int, dict[Key, list[TopicPartition]]] = {}
         sizes: dict[int, int] = {}
         done: dict[int, list[MarkersWritten]] = {}
-        for key in tuple(self._ready):
-            self._assign(key, loads, sizes, done, now_ms)
+        ready, self._ready = self._ready, {}
+        for key in ready:
+            if key in self._undelivered:
+                self._assign(key, loads, sizes, done, now_ms)
         requests = []
         for broker, load in loads.items():
             entries = {key: (self._undelivered[key], found) for key, found in load.items()}
@@ -143,9 +154,10 @@ class MarkerQueue:
         done: dict[int, list[MarkersWritten]],
         now_ms: int,
     ) -> None:
-        """Give each partition of a transaction to its leader, unless that is busy."""
+        """Give each partition of a transaction to its leader, or let it wait until that has
+        answered."""
         entry = self._undelivered[key]
-        deleted, leaderless, left = [], False, False
+        deleted, leaderless = [], False
         for topic, index in sorted(entry.to_send):
             broker = self._leaders.leader_of(topic, index)
             if broker is None:
@@ -153,7 +165,9 @@ class MarkerQueue:
             elif broker == NO_LEADER:
                 leaderless = True
             elif broker in self._sent or sizes.get(broker, 0) >= REQUEST_PARTITIONS_MAX:
-                left = True
+                if not self._behind:
+                    self._behind_until_ms = now_ms + BEHIND_MS_MAX
+                self._behind.setdefault(broker, {})[key] = None
             else:
                 loads.setdefault(broker, {}).setdefault(key, []).append((topic, index))
                 sizes[broker] = sizes.get(broker, 0) + 1
@@ -162,8 +176,6 @@ class MarkerQueue:
         if deleted:
             entry.to_send.difference_update(deleted)
             done.setdefault(key[0], []).append(_written(entry.due, deleted))
-        if not left:
-            del self._ready[key]
         if leaderless:
             self._retry(key, entry, now_ms)
         self._forget_if_done(key, entry)
@@ -177,6 +189,7 @@ class MarkerQueue:
             for topic in marker.topics:
                 for each in topic.partitions:
                     codes[marker.producer_id, topic.name, each.partition_index] = each.error_code
+        self._ready.update(self._behind.pop(broker, {}))
         done: dict[int, list[MarkersWritten]] = {}
         for key, (entry, partitions) in self._sent.pop(broker).items():
             if self._undelivered.get(key) is not entry:
@@ -196,7 +209,6 @@ class MarkerQueue:
                 done.setdefault(key[0], []).append(_written(entry.due, written))
             if fenced:  # a newer coordinator decides about this transaction
                 del self._undelivered[key]
-                self._ready.pop(key, None)
                 continue
             if len(written) < len(partitions):
                 self._retry(key, entry, now_ms)
