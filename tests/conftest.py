@@ -6,6 +6,7 @@ are listed at the end of the run.
 
 import gc
 import itertools
+import os
 import re
 import shutil
 import signal
@@ -13,8 +14,9 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,9 +59,19 @@ def _compiled_before_last_edit() -> list[str]:
     ]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     _heed_signals()
     _compile_again()
+    if config.option.markexpr == "not slow":
+        _keep_files_in_memory()
+
+
+def _keep_files_in_memory() -> None:
+    """Thousands of brokers start and stop in the fast tests, and sync their files to nobody's
+    benefit: what a loss of power takes is asked of the simulated disk."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 def _heed_signals() -> None:
@@ -97,12 +109,29 @@ def _slow(path: Path) -> bool:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`-m "not slow"` and `-m slow` do not even import the files that they would leave out."""
-    wanted = config.option.markexpr
-    if wanted == "not slow" and _slow(collection_path):
-        return True
-    if wanted == "slow" and collection_path.is_file() and not _slow(collection_path):
-        return True
-    return None
+    return _left_out(collection_path, config.option.markexpr) or None
+
+
+def _left_out(path: Path, wanted: str) -> bool:
+    if wanted == "slow":
+        return path.is_file() and not _slow(path)
+    return wanted == "not slow" and _slow(path)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """In a fresh clone every worker would compile every test: each begins with a part of them,
+    and finds the others' when it comes to them."""
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    all_tests = config.args_source is config.ArgsSource.TESTPATHS
+    if worker is None or config.option.markexpr != "not slow" or not all_tests:
+        return
+    files = [path for path in sorted(ROOT.glob("tests/**/test_*.py")) if not _slow(path)]
+    count, number = worker["workercount"], int(worker["workerid"].removeprefix("gw"))
+    for path in files[number * len(files) // count : (number + 1) * len(files) // count]:
+        # A test that cannot be imported is reported when it is collected.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

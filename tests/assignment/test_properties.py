@@ -17,9 +17,9 @@ from barnabas.assignment.group import alike
 from barnabas.assignment.java_order import slot_of, text_hash
 from barnabas.model.ids import TopicPartition
 from tests.assignment.groups import ASSIGNORS, STICKY, Group, claiming
-from tests.share import examples
+from tests.share import IN_FULL
 
-EXAMPLES = settings(max_examples=examples(100), deadline=None)
+EXAMPLES = settings(max_examples=100 if IN_FULL else 8, deadline=None)
 EVEN = ("roundrobin", "sticky", "server uniform")
 LASTING = ("sticky", "cooperative-sticky", "server uniform")
 

@@ -74,9 +74,9 @@ def _attributes(*, client: bool) -> Iterator[str]:
         folder = path.relative_to(PACKAGE).parts[0]
         if folder == "config" and not client:
             yield from _properties(path)
-            yield from _taken(ast.parse(path.read_text()), "_config")
+            yield from _taken(path, "_config")
         elif client == (folder in CLIENT_FOLDERS):
-            yield from _taken(ast.parse(path.read_text()), "config")
+            yield from _taken(path, "config")
 
 
 def _properties(path: Path) -> Iterator[str]:
@@ -85,13 +85,23 @@ def _properties(path: Path) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef) and any(
             isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list
         ):
-            yield from _taken(node, "self")
+            yield from _attributes_of(node, "self")
 
 
-def _taken(tree: ast.AST, whose: str) -> Iterator[str]:
+def _taken(path: Path, whose: str) -> Iterator[str]:
+    text = path.read_text()
+    if whose in text:  # to parse all takes a second
+        yield from _attributes_of(ast.parse(text), whose)
+
+
+def _attributes_of(tree: ast.AST, whose: str) -> Iterator[str]:
+    """`retention_ms` of `config.retention_ms` and of `self._config.retention_ms`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith(whose):
-            yield node.attr
+        if isinstance(node, ast.Attribute):
+            value = node.value
+            name = getattr(value, "id", None) or getattr(value, "attr", "")
+            if name.endswith(whose):
+                yield node.attr
 
 
 if __name__ == "__main__":

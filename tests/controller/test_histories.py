@@ -5,8 +5,9 @@ import os
 import pytest
 
 from tests.controller.histories import History
+from tests.share import IN_FULL
 
-HISTORIES = int(os.environ.get("HISTORIES", "60"))
+HISTORIES = int(os.environ.get("HISTORIES", "60" if IN_FULL else "30"))
 STEPS = 150
 
 

@@ -19,8 +19,9 @@ from barnabas.keeper.keeper import (
     Unavailable,
 )
 from tests.keeper.rooms import MemoryRoom, Opened, Room
+from tests.share import IN_FULL
 
-HISTORIES = int(os.environ.get("HISTORIES", "40"))
+HISTORIES = int(os.environ.get("HISTORIES", "40" if IN_FULL else "15"))
 STEPS = 40
 PATHS = ["/a", "/b", "/a/c", "/a/d", "/b/e", "/a/c/f"]
 

@@ -18,7 +18,7 @@ from tests.simulator.disk import SimulatedDisk
 from tests.waiting import eventually
 
 DATA = Path("/data")
-SEEDS = range(25 if IN_FULL else 5)
+SEEDS = range(25 if IN_FULL else 2)
 RECORDS = 30
 
 
@@ -75,7 +75,7 @@ async def test_with_a_flush_every_seven_records_at_most_six_are_lost(seed: int) 
     assert await left({"flush.messages": "7"}, power_lost(seed)) >= RECORDS - 6
 
 
-@pytest.mark.parametrize("seed", SEEDS[: len(SEEDS) // 5])
+@pytest.mark.parametrize("seed", SEEDS[: 1 + len(SEEDS) // 6])
 async def test_with_a_flush_by_time_all_survive_once_it_has_passed(seed: int) -> None:
     def synced(running: Running) -> bool:
         return running.broker.topics.existing("t").partition(0).log.durable_offset == RECORDS

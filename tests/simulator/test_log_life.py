@@ -12,7 +12,7 @@ from barnabas.log.compaction.segment_swap import SegmentSwap
 from tests.share import IN_FULL
 from tests.simulator.life import live
 
-LIVES = int(os.environ.get("LIVES", "150" if IN_FULL else "60"))
+LIVES = int(os.environ.get("LIVES", "150" if IN_FULL else "20"))
 FIRST_LIFE = int(os.environ.get("FIRST_LIFE", "0"))
 PER_TEST = 10 if LIVES < 1000 else 500
 STEPS = 60

@@ -31,7 +31,7 @@ def test_no_world_breaks_a_promise(first: int) -> None:
 
 def test_a_seed_gives_a_world_of_its_own_the_same_in_any_process() -> None:
     """Whatever order sets have there, and whatever ran before."""
-    seeds = (5, 2)
+    seeds = (5, 8)
     here = [run_seed(seed).trace for seed in seeds]
     there = subprocess.run(
         [sys.executable, "-c", TRACES.format(", ".join(map(str, reversed(seeds))))],

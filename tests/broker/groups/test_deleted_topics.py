@@ -55,13 +55,14 @@ async def test_a_commit_to_the_next_topic_of_the_name_outlives_the_loading_of_ot
     small = elsewhere("large")
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
         await running.create("t", 100)
-        await fill(running, 2_000)
+        await fill(running, 500)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
         await eventually(lambda: loaded(running, small))
         await delete(running)
         await running.create("t", 100)
         await commit(running, small, 1, 3)
         assert await fetched(running, small) == (Code.NONE, 3)
+        assert not loaded(running, "large")
         await eventually(lambda: is_loaded(running) and not marks(keeper))
         assert await fetched(running, small) == (Code.NONE, 3)
         assert await fetched(running, "large") == NOTHING

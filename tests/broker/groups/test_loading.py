@@ -40,12 +40,17 @@ async def fill(running: Running, commits: int) -> None:
     await commit(running, "large", 1, 0)
     partitions = running.broker.topics.existing(OFFSETS_TOPIC).partitions
     log = partitions[partition_of("large", len(partitions))]
-    for offset in range(commits):
-        builder = BatchBuilder()
-        for index in range(100):
-            value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=WALL_MS)
-            builder.append(*encode([OffsetRecord("large", "t", index, value)])[0], (), WALL_MS)
-        log.append(memoryview(builder.build()), ACKS_ALL, WALL_MS)
+    earlier, last = (_commits(offset) for offset in (0, commits - 1))
+    for data in [earlier] * (commits - 1) + [last]:
+        log.append(memoryview(bytearray(data)), ACKS_ALL, WALL_MS)
+
+
+def _commits(offset: int) -> bytes:
+    builder = BatchBuilder()
+    for index in range(100):
+        value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=WALL_MS)
+        builder.append(*encode([OffsetRecord("large", "t", index, value)])[0], (), WALL_MS)
+    return bytes(builder.build())
 
 
 async def fetched(running: Running, group: str, partition: int = 0) -> tuple[int, int]:

@@ -37,7 +37,7 @@ async def test_a_log_moves_to_another_directory_while_it_is_written_to(
         await running.create("t")
         partition = running.broker.topics.existing("t").partition(0)
         source, sent = partition.log, 0
-        while source.size < 5_000_000:
+        while source.size < 2_000_000:
             await running.ask(request_for("t", 0, 1000, sent), ProduceResponse, 12)
             sent += 1000
         producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}

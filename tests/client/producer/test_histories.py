@@ -11,8 +11,9 @@ from barnabas.client.producer.batches import Delivery
 from barnabas.model.errors import Code, Retriable
 from barnabas.wire.messages.produce import PartitionProduceResponse
 from tests.client.producer_histories import PARTITIONS, TOPIC, History
+from tests.share import IN_FULL
 
-COUNT = int(os.environ.get("HISTORIES", "300"))
+COUNT = int(os.environ.get("HISTORIES", "300" if IN_FULL else "75"))
 
 
 def check(history: History) -> None:

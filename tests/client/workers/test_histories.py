@@ -21,7 +21,7 @@ from tests.share import IN_FULL
 SEEDS = int(os.environ.get("SEEDS", "80" if IN_FULL else "16"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 8
-FOUND_FROM, FOUND_WITHIN = 55, 300  # from where the rarest faults are found soon
+FOUND_FROM, FOUND_WITHIN = 86, 300  # from where the rarest faults are found soon
 
 
 @pytest.mark.timeout(0)

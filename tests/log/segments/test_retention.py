@@ -10,6 +10,7 @@ from barnabas.log.config import DAY_MS, LogConfig
 from barnabas.log.directory.directory import LogDirectory
 from barnabas.log.log import Log
 from tests.log.batches import NOW, PARTITION, batch, new_log, open_directory, read_batches, reopened
+from tests.share import IN_FULL
 from tests.simulator.disk import Died, SimulatedDisk
 
 SMALL = 700  # a segment of two batches
@@ -194,7 +195,7 @@ def test_files_of_a_deleted_log_that_wait_never_touch_the_next_of_its_name() -> 
     assert directory.take_removals(10**9) == []
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(30 if IN_FULL else 8))
 def test_a_power_loss_in_a_deletion_leaves_the_log_before_or_after_it(seed: int) -> None:
     disk, directory, log = made(retention_ms=1000)
     fill(log, 6, step=400)

@@ -5,8 +5,9 @@ import os
 import pytest
 
 from tests.client.histories import KINDS, History
+from tests.share import IN_FULL
 
-COUNT = int(os.environ.get("BARNABAS_HISTORIES", "30"))
+COUNT = int(os.environ.get("BARNABAS_HISTORIES", "30" if IN_FULL else "10"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
