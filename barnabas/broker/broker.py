@@ -19,11 +19,12 @@ from barnabas.broker.cluster_member import ClusterMember
 from barnabas.broker.loop_heartbeat import LoopHeartbeat
 from barnabas.broker.metrics import Counts
 from barnabas.broker.net.buffers import Buffers
-from barnabas.broker.net.connection import Connection, ListenerContext
+from barnabas.broker.net.connection import Connection
 from barnabas.broker.net.dispatch import Call, Dispatcher
 from barnabas.broker.net.fetch_sessions import FetchSessions
 from barnabas.broker.net.file_descriptors import FileDescriptorBudget
 from barnabas.broker.net.lanes import Lanes
+from barnabas.broker.net.listener_context import ListenerContext
 from barnabas.broker.net.refused_requests import RefusedRequests
 from barnabas.broker.partition import Partition
 from barnabas.broker.storage.cleaner import Cleaner

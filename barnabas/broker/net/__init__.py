@@ -1,6 +1,8 @@
 """From a socket to a handler and back: frames in, replies out, in the order of their requests.
 
-connection: one client's connection, and what the connections of a listener share
+connection: one client's connection
+listener_context: what the connections of a listener share
+frame: which requests are refused for their size, and a request that takes several reads
 lanes: which connection is served next: control requests before data requests
 buffers: memory for requests and replies, reused and bounded
 dispatch: decodes a request, calls its handler, encodes the response

@@ -1,31 +1,18 @@
 # The C types of connection.py, for Cython. That file runs the same, only slower, without them.
 cimport cython
 
-from barnabas.broker.net.lanes cimport Lanes
+from barnabas.broker.net.frame cimport FrameInProgress
+from barnabas.broker.net.listener_context cimport ListenerContext
 
 
 cdef class ReplySlot:
     cdef public list parts
 
 
-cdef class ListenerContext:
-    cdef readonly object dispatch
-    cdef readonly object closed
-    cdef readonly object failed
-    cdef public Lanes lanes
-    cdef public object buffers
-    cdef readonly long long frame_size_max
-    cdef public object receive
-    cdef public long long now_ms
-
-
 cdef class Connection:
     cdef readonly object _stream
     cdef ListenerContext _context
-    cdef object _frame
-    cdef long long _frame_size
-    cdef long long _frame_started_ms
-    cdef long long _filled
+    cdef FrameInProgress _frame
     cdef bytes _kept
     cdef list _out
     cdef long long _unsent
@@ -55,10 +42,10 @@ cdef class Connection:
     @cython.locals(position=Py_ssize_t, start=Py_ssize_t, size=cython.longlong)
     cdef object _handle_frames(self, object received, Py_ssize_t end)
 
-    cdef object _refuse_size(self, long long size)
+    @cython.locals(frame=FrameInProgress)
     cdef object _start_frame(self, long long size, object beginning)
 
-    @cython.locals(count=Py_ssize_t)
+    @cython.locals(frame=FrameInProgress, count=Py_ssize_t)
     cdef object _continue_frame(self)
 
     cdef object _wait_for_room(self)

@@ -6,38 +6,39 @@ Always: replies leave in request order; the memory of one connection is
 bounded (one frame in progress, REQUESTS_MAX unanswered requests, no reading while
 replies are unsent, no further request while they are many); a frame's bytes are valid only
 while it is handled.
-Not here: what a request means (dispatch.py), which connection is next (lanes.py).
+Not here: what a request means (dispatch.py), which connection is next (lanes.py), what the
+connections of a listener share (listener_context.py), frames that take several reads (frame.py).
 
 This is plain Python. If a compiler is available, Cython compiles this file with the types in
 connection.pxd; `COMPILED` says which of the two is running.
 """
 
 from collections import deque
-from collections.abc import Callable
 from struct import Struct
 
-from barnabas.broker.net.buffers import Buffers, mapped
 from barnabas.broker.net.deferred_reply import DeferredReply
-from barnabas.broker.net.lanes import Lane, Lanes
+from barnabas.broker.net.frame import (
+    FRAME_SIZE_MIN,
+    NO_ROOM,
+    SLOW_FRAME_MS,
+    FrameInProgress,
+    size_refusal,
+)
+from barnabas.broker.net.lanes import Lane
+from barnabas.broker.net.listener_context import ListenerContext, Parts
 from barnabas.model.errors import KafkaError
 from barnabas.model.ports import Buffer, FileSlice, Stream
 
 COMPILED = not __file__.endswith(".py")
 
 REQUESTS_MAX = 256
-RECEIVE_SIZE = 64 * 1024
 SEND_PARTS_MAX = 256
 SMALL_SLICE = 16 * 1024  # a smaller slice is read: cheaper than two more calls
 GATHER_MAX = 64 * 1024  # bytes read from files before the socket has accepted them
 TURN_REPLIES_MAX = 64 * 1024  # bytes of immediate replies, after which other connections are served
 REPLY_COST = 256  # the minimum that a reply is counted as: short ones take time too
-FRAME_SIZE_MIN = 8  # api key, version, correlation id
-SLOW_FRAME_MS = 30_000
-SLOW_FRAME_CROWDED_MS = 2_000  # while other connections wait for the memory that slow frames hold
-SLOW_FRAME_BYTES_PER_MS = 64
 UNTAKEN_CROWDED_MS = 2_000  # while other connections wait for the files that unsent replies hold
 
-Parts = list[Buffer | FileSlice]
 _SIZE = Struct(">i")
 
 
@@ -50,50 +51,19 @@ class ReplySlot:
         self.parts: Parts | None = None
 
 
-class ListenerContext:
-    """What all connections of a listener share."""
-
-    __slots__ = (
-        "buffers", "closed", "dispatch", "failed", "frame_size_max", "lanes", "now_ms", "receive",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        dispatch: "Callable[[Connection, memoryview], Parts | DeferredReply[Parts] | None]",
-        closed: "Callable[[Connection, str], None]",
-        failed: "Callable[[Connection, Exception], None]",
-        lanes: Lanes,
-        buffers: Buffers,
-        frame_size_max: int,
-    ) -> None:
-        self.dispatch = dispatch
-        self.closed = closed
-        self.failed = failed
-        self.lanes = lanes
-        self.buffers = buffers
-        self.frame_size_max = frame_size_max
-        self.receive = mapped(RECEIVE_SIZE)
-        self.now_ms = 0  # coarse: housekeeping updates it
-
-
 class Connection:
     """Reads frames, passes them to the dispatcher, writes replies; one turn at a time."""
 
     __slots__ = (
-        "_busy", "_context", "_filled", "_frame", "_frame_size", "_frame_started_ms", "_kept",
-        "_out", "_pending", "_reading", "_slots", "_stream", "_turning", "_unsent", "_wants_room",
-        "_writing", "active_ms", "client", "client_id", "host", "lane", "light", "open", "peer",
-        "queued",
+        "_busy", "_context", "_frame", "_kept", "_out", "_pending", "_reading", "_slots", "_stream",
+        "_turning", "_unsent", "_wants_room", "_writing", "active_ms", "client", "client_id",
+        "host", "lane", "light", "open", "peer", "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, context: ListenerContext) -> None:
         self._stream = stream
         self._context = context
-        # A frame larger than one read, as far as it has arrived.
-        self._frame: memoryview | None = None
-        self._frame_size = 0
-        self._frame_started_ms = 0
-        self._filled = 0
+        self._frame: FrameInProgress | None = None
         self._kept = b""  # received but not handled: an incomplete size, or frames after a busy one
         self._out: Parts = []
         self._unsent = 0  # bytes of immediate replies since everything was last sent
@@ -141,8 +111,7 @@ class Connection:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Everything was sent: read more, or first handle the requests that have already
-        arrived."""
+        """Everything was sent: read more, or first handle the requests that have arrived."""
         if self._busy or self._wants_room or self._is_full():
             self._read_off()
         elif len(self._kept) >= _SIZE.size:
@@ -186,13 +155,11 @@ class Connection:
             (size,) = _SIZE.unpack_from(received, position)
             start = position + 4
             if size < FRAME_SIZE_MIN or size > self._context.frame_size_max:
-                self._refuse_size(size)
+                self._break_off(size_refusal(size, self._context.frame_size_max))
                 return
             position = start + size
             if position > end:
                 self._start_frame(size, received[start:end])
-                if self._frame is not None:
-                    self._continue_frame()  # the rest of it has often arrived already
                 return
             self._handle(received[start:position])
             if not self.open:
@@ -204,53 +171,32 @@ class Connection:
         if position < end and self.open:
             self._kept = bytes(received[position:end])
 
-    def _refuse_size(self, size: int) -> None:
-        limit = self._context.frame_size_max
-        if size < FRAME_SIZE_MIN:
-            self._break_off(
-                f"request of {size} bytes: less than a request header; this is not Kafka's protocol"
-            )
-        else:
-            self._break_off(
-                f"request of {size} bytes: socket.request.max.bytes allows {limit};"
-                " send smaller batches or raise it"
-            )
-
     def _start_frame(self, size: int, beginning: memoryview) -> None:
-        buffer = self._context.buffers.take(size)
+        buffers = self._context.buffers
+        buffer = buffers.take(size)
         if buffer is None:
             self._kept = _SIZE.pack(size) + beginning
             self._wait_for_room()
             return
-        self._filled = len(beginning)
-        buffer[: self._filled] = beginning
-        self._frame = buffer
+        self._frame = frame = FrameInProgress(buffers, buffer, size, self._context.now_ms)
+        frame.begin(beginning)
         self.light = False
-        self._frame_size = size
-        self._frame_started_ms = self._context.now_ms
+        self._continue_frame()  # the rest of it has often arrived already
 
     def _continue_frame(self) -> None:
-        buffer = self._frame
-        assert buffer is not None
-        if self._filled == len(buffer):
-            larger = self._context.buffers.grow(buffer, self._frame_size)
-            if larger is None:
-                self._wait_for_room()
-                return
-            self._frame = buffer = larger
-        count = self._stream.receive_into(buffer[self._filled : self._frame_size])
-        if count < 0:
-            return
-        if count == 0:
+        frame = self._frame
+        assert frame is not None
+        count = frame.receive(self._stream)
+        if count == NO_ROOM:
+            self._wait_for_room()
+        elif count == 0:
             self.close("the peer closed in the middle of a request")
-            return
-        self._filled += count
-        if self._filled == self._frame_size:
+        elif count > 0 and (whole := frame.complete()) is not None:
             self._frame = None
             try:
-                self._handle(buffer[: self._frame_size])
+                self._handle(whole)
             finally:
-                self._context.buffers.give_back(buffer)
+                frame.release()
 
     def _wait_for_room(self) -> None:
         if not self._wants_room:
@@ -260,7 +206,8 @@ class Connection:
 
     def _room(self) -> None:
         self._wants_room = False
-        self._frame_started_ms = self._context.now_ms  # the wait was not the peer's fault
+        if self._frame is not None:
+            self._frame.started_ms = self._context.now_ms  # the wait was not the peer's fault
         if self.open:
             self._read_on()
             self._context.lanes.again(self)
@@ -418,27 +365,15 @@ class Connection:
         return any(type(part) is FileSlice for parts in (self._out, *waiting) for part in parts)
 
     def too_slow(self, now_ms: int, crowded: bool = False) -> bool:
-        """Whether the frame in progress arrives more slowly than any working link.
-
-        The limit is lower when it is crowded: when other connections wait for the memory of frames.
-        """
+        """Whether the peer sends a request too slowly (frame.py says how slowly that is)."""
+        silent_ms = now_ms - self.active_ms
         if self._frame is None:
             # Complete requests that the broker has not handled yet are not the peer's fault.
-            cut = bool(self._kept) and self._reading
-            return cut and now_ms - self.active_ms > SLOW_FRAME_MS
-        if self._wants_room:
-            return False
-        if not crowded:
+            return bool(self._kept) and self._reading and silent_ms > SLOW_FRAME_MS
+        if self._wants_room or (self._writing and not crowded):
             # A peer that reads its replies slowly is not read from: see `waiting`.
-            grace_ms = SLOW_FRAME_MS
-            if self._writing:
-                return False
-        else:
-            grace_ms = SLOW_FRAME_CROWDED_MS
-            if now_ms - self.active_ms > grace_ms:
-                return True
-        taken_ms = now_ms - self._frame_started_ms
-        return taken_ms > grace_ms + self._filled // SLOW_FRAME_BYTES_PER_MS
+            return False
+        return self._frame.is_too_slow(now_ms, silent_ms, crowded)
 
     def _break_off(self, reason: str) -> None:
         """The requests before the bad one were valid: send their replies first."""
@@ -453,8 +388,8 @@ class Connection:
         self.open = False
         self._stream.close()
         if self._frame is not None:
-            buffer, self._frame = self._frame, None
-            self._context.buffers.give_back(buffer)
+            frame, self._frame = self._frame, None
+            frame.release()
         pending, self._pending = self._pending, {}
         for deferred in pending:
             deferred.abandon()

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from msgspec import Struct
 
 from barnabas.broker.cluster_member import PEER
-from barnabas.broker.net.connection import Connection, Parts
+from barnabas.broker.net.connection import Connection
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.lanes import Lane
+from barnabas.broker.net.listener_context import Parts
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.apis import API_VERSIONS, APIS
 from barnabas.wire.codec import ProtocolMessage

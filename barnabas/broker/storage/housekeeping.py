@@ -8,8 +8,9 @@ import asyncio
 from typing import Protocol
 
 from barnabas.broker.context import BrokerContext
-from barnabas.broker.net.connection import Connection, ListenerContext
+from barnabas.broker.net.connection import Connection
 from barnabas.broker.net.file_descriptors import FileDescriptorBudget
+from barnabas.broker.net.listener_context import ListenerContext
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.storage.storage import Storage
 from barnabas.log.config import INT64_MAX

@@ -1,6 +1,7 @@
 """Offsets of a deleted topic go with it, and those of the next one of its name stay."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from barnabas.wire.messages.delete_topics import (
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.broker.groups.test_loading import SETTINGS, commit, fetched, fill, is_loaded
 from tests.broker.running import Running, running_broker
+from tests.broker.sick_disks import SickDisk
 from tests.waiting import eventually
 
 NOTHING = (Code.NONE, -1)
@@ -51,18 +53,20 @@ async def test_a_commit_to_the_next_topic_of_the_name_outlives_the_loading_of_ot
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("barnabas.broker.groups.loading.LOAD_SLICE_S", 0.0)  # a batch per turn
-    keeper = MemoryKeeper()
+    keeper, disk = MemoryKeeper(), SickDisk()
     small = elsewhere("large")
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
         await running.create("t", 100)
-        await fill(running, 500)
-    async with running_broker(tmp_path, SETTINGS, keeper) as running:
+        await fill(running, 50)
+    disk.cold = threading.Event()  # the large shard loads until it is set
+    async with running_broker(tmp_path, SETTINGS, keeper, disk) as running:
         await eventually(lambda: loaded(running, small))
         await delete(running)
         await running.create("t", 100)
         await commit(running, small, 1, 3)
         assert await fetched(running, small) == (Code.NONE, 3)
         assert not loaded(running, "large")
+        disk.cold.set()
         await eventually(lambda: is_loaded(running) and not marks(keeper))
         assert await fetched(running, small) == (Code.NONE, 3)
         assert await fetched(running, "large") == NOTHING

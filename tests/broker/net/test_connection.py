@@ -13,16 +13,14 @@ from barnabas.broker.net.buffers import FIRST_SIZE, LARGE_SIZE, Buffers
 from barnabas.broker.net.connection import (
     GATHER_MAX,
     REQUESTS_MAX,
-    SLOW_FRAME_CROWDED_MS,
-    SLOW_FRAME_MS,
     SMALL_SLICE,
     TURN_REPLIES_MAX,
     Connection,
-    ListenerContext,
-    Parts,
 )
 from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.frame import SLOW_FRAME_CROWDED_MS, SLOW_FRAME_MS
 from barnabas.broker.net.lanes import Lanes
+from barnabas.broker.net.listener_context import ListenerContext, Parts
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer, FileSlice
 from tests.plain import flavours, from_source
@@ -36,8 +34,7 @@ FRAME_SIZE_MAX = 8 << 20
 )
 def _flavour(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test twice."""
-    for name in ("Connection", "ListenerContext"):
-        monkeypatch.setitem(globals(), name, getattr(request.param, name))
+    monkeypatch.setitem(globals(), "Connection", request.param.Connection)
 
 
 class Soon:
