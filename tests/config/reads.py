@@ -99,7 +99,7 @@ def _attributes_of(tree: ast.AST, whose: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             value = node.value
-            name = getattr(value, "id", None) or getattr(value, "attr", "")
+            name = value.id if isinstance(value, ast.Name) else getattr(value, "attr", "")
             if name.endswith(whose):
                 yield node.attr
 

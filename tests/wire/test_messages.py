@@ -37,8 +37,10 @@ def kio_name(message: type[ProtocolMessage]) -> tuple[str, LoadableEntityType]:
     """What the other implementation calls it; "" if it has no such API."""
     if message.api_key < 0:
         return f"consumer_protocol_{message.__name__[16:].lower()}", EntityType.data
-    kind = EntityType.request if message.__name__.endswith("Request") else EntityType.response
-    return api_key_map.get(message.api_key, ""), kind
+    name = api_key_map.get(message.api_key, "")
+    if message.__name__.endswith("Request"):
+        return name, EntityType.request
+    return name, EntityType.response
 
 
 def known_to_kio(message: type[ProtocolMessage], version: int) -> bool:
