@@ -47,7 +47,7 @@ def test_an_open_transaction_is_listed_described_and_terminated(
             listed = tool("list", "--transactional-id-pattern", f"{topic}.*")
             assert listed == [[topic, str(described.coordinator), id_, "Ongoing"]]
             ((*first, _, _, partitions),) = tool("describe", "--transactional-id", topic)
-            assert first == ["1", topic, id_, "0", "Ongoing", "60000"]
+            assert first == [str(described.coordinator), topic, id_, "0", "Ongoing", "60000"]
             assert partitions == f"{topic}-1"
             (active,) = tool("describe-producers", "--topic", topic, "--partition", "1")
             assert (active[0], active[-1]) == (id_, "0")

@@ -22,6 +22,7 @@ from barnabas.client.groups.report import (
 from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.client.transactions.report import TransactionsReport
 from barnabas.client.transactions.reporting import StableEnd, TransactionReports, with_readers
+from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
 from barnabas.wire.messages.list_offsets import EARLIEST
@@ -158,11 +159,13 @@ class GroupReports:
         committed: Mapping[TopicPartition, Committed],
         bounds: Mapping[TopicPartition, _Bounds],
     ) -> TransactionsReport:
-        """Those that are open where the group reads."""
+        """Those that are open where the group reads; none if we may not look at transactions."""
         reports = TransactionReports(self._admin, self._cluster)
-        report = await reports.held(
-            {at: StableEnd(bound.stable, bound.end) for at, bound in bounds.items()}
-        )
+        ends = {at: StableEnd(bound.stable, bound.end) for at, bound in bounds.items()}
+        try:
+            report = await reports.held(ends)
+        except InvalidRequest:  # not authorized: the group is more than its transactions
+            return TransactionsReport()
         group = described.group
         held = await reports.with_positions(report.held, {group: committed})
         held = with_readers(held, await reports.waiting(held), {group: described.members})

@@ -29,7 +29,9 @@ from barnabas.client.transactions.transaction_rules import is_known
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages import fetch
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest
+from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.wire.messages.list_offsets import LATEST
+from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
@@ -41,6 +43,7 @@ READ_AHEAD_MAX = 20
 READER_LOOKS = 3
 READER_PAUSE_MS = 100
 _READ_COMMITTED = 1
+_REQUESTS = (DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest)
 
 
 Readers = dict[TopicPartition, dict[tuple[str, str], None]]
@@ -111,7 +114,9 @@ class TransactionReports:
         )
 
     async def _tells_producers(self, broker: int) -> bool:
-        return offers(await self._cluster.broker(broker), DescribeProducersRequest.api_key)
+        """Kafka before 3.0 does not have all of these requests."""
+        connection = await self._cluster.broker(broker)
+        return all(offers(connection, request.api_key) for request in _REQUESTS)
 
     async def _without_coordinator(self) -> tuple[int, ...]:
         """Ids of these partitions are listed by no broker: they may well have transactions."""
