@@ -24,8 +24,6 @@ LONGER = {
     "client/producer/outbox.py": 415,
     "client/producer/transacting.py": 404,
     "client/workers/window.py": 406,
-    "log/segments/segment.py": 425,
-    "wire/columns.py": 403,
 }
 MODULES_MAX = 25
 MANY_MODULES = ("wire/messages", "broker/handlers")  # one module per API

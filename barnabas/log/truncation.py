@@ -11,6 +11,7 @@ from barnabas.log.producers.replay import replay_stored
 from barnabas.log.producers.state import ProducerStates
 from barnabas.log.roll import new_segment
 from barnabas.log.segments.scan import headers
+from barnabas.log.segments.segment_truncation import truncate_segment
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -34,7 +35,7 @@ def truncate_to(log: "Log", offset: int, *, sync: bool) -> None:
         log.segments.append(fresh)
     log.active = active = log.segments[-1]
     active.durable = False  # perhaps sealed and synced before; it is written to again
-    active.truncate_to(offset)
+    truncate_segment(active, offset)
     if sync:  # a power loss must not restore a record that was removed
         with log.durability.mark.during_sync(confirms=not log.durability.rewrite):
             active.file().sync()

@@ -36,7 +36,7 @@ cdef class Columns:
     cdef bint _with_headers
     cdef long long _time_scale
     cdef long long _time_max
-    cdef Py_ssize_t _header_rows
+    cdef readonly Py_ssize_t header_rows
 
     @cython.locals(
         data=octets, view="const unsigned char[::1]", size=Py_ssize_t, offsets="long long[::1]", timestamps="long long[::1]",

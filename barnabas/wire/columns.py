@@ -53,6 +53,7 @@ class Columns:
     """Rows of records. `time_scale` is multiplied with each timestamp, 1000 for microseconds."""
 
     rows: int
+    header_rows: int  # headers of all rows together
     offsets: "array[int]"
     timestamps: "array[int]"
     keys: Binary
@@ -75,20 +76,15 @@ class Columns:
         self._with_headers = headers
         self._time_scale = time_scale
         self._time_max = _INT64_MAX // time_scale
-        self._header_rows = 0
-
-    @property
-    def header_rows(self) -> int:
-        """Headers of all rows together."""
-        return self._header_rows
+        self.header_rows = 0
 
     @property
     def size(self) -> int:
         """Bytes in use, roughly."""
         size = self.rows * 24 + self.keys.ends[self.rows] + self.values.ends[self.rows]
-        if self._header_rows:
-            size += self._header_rows * 8 + self.header_keys.ends[self._header_rows]
-            size += self.header_values.ends[self._header_rows]
+        if self.header_rows:
+            size += self.header_rows * 8 + self.header_keys.ends[self.header_rows]
+            size += self.header_values.ends[self.header_rows]
         return size
 
     def clear(self) -> bool:
@@ -106,7 +102,7 @@ class Columns:
         except BufferError:
             return False
         self.rows = 0
-        self._header_rows = 0
+        self.header_rows = 0
         self.keys.nulls = self.values.nulls = 0
         return True
 
@@ -198,7 +194,7 @@ class Columns:
         value_at = value_ends[row]
         key_nulls = 0
         value_nulls = 0
-        header_rows = self._header_rows
+        header_rows = self.header_rows
         scale = self._time_scale
         latest = self._time_max
         previous = -1
@@ -282,7 +278,7 @@ class Columns:
             return -1
         keys.nulls += key_nulls
         values.nulls += value_nulls
-        self._header_rows = header_rows
+        self.header_rows = header_rows
         return row - self.rows
 
     def _decode_headers(self, data: Buffer, at: int, end: int, row: int, header_row: int) -> int:

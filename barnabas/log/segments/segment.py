@@ -3,8 +3,9 @@
 In: batches whose offsets are set, in order. Out: positions of batches.
 Always: `size` bytes of the file are whole batches; `next_offset` follows the last of them.
 Always: files and mappings open when first needed and may be given back at any time.
-Not here: which batches are allowed (log/append.py), when to roll (log/roll.py), whether an index
-can be trusted (index_check.py), damage (log/recovery/log_recovery.py).
+Not here: which batches are allowed (log/append.py), when to roll (log/roll.py), removing batches
+at its end (segment_truncation.py), whether an index can be trusted (index_check.py), damage
+(log/recovery/log_recovery.py).
 """
 
 from collections.abc import Sequence
@@ -258,6 +259,13 @@ class Segment:
         """Remove what a failed write may have left behind the last whole batch."""
         self.file().truncate(self.size)
 
+    def cut_at(self, position: int) -> None:
+        """Keep the batches before `position`; their indexes are cut already."""
+        self.file().truncate(position)
+        self.size = position
+        self.durable = False
+        self._bytes_since_entry = 0
+
     def seal(self) -> None:
         """No more appends: the time index ends with the largest timestamp, both are trimmed."""
         if self.size:
@@ -280,13 +288,14 @@ class Segment:
         if self._indexes_checked:
             return
         if problem := index_check.index_problem(self, self._disk):
-            self._distrust(problem)
+            self.distrust(problem)
         self._indexes_checked = True
         timestamp, relative = self.time_index.last_entry()
         self.max_timestamp = timestamp
         self.max_timestamp_offset = self.base_offset + relative
 
-    def _distrust(self, problem: str) -> None:
+    def distrust(self, problem: str) -> None:
+        """Rebuild both indexes, and report why."""
         self.entries_left = 0  # so the next append reserves room again
         self.rebuild_indexes()
         self.findings.append(RecoveryFinding(self.offset_index.path, problem, "indexes rebuilt"))
@@ -316,7 +325,7 @@ class Segment:
             and not self._indexes_ours
             and (problem := index_check.time_problem(self, found, relative))
         ):
-            self._distrust(problem)
+            self.distrust(problem)
             relative = self.time_index.floor(timestamp)[1]
         return relative
 
@@ -326,7 +335,7 @@ class Segment:
             return False
         problem = index_check.entry_problem(self, relative, position)
         if problem:
-            self._distrust(problem)
+            self.distrust(problem)
         return bool(problem)
 
     def first_time(self) -> int:
@@ -381,45 +390,3 @@ class Segment:
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
-
-    # --- cutting -------------------------------------------------------------------------------
-
-    def truncate_to(self, offset: int) -> None:
-        """Cut every batch that ends at or after `offset`."""
-        self.load_indexes()
-        if problem := self.offset_index.problem() or self.time_index.problem():
-            self._distrust(problem)  # or entries of what is cut might stay
-        found = self.locate(offset)
-        if found is None:  # compaction may have left nothing of what came next
-            self.next_offset = min(self.next_offset, offset)
-            return
-        position = found[0]
-        relative = offset - self.base_offset
-        self.offset_index.truncate_to(relative)
-        self.time_index.truncate_to(relative)
-        if self.has_aborted():
-            self.aborted.truncate(offset)
-        self.entries_left = 0
-        self.offset_index.trim()
-        self.time_index.trim()
-        self.file().truncate(position)
-        self.size = position
-        self.durable = False
-        self._bytes_since_entry = 0
-        self._recount()
-
-    def _recount(self) -> None:
-        """Largest timestamp and next offset from the last entries on, after a cut."""
-        timestamp, relative = self.time_index.last_entry()
-        self.max_timestamp = timestamp
-        self.max_timestamp_offset = self.base_offset + relative
-        self.next_offset = self.base_offset
-        if not self.size:
-            self.first_timestamp = -1
-            return
-        start = self.offset_index.floor(relative)
-        for _, header in headers(self.file(), start, self.size):
-            if header.max_timestamp > self.max_timestamp and header.record_count:
-                self.max_timestamp = header.max_timestamp
-                self.max_timestamp_offset = header.last_offset
-            self.next_offset = header.last_offset + 1
