@@ -10,6 +10,7 @@ broker: the whole broker: its parts, how it starts and stops
 main: starts a broker on this machine and stops it on a signal
 topic: topics in memory, by name and by id
 partition: one partition: its log, its role, and the requests that wait for it
+partition_errors: the errors that a partition answers with
 partition_flush: syncs records before they are committed (flush.messages)
 no_log: stands in for the log of a partition that has none here
 role: leader, follower, offline: the roles of a replica and their legal transitions

@@ -6,7 +6,8 @@ Always: the high watermark never decreases while this broker leads; a request th
 notified once per advance of the high watermark; a request that waits for a commit is notified that
 the record is committed, or why the outcome is unknown.
 Not here: the files (log/), the format of requests (handlers/), the decisions of a leader
-(broker/replicas/leading.py), syncs before a commit (partition_flush.py).
+(broker/replicas/leading.py), syncs before a commit (partition_flush.py), the words of its errors
+(partition_errors.py).
 
 On a lone broker every partition is led here, by the only replica: then `leading` is None and a
 record is committed when it is appended.
@@ -17,24 +18,30 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.no_log import NoLog
+from barnabas.broker.partition_errors import (
+    disk_error,
+    leadership_lost,
+    log_truncated,
+    not_enough_replicas,
+    not_served,
+    other_leader_epoch,
+)
 from barnabas.broker.partition_flush import flush_is_due, flush_to
 from barnabas.broker.role import NEXT, Role
-from barnabas.broker.storage.log_directory import OpenLogDirectory, storage_error
+from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.uncommitted import Outcome, UncommittedBatches
 from barnabas.config.topic import TopicConfig
 from barnabas.log.config import INT64_MAX
 from barnabas.log.log import Appended, Log
 from barnabas.log.reader import BatchSlice
-from barnabas.model.errors import Code, Failed, KafkaError, Retriable
+from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
-from barnabas.model.system_errors import OUT_OF_RESOURCES
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.leading import LeaderReplica
     from barnabas.log.transactions.verification import VerificationGuard
     from barnabas.replication.follower import Follower
     from barnabas.replication.state import PartitionState
-    from barnabas.wire.control_records import EndMarker
 
 ACKS_ALL = -1
 NO_EPOCH = -1
@@ -84,9 +91,8 @@ class Partition:
         self.flush_after: int | None = None  # records that may be unsynced; None: any number
         self.waiters: dict[Waiter, None] = {}  # in order of arrival
         self.on_commit: Callable[[], None] | None = None  # called when the high watermark advances
-        self.on_leadership_lost: Callable[[], object] | None = (
-            None  # called when this broker stops leading
-        )
+        # Called when this broker stops leading.
+        self.on_leadership_lost: Callable[[], object] | None = None
         self.failure = ""  # why its log directory is offline
         self.leading: LeaderReplica | None = None  # in a cluster, if it leads
         self.following: Follower | None = None
@@ -138,7 +144,7 @@ class Partition:
         if acks == ACKS_ALL:
             needed = min(self.min_insync_replicas, len(self.replicas))
             if len(self.in_sync) < needed:
-                raise self._not_enough_replicas(Code.NOT_ENOUGH_REPLICAS)
+                raise not_enough_replicas(self, Code.NOT_ENOUGH_REPLICAS)
         if (
             self.flush_after is not None
             and self.log_directory is not None
@@ -154,30 +160,7 @@ class Partition:
             if self._commits_immediately:
                 self._commit(appended.last_offset + 1, len(batch))
             else:
-                self._appended(appended.last_offset + 1, len(batch))
-        return appended
-
-    def append_marker(
-        self, producer_id: int, epoch: int, marker: "EndMarker", version: int, wall_ms: int
-    ) -> Appended:
-        """End a producer's transaction here: see `append_marker` of the log."""
-        from barnabas.log.transactions.append import append_marker
-        from barnabas.wire.control_records import MARKER_SIZE
-
-        if len(self.in_sync) < min(self.min_insync_replicas, len(self.replicas)):
-            raise self._not_enough_replicas(Code.NOT_ENOUGH_REPLICAS)
-        log = self.log
-        try:
-            appended = append_marker(
-                log, producer_id, epoch, marker, version, self.leader_epoch, wall_ms
-            )
-        except Failed as failure:
-            self.check_disk_error(failure)
-            raise
-        if self._commits_immediately:
-            self._commit(appended.last_offset + 1, MARKER_SIZE)
-        else:
-            self._appended(appended.last_offset + 1, MARKER_SIZE)
+                self._await_commit(appended.last_offset + 1, len(batch))
         return appended
 
     def check_disk_error(self, failure: KafkaError) -> None:
@@ -185,7 +168,14 @@ class Partition:
         if isinstance(failure.__cause__, OSError) and self.log_directory is not None:
             self.log_directory.fail(failure.__cause__)
 
-    def _appended(self, end: int, size: int) -> None:
+    def appended(self, end: int, size: int) -> None:
+        """`size` bytes up to `end` were appended to the log."""
+        if self._commits_immediately:
+            self._commit(end, size)
+        else:
+            self._await_commit(end, size)
+
+    def _await_commit(self, end: int, size: int) -> None:
         leading = self.leading
         flush = self.flush_after is not None and flush_is_due(self)
         self.uncommitted.add(end, size)
@@ -253,7 +243,7 @@ class Partition:
         answer = self.uncommitted.wait(offset)
         if answer is None:
             answer = DeferredReply()
-            answer.set(_truncated(self.name) if self.role is Role.LEADER else self.refusal())
+            answer.set(log_truncated(self) if self.role is Role.LEADER else not_served(self))
         return answer
 
     def isr_changed(self, in_sync: list[BrokerId]) -> None:
@@ -261,16 +251,8 @@ class Partition:
         timeout."""
         self.in_sync = in_sync
         if len(in_sync) < self.min_isr and self.uncommitted:
-            self.uncommitted.fail_waiting(
-                self._not_enough_replicas(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-            )
-
-    def _not_enough_replicas(self, code: Code) -> Retriable:
-        return Retriable(
-            code,
-            f"{self.name} has {len(self.in_sync)} in-sync replicas and requires {self.min_isr}"
-            f" (min.insync.replicas = {self.min_insync_replicas})",
-        )
+            problem = not_enough_replicas(self, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            self.uncommitted.fail_waiting(problem)
 
     # Reading
 
@@ -286,28 +268,15 @@ class Partition:
             raise self.unreadable(error) from error
 
     def unreadable(self, error: OSError) -> KafkaError:
-        """Kafka's clients retry a request that gets this error."""
+        """A disk error takes the log directory offline; the result is the client's answer."""
         if self.log_directory is not None:
             self.log_directory.fail(error)
-        kind = Retriable if error.errno in OUT_OF_RESOURCES else Failed
-        return kind(Code.KAFKA_STORAGE_ERROR, f"{self.name}: {error}")
+        return disk_error(self, error)
 
     def check_leader_epoch(self, claimed: int) -> None:
         """A client that knows an older or a newer leader must refresh its metadata first."""
-        if claimed in (-1, self.leader_epoch):
-            return
-        code = (
-            Code.FENCED_LEADER_EPOCH if claimed < self.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
-        )
-        raise Retriable(code, f"{self.name} is in leader epoch {self.leader_epoch}, not {claimed}")
-
-    def refusal(self) -> KafkaError:
-        """Why this broker does not serve this partition as leader."""
-        if self.failure:
-            return storage_error(self.name, self.failure)
-        if self.leader < 0:
-            return Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self.name} has no leader")
-        return Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"{self.name} is led by broker {self.leader}")
+        if claimed not in (-1, self.leader_epoch):
+            raise other_leader_epoch(self, claimed)
 
     # Roles
 
@@ -372,8 +341,7 @@ class Partition:
             self._leadership_lost()
 
     def _leadership_lost(self) -> None:
-        moved = Retriable(Code.NOT_LEADER_OR_FOLLOWER, f"this broker no longer leads {self.name}")
-        problem = storage_error(self.name, self.failure) if self.failure else moved
+        problem = leadership_lost(self)
         self.unsynced.fail(problem)
         self.uncommitted.fail(problem)
         for waiter in tuple(self.waiters):
@@ -422,7 +390,3 @@ class Partition:
         self._become(role)
         self.leading = self.following = None
         self._leadership_lost()
-
-
-def _truncated(name: TopicPartition) -> KafkaError:
-    return Failed(Code.KAFKA_STORAGE_ERROR, f"the log of {name} was truncated")

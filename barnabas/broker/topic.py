@@ -6,6 +6,7 @@ from uuid import UUID
 
 from barnabas.broker.no_log import NoLog
 from barnabas.broker.partition import Partition
+from barnabas.broker.partition_errors import not_served
 from barnabas.broker.role import Role
 from barnabas.config.topic import TopicConfig
 from barnabas.log.log import Log
@@ -52,7 +53,7 @@ class Topic:
         if 0 <= index < len(self.partitions):
             found = self.partitions[index]
             if found.role is not Role.LEADER:
-                raise found.refusal()
+                raise not_served(found)
             return found
         raise self._no_partition(index)
 
@@ -61,7 +62,7 @@ class Topic:
         if 0 <= index < len(self.partitions):
             found = self.partitions[index]
             if found.role is not Role.LEADER and found.following is None:
-                raise found.refusal()
+                raise not_served(found)
             return found
         raise self._no_partition(index)
 

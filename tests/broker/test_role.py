@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.broker.partition_errors import not_served
 from barnabas.broker.role import NEXT, Role
 from barnabas.broker.storage.partition_opening import offline_partition
 from barnabas.model.errors import Code
@@ -17,9 +18,9 @@ def test_every_role_has_a_row_and_can_end() -> None:
 
 def test_an_offline_partition_stays_offline_until_its_log_is_given_up() -> None:
     partition = offline_partition(T0, BrokerId(1), "broken")
-    assert partition.refusal().code is Code.KAFKA_STORAGE_ERROR
+    assert not_served(partition).code is Code.KAFKA_STORAGE_ERROR
     with pytest.raises(AssertionError, match="OFFLINE cannot become"):
         partition.stop()
     partition.drop_log()
     assert partition.role is Role.ABSENT
-    assert partition.refusal().code is Code.NOT_LEADER_OR_FOLLOWER
+    assert not_served(partition).code is Code.NOT_LEADER_OR_FOLLOWER

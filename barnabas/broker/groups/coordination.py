@@ -23,6 +23,7 @@ from barnabas.broker.groups.deleted_topics import forget_offsets
 from barnabas.broker.groups.loading import GroupLoading
 from barnabas.broker.groups.ports import PartitionJournal, TopicsSeen, group_limits, limits
 from barnabas.broker.groups.rates import SAMPLE_MS, GroupRates
+from barnabas.broker.groups.rebalances_logged import log_rebalances
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition
@@ -30,7 +31,6 @@ from barnabas.broker.role import Role
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
-from barnabas.coordinators.groups.history.text import PROBLEMS, reason_text
 from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.ports import TransactionMarker
@@ -111,9 +111,7 @@ class Coordination:
         settings = self._broker.catalog.entities.get((GROUPS, group_id), {})
         self._own_limits[group_id] = group_limits(settings)
         for index in self.runtime.partitions():
-            with suppress(
-                KafkaError
-            ):  # one that is loading finds the settings when it is read back
+            with suppress(KafkaError):  # a shard that is loading reads the settings afterwards
                 self.runtime.shard(index).configured(group_id)
 
     async def _create_topic(self) -> None:
@@ -265,7 +263,7 @@ class Coordination:
         answers = self.runtime.carry_out(partition, operation(shard, caller, now), now)
         self._arm(shard.next_deadline())
         if self.rebalance_statistics.unlogged:
-            self._tell()
+            log_rebalances(self._broker.log, self.rebalance_statistics)
         if len(answers) == 1 and answers[0].token is deferred:
             return answers[0].response
         self._deliver(answers)
@@ -345,24 +343,6 @@ class Coordination:
     def now(self) -> Now:
         return Now(self._clock.monotonic_ms(), self._clock.wall_ms())
 
-    def _tell(self) -> None:
-        """One line per rebalance that is over, its cause in words."""
-        for group, entry in self.rebalance_statistics.take():
-            overtaken = entry.sync_ms < 0
-            say = self._broker.log.debug if overtaken else self._broker.log.info
-            if any(cause.kind in PROBLEMS for cause in entry.causes):
-                say = self._broker.log.warning
-            say(
-                "rebalance",
-                group=group,
-                generation=entry.generation,
-                members=entry.members,
-                why=reason_text(entry),
-                join_ms=entry.join_ms,
-                sync_ms=entry.sync_ms,
-                **({"overtaken": True} if overtaken else {}),
-            )
-
     def _sample(self) -> None:
         self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
         if not self.runtime.is_loading():
@@ -400,7 +380,7 @@ class Coordination:
         try:
             failed = partial(self._failed, "deadline of a group failed")
             self._deliver(self.runtime.expire(self.now(), failed))
-            self._tell()
+            log_rebalances(self._broker.log, self.rebalance_statistics)
         finally:  # a fault in one group must not stop the clock of all
             self._arm(self.runtime.next_deadline())
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from barnabas.assignment.group import AssignableTopic as SeenTopic
 from barnabas.broker.partition import ACKS_ALL, Partition
+from barnabas.broker.partition_errors import not_served
 from barnabas.broker.role import Role
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.group import GroupConfig
@@ -40,7 +41,7 @@ class PartitionJournal:
     def append(self, batch: bytearray, wall_ms: int) -> int:
         partition = self._partition
         if partition.role is not Role.LEADER:  # led elsewhere since a moment ago
-            raise partition.refusal()
+            raise not_served(partition)
         return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
 
     def append_transactional(self, batch: bytearray, guard: object, wall_ms: int) -> int:
@@ -48,20 +49,21 @@ class PartitionJournal:
 
         partition = self._partition
         if partition.role is not Role.LEADER:
-            raise partition.refusal()
+            raise not_served(partition)
         known = guard if isinstance(guard, VerificationGuard) else None
         view = memoryview(batch)
         return partition.append(view, ACKS_ALL, wall_ms, ours=True, guard=known).last_offset
 
     def append_marker(self, marker: TransactionMarker, wall_ms: int) -> int:
+        from barnabas.broker.transactions.marker_append import append_marker
         from barnabas.wire.control_records import EndMarker
 
         partition = self._partition
         if partition.role is not Role.LEADER:
-            raise partition.refusal()
+            raise not_served(partition)
         producer_id, epoch, commit, coordinator_epoch, version = marker
         end = EndMarker(commit, coordinator_epoch)
-        return partition.append_marker(producer_id, epoch, end, version, wall_ms).last_offset
+        return append_marker(partition, producer_id, epoch, end, version, wall_ms).last_offset
 
 
 class TopicsSeen:

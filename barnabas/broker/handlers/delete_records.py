@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.dispatch import Call
+from barnabas.broker.partition_errors import not_served
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -44,7 +45,7 @@ class PendingDeletion(NamedTuple):
         """None: not yet."""
         partition = self.partition
         if partition.leading is not self.leading:
-            return Result(problem=partition.refusal())
+            return Result(problem=not_served(partition))
         low_watermark = self.leading.start_everywhere
         return Result(low_watermark) if low_watermark >= self.offset else None
 

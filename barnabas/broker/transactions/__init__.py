@@ -4,7 +4,8 @@ A broker without transactions never imports any of it.
 
 coordination: carries out what the coordinator decides: logs, timers, markers
 loading: reads the state of transactions back from its log
-markers: writes markers into the partitions that this broker leads
+markers: answers requests for markers in the partitions that this broker leads
+marker_append: appends one marker to a partition
 produce: appends the batches of transactional producers
 verification: asks the coordinator whether partitions are in a transaction
 aborts_logged: logs the transactions that the coordinator aborted, with the cause

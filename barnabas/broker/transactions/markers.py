@@ -11,6 +11,7 @@ from typing import Any
 from barnabas.broker.context import GroupsContext
 from barnabas.broker.net.deferred_reply import DeferredReply, settled
 from barnabas.broker.topic import OFFSETS_TOPIC
+from barnabas.broker.transactions.marker_append import append_marker
 from barnabas.coordinators.ports import TransactionMarker
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.control_records import EndMarker
@@ -80,7 +81,8 @@ def _begin(
             return index, _in_offsets(broker, marker, index)
         partition = broker.topics.existing(topic).partition(index)
         end = EndMarker(marker.transaction_result, marker.coordinator_epoch)
-        appended = partition.append_marker(
+        appended = append_marker(
+            partition,
             marker.producer_id,
             marker.producer_epoch,
             end,

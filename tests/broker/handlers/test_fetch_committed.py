@@ -4,6 +4,7 @@ import asyncio
 
 from barnabas.broker.partition import Partition
 from barnabas.broker.requests.delayed_fetch import FetchWait
+from barnabas.broker.transactions.marker_append import append_marker
 from barnabas.log.transactions.append import require_guard
 from barnabas.wire.control_records import EndMarker
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -30,7 +31,7 @@ def write(partition: Partition, sequence: int, producer: int = P) -> int:
 
 
 def end(partition: Partition, producer: int = P, *, commit: bool) -> int:
-    return partition.append_marker(producer, 0, EndMarker(commit, 1), 0, TIME).base_offset
+    return append_marker(partition, producer, 0, EndMarker(commit, 1), 0, TIME).base_offset
 
 
 def committed(offset: int, wait_ms: int = 0) -> FetchRequest:

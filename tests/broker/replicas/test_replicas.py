@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.controller.channels import ControllerChannels
+from barnabas.broker.partition_errors import not_served
 from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.codec import ProtocolMessage
@@ -182,7 +183,7 @@ async def test_others_lead_what_was_on_a_lost_disk(tmp_path: Path) -> None:
                 lambda name=name: leader not in cluster.partition(others[0], *name).in_sync  # type: ignore[misc]
             )
         partition = cluster.partition(leader, *names[0])
-        assert partition.refusal().code is Code.KAFKA_STORAGE_ERROR
+        assert not_served(partition).code is Code.KAFKA_STORAGE_ERROR
         assert partition.leader in others
         if names[0].partition == 0:
             assert (await produce(cluster, leader, names[0].topic)).error_code
