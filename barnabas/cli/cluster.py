@@ -15,7 +15,7 @@ from barnabas.cli.partitions import named_partitions
 from barnabas.cli.render import chosen_output, output_option, printable, render, write_document
 
 if TYPE_CHECKING:
-    from barnabas.wire.messages.cluster_story import ToldEvent
+    from barnabas.wire.messages.describe_broker import ControllerEvent
 
 _EVENT_COLUMNS = ("time", "what", "where", "change", "cause")
 _LOOK_S = 0.5
@@ -36,14 +36,14 @@ command.add_command(reassign)
 @click.pass_context
 def info(ctx: click.Context, output: str) -> None:
     """Show what the cluster is: its id, its controller, how much is in it."""
-    view, stories = cluster_view.look(ctx)
+    view, details = cluster_view.look(ctx)
     topics, partitions = cluster_view.counts(view)
     problems = cluster_view.problem_rows(view)
-    versions = sorted({story.version for story in stories.values()})
+    versions = sorted({own.version for own in details.values()})
     facts = {
         "cluster": view.cluster_id,
         "controller": view.controller_id,
-        "controller_epoch": cluster_view.controller_epoch(stories),
+        "controller_epoch": cluster_view.controller_epoch(details),
         "brokers": len(view.brokers),
         "topics": topics,
         "partitions": partitions,
@@ -68,8 +68,8 @@ def brokers(ctx: click.Context, output: str) -> None:
     """List the brokers, with what each leads and holds."""
     from barnabas.system.machine import boot_id
 
-    view, stories = cluster_view.look(ctx)
-    rows = cluster_view.broker_rows(view, stories, boot_id())
+    view, details = cluster_view.look(ctx)
+    rows = cluster_view.broker_rows(view, details, boot_id())
     render(rows, cluster_view.BROKER_COLUMNS, output)
 
 
@@ -79,8 +79,8 @@ def brokers(ctx: click.Context, output: str) -> None:
 @click.pass_context
 def explain(ctx: click.Context, output: str) -> int:
     """Say why partitions are offline, and what to do."""
-    view, stories = cluster_view.look(ctx)
-    reasons = cluster_view.reasons(stories)
+    view, details = cluster_view.look(ctx)
+    reasons = cluster_view.reasons(details)
     rows = [
         {"topic": row["topic"], "partition": row["partition"], "reason": why}
         for row in cluster_view.problem_rows(view)
@@ -176,7 +176,7 @@ def events(ctx: click.Context, last: int, topic: str | None, follow: bool, outpu
             time.sleep(_LOOK_S)
 
 
-def event_row(event: "ToldEvent") -> dict[str, object]:
+def event_row(event: "ControllerEvent") -> dict[str, object]:
     """`where` and `change` are for people, the rest for scripts."""
     where = f"{event.topic}-{event.partition}" if event.partition >= 0 else event.topic
     parts = []

@@ -147,7 +147,7 @@ def _moving(admin: "Admin") -> list[dict[str, Any]]:
     by_topic: dict[str, list[int]] = {}
     for move in moves:
         by_topic.setdefault(move.at.topic, []).append(move.at.partition)
-    stories = {topic: admin.log_stories(topic, numbers) for topic, numbers in by_topic.items()}
+    logs = {topic: admin.describe_logs(topic, numbers) for topic, numbers in by_topic.items()}
     return [
         {
             "topic": move.at.topic,
@@ -155,17 +155,17 @@ def _moving(admin: "Admin") -> list[dict[str, Any]]:
             "replicas": move.replicas,
             "adding": move.adding,
             "removing": move.removing,
-            "left": _left(stories[move.at.topic].get(move.at.partition), move.adding),
+            "left": _left(logs[move.at.topic].get(move.at.partition), move.adding),
         }
         for move in moves
     ]
 
 
-def _left(story: Any, adding: Sequence[int]) -> int | None:
-    if story is None or not story.replicas:
+def _left(log: Any, adding: Sequence[int]) -> int | None:
+    if log is None or not log.replicas:
         return None
-    ends: Mapping[int, int] = {replica.broker: replica.end for replica in story.replicas}
-    end = story.replicas[0].end  # of the leader, which comes first
+    ends: Mapping[int, int] = {replica.broker: replica.end for replica in log.replicas}
+    end = log.replicas[0].end  # of the leader, which comes first
     return max((end - max(0, ends.get(broker, 0)) for broker in adding), default=0)
 
 

@@ -26,11 +26,11 @@ PROBLEM_COLUMNS = ("topic", "partition", "problem", "leader", "replicas", "in_sy
 def look(ctx: click.Context) -> tuple["MetadataSnapshot", dict[int, "BrokerDetails"]]:
     """All topics, and the details that each broker reports."""
     with open_admin(ctx) as admin:
-        return admin.topics(), admin.broker_stories()
+        return admin.topics(), admin.describe_brokers()
 
 
 def broker_rows(
-    view: "MetadataSnapshot", stories: Mapping[int, "BrokerDetails"], machine: str
+    view: "MetadataSnapshot", details: Mapping[int, "BrokerDetails"], machine: str
 ) -> list[Row]:
     """The live brokers, and those that are down but have replicas."""
     leads: Counter[int] = Counter()
@@ -41,57 +41,55 @@ def broker_rows(
             replicas.update(partition.replicas)
     rows = []
     for id_ in sorted({*view.brokers, *(broker for broker in replicas if broker >= 0)}):
-        broker, story = view.brokers.get(id_), stories.get(id_)
-        local = story is not None and machine and story.machine == machine
+        broker, own = view.brokers.get(id_), details.get(id_)
+        local = own is not None and machine and own.machine == machine
         rows.append(
             {
                 "broker": id_,
                 "address": None if broker is None else str(broker.address),
-                "state": _state(id_, view, stories),
+                "state": _state(id_, view, details),
                 "controller": id_ == view.controller_id,
-                "epoch": story.epoch if story is not None and story.epoch >= 0 else None,
+                "epoch": own.epoch if own is not None and own.epoch >= 0 else None,
                 "rack": None if broker is None else broker.rack,
-                "process": story.process_id if story is not None and local else None,
-                "version": None if story is None else story.version,
+                "process": own.process_id if own is not None and local else None,
+                "version": None if own is None else own.version,
                 "leads": leads[id_],
                 "replicas": replicas[id_],
-                **_health(story),
+                **_health(own),
             }
         )
     return rows
 
 
-def _health(story: "BrokerDetails | None") -> Row:
+def _health(own: "BrokerDetails | None") -> Row:
     """None if the broker reports nothing: it is down, does not answer, is older, or is not
     Barnabas.
     """
-    if story is None or story.loop_delay_ms_p99 < 0:
+    if own is None or own.loop_delay_ms_p99 < 0:
         return dict.fromkeys((*HEALTH_COLUMNS, "log_dirs"))
-    bad = [f"{each.state}: {each.path}" for each in story.log_dirs if each.state != "online"]
+    bad = [f"{each.state}: {each.path}" for each in own.log_dirs if each.state != "online"]
     return {
-        "loop_delay_ms_p99": story.loop_delay_ms_p99,
-        "open_files": story.open_files,
-        "open_files_max": story.open_files_max,
+        "loop_delay_ms_p99": own.loop_delay_ms_p99,
+        "open_files": own.open_files,
+        "open_files_max": own.open_files_max,
         "disks": ", ".join(bad) or "online",
-        "log_lines_dropped": story.log_lines_dropped,
-        "log_dirs": [each._asdict() for each in story.log_dirs],
+        "log_lines_dropped": own.log_lines_dropped,
+        "log_dirs": [each._asdict() for each in own.log_dirs],
     }
 
 
-def _state(id_: int, view: "MetadataSnapshot", stories: Mapping[int, "BrokerDetails"]) -> str:
+def _state(id_: int, view: "MetadataSnapshot", details: Mapping[int, "BrokerDetails"]) -> str:
     if id_ not in view.brokers:
         return "down"
-    if id_ not in stories and stories:  # the others are Barnabas, so it is too
+    if id_ not in details and details:  # the others are Barnabas, so it is too
         return "silent"
     return "controller" if id_ == view.controller_id else "up"
 
 
-def reasons(stories: Mapping[int, "BrokerDetails"]) -> dict[tuple[str, int], str]:
+def reasons(details: Mapping[int, "BrokerDetails"]) -> dict[tuple[str, int], str]:
     """Why partitions are offline, as the controller tells."""
     return {
-        (at.topic, at.partition): why
-        for story in stories.values()
-        for at, why in story.offline.items()
+        (at.topic, at.partition): why for own in details.values() for at, why in own.offline.items()
     }
 
 
@@ -120,8 +118,8 @@ def counts(view: "MetadataSnapshot") -> tuple[int, int]:
     return len(view.topics), sum(len(topic.partitions) for topic in view.topics.values())
 
 
-def controller_epoch(stories: Mapping[int, "BrokerDetails"]) -> int | None:
-    epoch = max((story.controller_epoch for story in stories.values()), default=-1)
+def controller_epoch(details: Mapping[int, "BrokerDetails"]) -> int | None:
+    epoch = max((own.controller_epoch for own in details.values()), default=-1)
     return epoch if epoch >= 0 else None
 
 

@@ -18,12 +18,12 @@ def command(ctx: click.Context, output: str) -> None:
     under-replicated."""
     from barnabas.system.machine import boot_id
 
-    view, stories = cluster_view.look(ctx)
+    view, details = cluster_view.look(ctx)
     output = chosen_output(output)
-    brokers = cluster_view.broker_rows(view, stories, boot_id())
+    brokers = cluster_view.broker_rows(view, details, boot_id())
     problems = cluster_view.problem_rows(view)
     topics, partitions = cluster_view.counts(view)
-    reasons = cluster_view.reasons(stories)
+    reasons = cluster_view.reasons(details)
     for row in problems:
         if why := reasons.get((row["topic"], row["partition"])):
             row["reason"] = why
@@ -35,7 +35,7 @@ def command(ctx: click.Context, output: str) -> None:
         document = {
             "cluster": view.cluster_id,
             "controller": view.controller_id,
-            "controller_epoch": cluster_view.controller_epoch(stories),
+            "controller_epoch": cluster_view.controller_epoch(details),
             "brokers": brokers,
             "topics": topics,
             "partitions": partitions,

@@ -17,7 +17,7 @@ from barnabas.model.ids import TopicPartition, check_topic_name
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.metadata_snapshot import TopicMetadata
-    from barnabas.wire.messages.log_story import ToldLog
+    from barnabas.wire.messages.describe_logs import DescribedLog
 
 _BROKER_DEFAULT = -1
 _SOURCES = {int(source): source.name.lower().replace("_", " ") for source in ConfigSource}
@@ -114,7 +114,7 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
         led = [p for p in found.partitions if p.leader >= 0]
         partitions = [TopicPartition(topic, p.number) for p in led]
         starts, ends = resolve(admin, partitions, OffsetRangeOption(), to_end=True)
-        logs = admin.log_stories(topic, [p.number for p in led])
+        logs = admin.describe_logs(topic, [p.number for p in led])
     compacted = any(log.dirty_bytes >= 0 for log in logs.values())
     replicated = any(len(log.replicas) > 1 for log in logs.values())
     rows: list[dict[str, Any]] = []
@@ -246,7 +246,7 @@ def delete(ctx: click.Context, topics: tuple[str, ...], yes: bool, if_exists: bo
             click.echo(f"topic {topic} is deleted", err=True)
 
 
-def _lag(log: "ToldLog") -> str:
+def _lag(log: "DescribedLog") -> str:
     """The records that each follower has not fetched yet, for people: `2:0 3:15`; ? is unknown."""
     leader, *followers = log.replicas
     return " ".join(
@@ -255,7 +255,7 @@ def _lag(log: "ToldLog") -> str:
     )
 
 
-def _replica_lags(log: "ToldLog", replicas: list[int]) -> list[dict[str, int | None]]:
+def _replica_lags(log: "DescribedLog", replicas: list[int]) -> list[dict[str, int | None]]:
     """The same for scripts, by replica."""
     end = log.replicas[0].end
     return [

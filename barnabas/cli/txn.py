@@ -8,7 +8,7 @@ from barnabas.cli.render import chosen_output, output_option, render, write_docu
 from barnabas.cli.transactions.abort import abort
 from barnabas.cli.transactions.arguments import find_transaction, id_argument
 
-_STORIES_MAX = 1_000
+_HISTORIES_MAX = 1_000
 _LISTED = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
@@ -37,10 +37,10 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
             coordinators={each.transactional_id: each.coordinator for each in listed},
         )
         report = admin.transactions_report()
-        stories = admin.transaction_stories(list(described)[:_STORIES_MAX])
-    rows = list_rows(described.values(), report, stories)
+        histories = admin.transaction_histories(list(described)[:_HISTORIES_MAX])
+    rows = list_rows(described.values(), report, histories)
     if chosen_output(output) == "table":
-        columns = [name for name in LIST_COLUMNS if name != "client" or stories]
+        columns = [name for name in LIST_COLUMNS if name != "client" or histories]
         render([shown_row(row) for row in rows], columns, output)
     else:
         render(rows, CSV_COLUMNS, output)
@@ -58,26 +58,26 @@ def describe(ctx: click.Context, transactional_id: str, output: str) -> None:
         description,
         description_row,
         held_by,
-        story_document,
+        history_document,
     )
 
     with open_admin(ctx) as admin:
         described = find_transaction(admin, transactional_id)
         report = admin.transactions_report({at.topic for at in described.partitions})
-        told = admin.transaction_stories([transactional_id]).get(transactional_id)
+        history = admin.transaction_histories([transactional_id]).get(transactional_id)
         brokers = {each.id: each for each in admin.cluster().brokers}
     output = chosen_output(output)
     if output == "table":
         broker = brokers.get(described.coordinator)
         address = "" if broker is None else f" ({broker.address})"
         coordinator = f"{described.coordinator}{address}"
-        click.echo(description(described, report, coordinator, told), nl=False)
+        click.echo(description(described, report, coordinator, history), nl=False)
         return
     row = description_row(described, report, held_by(report).get(transactional_id, ()))
     if output == "csv":
         render([row], CSV_COLUMNS, output)
     else:
-        write_document({**row, **story_document(told)}, output)
+        write_document({**row, **history_document(history)}, output)
 
 
 @command.command()

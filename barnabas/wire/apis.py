@@ -128,13 +128,13 @@ APIS = {
         Api(69, "ConsumerGroupDescribe", 0, 1, 0),
         Api(74, "ListConfigResources", 0, 1, 0),
         Api(75, "DescribeTopicPartitions", 0, 0, 0),
-        Api(20_000, "GroupStory", 0, 0, 0),
-        Api(20_001, "LogStory", 0, 0, 0),
-        Api(20_002, "ClusterStory", 0, 1, 0),
+        Api(20_000, "DescribeGroupHistory", 0, 0, 0),
+        Api(20_001, "DescribeLogs", 0, 0, 0),
+        Api(20_002, "DescribeBroker", 0, 1, 0),
         Api(20_003, "ReplicasFailed", 0, 0, 0),
         Api(20_004, "RefreshSettings", 0, 0, 0),
         Api(20_005, "DescribeReplicas", 0, 0, 0),
-        Api(20_006, "TransactionStory", 0, 0, 0),
+        Api(20_006, "DescribeTransactionHistory", 0, 0, 0),
     )
 }
 """By key."""

@@ -16,7 +16,7 @@ from barnabas.cli.partitions import broker_ids
 from barnabas.client.admin.cluster import BrokerDetails
 from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
-from barnabas.wire.messages.cluster_story import ToldEvent
+from barnabas.wire.messages.describe_broker import ControllerEvent
 from barnabas.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -64,13 +64,13 @@ def view(
     )
 
 
-def story(id_: int, machine: str = HERE) -> BrokerDetails:
+def details_of(id_: int, machine: str = HERE) -> BrokerDetails:
     return BrokerDetails(id_, 10 + id_, 100 + id_, machine, "0.1.0", 1, 4)
 
 
 def test_brokers_are_up_down_silent_or_the_controller() -> None:
     seen = view((1, [1, 2, 3], [1, 2]), brokers=(1, 2, 4))
-    rows = broker_rows(seen, {1: story(1), 2: story(2, "another")}, HERE)
+    rows = broker_rows(seen, {1: details_of(1), 2: details_of(2, "another")}, HERE)
     assert [(row["broker"], row["state"]) for row in rows] == [
         (1, "controller"),
         (2, "up"),
@@ -123,7 +123,7 @@ def test_numbers_of_brokers_are_checked() -> None:
 
 
 def test_an_event_says_what_changed() -> None:
-    event = ToldEvent(
+    event = ControllerEvent(
         number=7,
         at_ms=0,
         what="election",
@@ -139,5 +139,5 @@ def test_an_event_says_what_changed() -> None:
     row = event_row(event)
     assert row["where"] == "t-0"
     assert row["change"] == "leader 2 -> 1, in sync 2,1,3 -> 1,3"
-    of_none = ToldEvent(number=8, at_ms=0, what="broker up", cause="", isr=[], isr_before=[])
+    of_none = ControllerEvent(number=8, at_ms=0, what="broker up", cause="", isr=[], isr_before=[])
     assert (event_row(of_none)["change"], event_row(of_none)["partition"]) == ("", None)

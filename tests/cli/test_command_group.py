@@ -166,13 +166,13 @@ def test_a_group_that_has_committed_nothing_is_not_taken_for_healthy(
     assert (ended.code, "is unknown" in ended.err) == (6, True)
 
 
-def test_a_story_that_began_with_the_broker_says_so() -> None:
+def test_a_history_that_began_with_the_broker_says_so() -> None:
     known = GroupReport(
-        "g", "Stable", generation=7, has_story=True, told_since_ms=1_700_000_000_000
+        "g", "Stable", generation=7, has_history=True, history_since_ms=1_700_000_000_000
     )
     line = "2023-11-14T22:13:20.000Z  the broker started; it knows nothing from before\n"
     assert line in description(known)
-    for whole in (replace(known, generation=0), replace(known, told_since_ms=None)):
+    for whole in (replace(known, generation=0), replace(known, history_since_ms=None)):
         assert "started" not in description(whole)
 
 

@@ -59,7 +59,7 @@ async def test_a_group_is_reported_with_its_members_and_its_lag(
             assert 0 <= unread_ms < 120_000
             assert (partitions[second].committed, partitions[second].lag) == (None, 0)
             assert report.topic_partitions == {topic: 2}
-            _check_story(report)
+            _check_history(report)
         (summary,) = [each for each in await admin.group_summaries() if each.listing.group == group]
         assert (summary.listing.state, summary.lag) == ("Empty", RECORDS - 2)
         await admin.alter_group_offsets(group, {first: Committed(0)})
@@ -67,13 +67,13 @@ async def test_a_group_is_reported_with_its_members_and_its_lag(
         await admin.delete_group(group)
 
 
-def _check_story(report: GroupReport) -> None:
+def _check_history(report: GroupReport) -> None:
     """Where the broker is ours."""
-    if report.has_story:
-        assert report.chapters[-1].causes[0].kind == "JOINED"
+    if report.has_history:
+        assert report.rebalances[-1].causes[0].kind == "JOINED"
         assert report.members[0].silent_ms is not None
     else:
-        assert report.chapters == ()
+        assert report.rebalances == ()
 
 
 async def test_offsets_are_moved_and_forgotten(served: Served, topic: str, group: str) -> None:

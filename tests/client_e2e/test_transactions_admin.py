@@ -118,7 +118,7 @@ def test_a_consumer_that_waits_behind_a_transaction_is_told_by_barnabas(
                 (held,) = admin.transactions_report([topic]).held
                 return held.readers
 
-            if admin.transaction_stories([topic]):  # else nobody tells
+            if admin.transaction_histories([topic]):  # else nobody tells
                 until(waiting)
                 assert waiting() == (WaitingReader("reader-1", "127.0.0.1", group),)
                 (held,) = admin.group_report(group).behind_transactions

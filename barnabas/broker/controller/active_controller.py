@@ -112,8 +112,8 @@ class ActiveController:
             _refuse(job, reason)
         self._queue.clear()
 
-    async def ask(self, operation: ControllerOperation[T], told_within_ms: int) -> T:
-        """With `told_within_ms`, the result comes after all affected brokers know of it."""
+    async def ask(self, operation: ControllerOperation[T], wait_for_brokers_ms: int) -> T:
+        """With `wait_for_brokers_ms`, the result comes after all affected brokers know of it."""
         if len(self._queue) >= QUEUE_MAX:
             raise Retriable(
                 Code.REQUEST_TIMED_OUT, f"the controller has {len(self._queue)} requests to answer"
@@ -123,8 +123,8 @@ class ActiveController:
         self._queue.append(job)
         self._more.set()
         answer = await done
-        if job.sent and told_within_ms > 0:
-            await asyncio.wait(job.sent, timeout=told_within_ms / 1000)
+        if job.sent and wait_for_brokers_ms > 0:
+            await asyncio.wait(job.sent, timeout=wait_for_brokers_ms / 1000)
         return answer
 
     def brokers_changed(self) -> None:

@@ -296,9 +296,9 @@ class ControllerElection:
 
     # From handlers and the catalog, on the broker that is controller; NOT_CONTROLLER elsewhere.
 
-    async def ask(self, operation: ControllerOperation[T], *, told_within_ms: int = 0) -> T:
-        """The result. With `told_within_ms`, only after all affected brokers know of it."""
-        return await self._active().ask(operation, told_within_ms)
+    async def ask(self, operation: ControllerOperation[T], *, wait_for_brokers_ms: int = 0) -> T:
+        """The result. With `wait_for_brokers_ms`, only after all affected brokers know of it."""
+        return await self._active().ask(operation, wait_for_brokers_ms)
 
     async def create_topic(
         self,
@@ -315,7 +315,7 @@ class ControllerElection:
             lambda machine, now: machine.create_topic(
                 name, partitions, factor, settings, placed, now
             ),
-            told_within_ms=timeout_ms,
+            wait_for_brokers_ms=timeout_ms,
         )
         return topic.id
 
@@ -329,12 +329,13 @@ class ControllerElection:
     ) -> None:
         await self.ask(
             lambda machine, now: machine.add_partitions(name, total, placed, now),
-            told_within_ms=timeout_ms,
+            wait_for_brokers_ms=timeout_ms,
         )
 
     async def delete_topic(self, name: str, id_: UUID, *, timeout_ms: int) -> None:
         await self.ask(
-            lambda machine, now: machine.delete_topic(name, id_, now), told_within_ms=timeout_ms
+            lambda machine, now: machine.delete_topic(name, id_, now),
+            wait_for_brokers_ms=timeout_ms,
         )
 
     async def configure_topic(self, name: str, change: Settle) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Coordination:
         self._loop = broker.loop
         self.runtime: Runtime[GroupShard] = Runtime()
         self.rebalance_statistics = RebalanceStatistics()
-        self.since_ms = self._clock.wall_ms()  # stories begin here
+        self.since_ms = self._clock.wall_ms()  # the rebalance histories begin here
         self.pace = GroupRates(broker.topics)
         self._topic: Topic | None = None
         self._partitions = 0  # as they were when the shards were taken up: groups must not move

@@ -1,6 +1,6 @@
 """Groups for Prometheus: rebalances by cause, phases, members, lag, lag in time, time to catch up.
 
-In: the coordinator's stories, offsets and pace. Out: metric families.
+In: the coordinator's rebalance histories, offsets and rates. Out: metric families.
 Always: bounded: groups and partitions beyond a limit are counted, not shown; timestamps are read
 off the loop.
 """

@@ -38,7 +38,7 @@ async def handle(
         try:
             answers = await broker.cluster.controlling.ask(
                 lambda machine, now: machine.reassign(requested_moves, may_change, now),
-                told_within_ms=request.timeout_ms,
+                wait_for_brokers_ms=request.timeout_ms,
             )
         except KafkaError as error:
             return AlterPartitionReassignmentsResponse(

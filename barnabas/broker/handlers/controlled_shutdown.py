@@ -15,7 +15,7 @@ from barnabas.wire.messages.controlled_shutdown import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
-TOLD_WITHIN_MS = 5_000
+WAIT_FOR_BROKERS_MS = 5_000
 
 
 async def handle(
@@ -27,7 +27,7 @@ async def handle(
         # Once the other brokers know that they lead, the broker can stop without losing anything.
         remaining = await broker.cluster.controlling.ask(
             lambda machine, now: machine.shut_down(leaving, epoch, now),
-            told_within_ms=TOLD_WITHIN_MS,
+            wait_for_brokers_ms=WAIT_FOR_BROKERS_MS,
         )
     except KafkaError as error:
         return ControlledShutdownResponse(error_code=error.code, remaining_partitions=[])

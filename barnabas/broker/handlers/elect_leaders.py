@@ -71,7 +71,7 @@ async def _elected(
     kind = ElectionKind.UNCLEAN if _is_unclean(request) else ElectionKind.PREFERRED
     answers = await cluster.controlling.ask(
         lambda machine, now: machine.elect(kind, names, now),
-        told_within_ms=request.timeout_ms,
+        wait_for_brokers_ms=request.timeout_ms,
     )
     return list(answers.items())
 

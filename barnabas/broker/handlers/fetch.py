@@ -268,8 +268,8 @@ class SessionFetch:
             if not self._full:
                 found = [(wanted, data) for wanted, data in found if _is_news(wanted, data)]
             for wanted, data in found:
-                wanted.told_watermark = data.high_watermark
-                wanted.told_start = data.log_start_offset
+                wanted.sent_high_watermark = data.high_watermark
+                wanted.sent_start_offset = data.log_start_offset
             session.served(wanted.key for wanted, data in found if data.records)
         self._broker.counts.fetched(plan.size)
         topics: dict[str | UUID, list[PartitionData]] = {}
@@ -343,6 +343,6 @@ def _is_news(wanted: SessionPartition, data: PartitionData) -> bool:
         data.records
         or data.error_code
         or data.preferred_read_replica >= 0
-        or data.high_watermark != wanted.told_watermark
-        or data.log_start_offset != wanted.told_start
+        or data.high_watermark != wanted.sent_high_watermark
+        or data.log_start_offset != wanted.sent_start_offset
     )

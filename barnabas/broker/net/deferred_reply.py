@@ -54,6 +54,6 @@ async def settled(reply: T | DeferredReply[T]) -> T:
     """The value, now or when it is there."""
     if not isinstance(reply, DeferredReply):
         return reply
-    told: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    reply.then(lambda value: None if told.done() else told.set_result(value))
-    return await told
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    reply.then(lambda value: None if future.done() else future.set_result(value))
+    return await future

@@ -80,13 +80,13 @@ HANDLERS = {
     69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
-    20_000: "group_story",
-    20_001: "log_story",
-    20_002: "cluster_story",
+    20_000: "describe_group_history",
+    20_001: "describe_logs",
+    20_002: "describe_broker",
     20_003: "replicas_failed",
     20_004: "refresh_settings",
     20_005: "describe_replicas",
-    20_006: "transaction_story",
+    20_006: "describe_transaction_history",
 }
 # Requests between brokers: never advertised, and unknown to a lone broker.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)

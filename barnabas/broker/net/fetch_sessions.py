@@ -32,8 +32,8 @@ class SessionPartition:
     offset: int
     bytes_max: int
     leader_epoch: int
-    told_watermark: int = -1
-    told_start: int = -1
+    sent_high_watermark: int = -1
+    sent_start_offset: int = -1
 
     @property
     def key(self) -> Key:

@@ -75,7 +75,7 @@ def ask_now(broker: TransactionsContext, question: Question) -> Codes | None:
     codes = _read(question, reply)
     if question.add and Code.CONCURRENT_TRANSACTIONS in codes.values():
         return None
-    return {key: _told(code) for key, code in codes.items()}
+    return {key: _code_for_producer(code) for key, code in codes.items()}
 
 
 async def ask(broker: TransactionsContext, question: Question) -> Codes:
@@ -92,7 +92,7 @@ async def ask(broker: TransactionsContext, question: Question) -> Codes:
         if loop.time() + pause > give_up:
             break
         await asyncio.sleep(pause)
-    return {key: _told(code) for key, code in codes.items()}
+    return {key: _code_for_producer(code) for key, code in codes.items()}
 
 
 def _codes(question: Question, code: Code) -> Codes:
@@ -153,7 +153,7 @@ async def _asked(broker: TransactionsContext, question: Question) -> ProtocolMes
     )
 
 
-def _told(code: Code) -> Code:
+def _code_for_producer(code: Code) -> Code:
     if code in _PASSES:
         return Code.NOT_ENOUGH_REPLICAS
     return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED else code

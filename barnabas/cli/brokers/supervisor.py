@@ -129,9 +129,9 @@ class Supervisor:
         *lines, child.said = (child.said + piece).split(b"\n")
         child.said = child.said[-_LINE_LENGTH_MAX:]
         for line in lines:
-            self._told(child, line.decode(errors="replace"))
+            self._line_printed(child, line.decode(errors="replace"))
 
-    def _told(self, child: Child, line: str) -> None:
+    def _line_printed(self, child: Child, line: str) -> None:
         if line.startswith(FAILED_LINE):
             child.failure = line.removeprefix(FAILED_LINE)
         elif line.startswith(READY_LINE) and not child.ready:

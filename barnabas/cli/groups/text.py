@@ -8,13 +8,13 @@ from barnabas.client.finding import Finding
 from barnabas.client.groups.report import GroupReport, PartitionReport
 from barnabas.client.words import count, listed
 from barnabas.model.words import duration
-from barnabas.wire.messages.group_story import ToldChapter
+from barnabas.wire.messages.describe_group_history import GroupHistoryRebalance
 
 REBALANCES_SHOWN = 5
 MOVES_SHOWN = 4
 PACE_MS_MIN = 10_000  # clients commit in bursts: a shorter interval may have missed one
 PARTITION_COLUMNS = ("topic", "partition", "committed", "end", "lag", "lag_ms", "catch_up_ms")
-NO_STORY = (
+NO_HISTORY = (
     "This broker keeps no history of its groups: late members, joins and leaves, and the causes of"
     " rebalances are not known."
 )
@@ -56,53 +56,55 @@ def description(report: GroupReport) -> str:
         if report.committed_lag < report.lag:
             columns[4:5] = ["stable", "lag", "committed_lag"]
         parts.append(table([_shown(p, report) for p in report.partitions], columns))
-    if report.chapters:
-        parts.append("last rebalances\n" + _before_the_story(report) + rebalances(report))
-    elif not report.has_story:
-        parts.append(NO_STORY + "\n")
-    elif before := _before_the_story(report):
+    if report.rebalances:
+        parts.append("last rebalances\n" + _before_the_history(report) + rebalances(report))
+    elif not report.has_history:
+        parts.append(NO_HISTORY + "\n")
+    elif before := _before_the_history(report):
         parts.append(before)
     return "\n".join(parts)
 
 
-def _before_the_story(report: GroupReport) -> str:
+def _before_the_history(report: GroupReport) -> str:
     """A line where the history starts, because the broker was restarted."""
-    if report.told_since_ms is None or len(report.chapters) >= REBALANCES_SHOWN:
+    if report.history_since_ms is None or len(report.rebalances) >= REBALANCES_SHOWN:
         return ""
-    first = report.chapters[0].generation if report.chapters else (report.generation or 0) + 1
+    first = report.rebalances[0].generation if report.rebalances else (report.generation or 0) + 1
     if first <= 1:
         return ""
-    return f"{iso_time(report.told_since_ms)}  the broker started; it knows nothing from before\n"
+    return (
+        f"{iso_time(report.history_since_ms)}  the broker started; it knows nothing from before\n"
+    )
 
 
 def rebalances(report: GroupReport) -> str:
     return "".join(
-        f"{iso_time(chapter.began_ms)}  {rebalance(chapter, report)}\n"
-        for chapter in report.chapters[-REBALANCES_SHOWN:]
+        f"{iso_time(entry.began_ms)}  {rebalance(entry, report)}\n"
+        for entry in report.rebalances[-REBALANCES_SHOWN:]
     )
 
 
-def rebalance(chapter: ToldChapter, report: GroupReport) -> str:
+def rebalance(entry: GroupHistoryRebalance, report: GroupReport) -> str:
     """Generation, causes, times and moves, in one line."""
-    return printable(_rebalance(chapter, report))
+    return printable(_rebalance(entry, report))
 
 
-def _rebalance(chapter: ToldChapter, report: GroupReport) -> str:
-    causes = [cause.text for cause in chapter.causes]
+def _rebalance(entry: GroupHistoryRebalance, report: GroupReport) -> str:
+    causes = [cause.text for cause in entry.causes]
     why = listed(causes, 3) if causes else "for an unknown cause"
-    if chapter.under_way:
+    if entry.under_way:
         return f"in progress: {why}"
-    phases = f"join {duration(max(0, chapter.join_ms))}"
-    if chapter.sync_ms >= 0:
-        phases += f", sync {duration(chapter.sync_ms)}"
+    phases = f"join {duration(max(0, entry.join_ms))}"
+    if entry.sync_ms >= 0:
+        phases += f", sync {duration(entry.sync_ms)}"
     else:
         phases += ", overtaken by the next"
-    head = f"generation {chapter.generation}, {count(chapter.members, 'member')} ({phases}): {why}"
-    return head + _moved(chapter, report)
+    head = f"generation {entry.generation}, {count(entry.members, 'member')} ({phases}): {why}"
+    return head + _moved(entry, report)
 
 
-def _moved(chapter: ToldChapter, report: GroupReport) -> str:
-    if not chapter.moves:
+def _moved(entry: GroupHistoryRebalance, report: GroupReport) -> str:
+    if not entry.moves:
         return ""
 
     def name(id_: str | None) -> str:
@@ -110,9 +112,9 @@ def _moved(chapter: ToldChapter, report: GroupReport) -> str:
 
     moves = [
         f"{move.topic}-{move.partition} from {name(move.before)} to {name(move.after)}"
-        for move in chapter.moves[:MOVES_SHOWN]
+        for move in entry.moves[:MOVES_SHOWN]
     ]
-    more = len(chapter.moves) - len(moves) + chapter.more_moves
+    more = len(entry.moves) - len(moves) + entry.more_moves
     return f"; moved {', '.join(moves)}" + (f" and {more} more" if more else "")
 
 
@@ -125,7 +127,7 @@ def findings_text(report: GroupReport, findings: list[Finding]) -> str:
         for finding in findings:
             text += f"\n{finding.severity.value}: {finding.name}\n"
             text += _wrapped(finding.text) + _wrapped(finding.remedy, "remedy: ")
-    return text if report.has_story else f"{text}\n{NO_STORY}\n"
+    return text if report.has_history else f"{text}\n{NO_HISTORY}\n"
 
 
 def _wrapped(text: str, label: str = "") -> str:
@@ -199,9 +201,9 @@ def document(report: GroupReport) -> dict[str, Any]:
             for row in member_rows(report)
         ],
         "partitions": [partition_row(each) for each in report.partitions],
-        "has_story": report.has_story,
-        "story_since_ms": report.told_since_ms,
-        "story": [chapter_document(chapter) for chapter in report.chapters],
+        "has_history": report.has_history,
+        "history_since_ms": report.history_since_ms,
+        "rebalances": [rebalance_document(entry) for entry in report.rebalances],
         "notes": [
             {"at_ms": note.at_ms, "times": note.times, "kind": note.cause.kind.lower(),
              "text": note.cause.text}
@@ -210,20 +212,20 @@ def document(report: GroupReport) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def chapter_document(chapter: ToldChapter) -> dict[str, Any]:
+def rebalance_document(entry: GroupHistoryRebalance) -> dict[str, Any]:
     return {
-        "began_ms": chapter.began_ms,
-        "generation": chapter.generation,
-        "members": chapter.members,
-        "assignor": chapter.protocol,
-        "leader": chapter.leader,
-        "under_way": chapter.under_way,
-        "join_ms": chapter.join_ms,
-        "sync_ms": chapter.sync_ms,
+        "began_ms": entry.began_ms,
+        "generation": entry.generation,
+        "members": entry.members,
+        "assignor": entry.protocol,
+        "leader": entry.leader,
+        "under_way": entry.under_way,
+        "join_ms": entry.join_ms,
+        "sync_ms": entry.sync_ms,
         "last": {
-            "member": chapter.last_member,
-            "client": chapter.last_client,
-            "after_ms": chapter.last_after_ms,
+            "member": entry.last_member,
+            "client": entry.last_client,
+            "after_ms": entry.last_after_ms,
         },
         "causes": [
             {
@@ -237,11 +239,11 @@ def chapter_document(chapter: ToldChapter) -> dict[str, Any]:
                 "allowed_ms": cause.allowed_ms,
                 "connected": cause.alive,
             }
-            for cause in chapter.causes
+            for cause in entry.causes
         ],
-        "more_causes": chapter.more_causes,
+        "more_causes": entry.more_causes,
         "moves": None
-        if chapter.moves is None
+        if entry.moves is None
         else [
             {
                 "topic": move.topic,
@@ -249,7 +251,7 @@ def chapter_document(chapter: ToldChapter) -> dict[str, Any]:
                 "before": move.before,
                 "after": move.after,
             }
-            for move in chapter.moves
+            for move in entry.moves
         ],
     }
 
@@ -259,7 +261,7 @@ def findings_document(report: GroupReport, findings: list[Finding]) -> dict[str,
         "group": report.group,
         "state": report.state,
         "lag": report.lag,
-        "has_story": report.has_story,
+        "has_history": report.has_history,
         "findings": [
             {
                 "name": finding.name,

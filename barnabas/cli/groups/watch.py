@@ -85,14 +85,14 @@ def _draw(report: "GroupReport") -> None:
 
 def _tell(report: "GroupReport", shown: dict[str, Any], output: str) -> dict[str, Any]:
     """A line if anything is new, and the state to compare with next time."""
-    from barnabas.cli.groups.text import chapter_document, headline, rebalance
+    from barnabas.cli.groups.text import headline, rebalance, rebalance_document
 
     new = [
-        chapter
-        for chapter in report.chapters
-        if shown and not chapter.under_way and chapter.began_ms > shown["last_ms"]
+        entry
+        for entry in report.rebalances
+        if shown and not entry.under_way and entry.began_ms > shown["last_ms"]
     ]
-    finished = [chapter.began_ms for chapter in report.chapters if not chapter.under_way]
+    finished = [entry.began_ms for entry in report.rebalances if not entry.under_way]
     state = {
         "state": report.state,
         "generation": report.generation,
@@ -103,7 +103,7 @@ def _tell(report: "GroupReport", shown: dict[str, Any], output: str) -> dict[str
     if state == shown:
         return shown
     if output == "table":
-        why = "".join(f"; {rebalance(chapter, report)}" for chapter in new)
+        why = "".join(f"; {rebalance(entry, report)}" for entry in new)
         click.echo(f"{iso_time(report.now_ms)} {headline(report)}{why}")
     else:
         line = {
@@ -112,7 +112,7 @@ def _tell(report: "GroupReport", shown: dict[str, Any], output: str) -> dict[str
             **{name: value for name, value in state.items() if name != "last_ms"},
             "lag_ms": report.unread_ms,
             "catch_up_ms": report.catch_up_ms,
-            "story": [chapter_document(chapter) for chapter in new],
+            "rebalances": [rebalance_document(entry) for entry in new],
         }
         _write(line, output, first=not shown)
     sys.stdout.flush()

@@ -23,7 +23,7 @@ from barnabas.client.transactions.transaction_rules import (
 from barnabas.client.words import count, listed
 from barnabas.model.ids import TopicPartition
 from barnabas.model.words import duration
-from barnabas.wire.messages.transaction_story import ToldTransaction
+from barnabas.wire.messages.describe_transaction_history import TransactionHistory
 
 LIST_COLUMNS = (
     "transactional_id", "state", "open", "times_out", "partitions", "holds_back", "groups",
@@ -122,14 +122,14 @@ def held_row(held: UnstablePartition, report: TransactionsReport) -> Row:
 def list_rows(
     described: Iterable[TransactionDescription],
     report: TransactionsReport,
-    stories: Mapping[str, ToldTransaction],
+    histories: Mapping[str, TransactionHistory],
 ) -> list[Row]:
     """The oldest first; transactional ids without a transaction last."""
     holds = held_by(report)
     rows = [
         {
             **description_row(each, report, holds.get(each.transactional_id, ())),
-            "client": _client(stories.get(each.transactional_id)),
+            "client": _client(histories.get(each.transactional_id)),
         }
         for each in described
     ]
@@ -206,14 +206,14 @@ def description(
     described: TransactionDescription,
     report: TransactionsReport,
     coordinator: str,
-    told: ToldTransaction | None,
+    history: TransactionHistory | None,
 ) -> str:
     """The output of `describe`."""
     row = description_row(described, report, ())
     facts = [
         ("transactional id", described.transactional_id),
         ("state", described.state),
-        ("producer", _producer(described, told)),
+        ("producer", _producer(described, history)),
         ("coordinator", coordinator),
         ("timeout", _timeout(described)),
     ]
@@ -228,22 +228,22 @@ def description(
         held = {each.at: each for each in report.held}
         rows = [_partition_row(at, described, held.get(at)) for at in described.partitions]
         text += "\n" + table(rows, PARTITION_COLUMNS)
-    return text + _aborts(told)
+    return text + _aborts(history)
 
 
-def _producer(described: TransactionDescription, told: ToldTransaction | None) -> str:
+def _producer(described: TransactionDescription, history: TransactionHistory | None) -> str:
     text = f"id {described.producer_id}, epoch {described.producer_epoch}"
-    if told is not None and told.client_host:
-        text += f", client {told.client_id!r} at {told.client_host.removeprefix('/')}"
+    if history is not None and history.client_host:
+        text += f", client {history.client_id!r} at {history.client_host.removeprefix('/')}"
     return text
 
 
-def _aborts(told: ToldTransaction | None) -> str:
+def _aborts(history: TransactionHistory | None) -> str:
     """The last aborts with their causes, the oldest first; nothing if the broker keeps none."""
-    if told is None or not told.aborts:
+    if history is None or not history.aborts:
         return ""
     text = "\nlast aborts\n"
-    for abort in reversed(told.aborts):
+    for abort in reversed(history.aborts):
         text += f"{iso_time(abort.at_ms)}  {printable(abort.text)}"
         if abort.open_ms >= 0:
             text += f"; open for {duration(abort.open_ms)}, in"
@@ -252,19 +252,19 @@ def _aborts(told: ToldTransaction | None) -> str:
     return text
 
 
-def _client(told: ToldTransaction | None) -> Row | None:
+def _client(history: TransactionHistory | None) -> Row | None:
     """Who initialised the id last; None if that is not known."""
-    if told is None or not told.client_host:
+    if history is None or not history.client_host:
         return None
-    return {"client_id": told.client_id, "host": told.client_host.removeprefix("/")}
+    return {"client_id": history.client_id, "host": history.client_host.removeprefix("/")}
 
 
-def story_document(told: ToldTransaction | None) -> dict[str, Any]:
+def history_document(history: TransactionHistory | None) -> dict[str, Any]:
     """`client` and `aborts` are None if the broker is not Barnabas."""
-    if told is None:
+    if history is None:
         return {"client": None, "aborts": None}
     return {
-        "client": _client(told),
+        "client": _client(history),
         "aborts": [
             {
                 "at_ms": abort.at_ms,
@@ -277,7 +277,7 @@ def story_document(told: ToldTransaction | None) -> dict[str, Any]:
                 "open_ms": None if abort.open_ms < 0 else abort.open_ms,
                 "partitions": None if abort.partitions < 0 else abort.partitions,
             }
-            for abort in told.aborts
+            for abort in history.aborts
         ],
     }
 

@@ -29,8 +29,8 @@ from barnabas.wire.messages import (
     create_topics,
     delete_records,
     delete_topics,
+    describe_logs,
     list_offsets,
-    log_story,
 )
 
 EARLIEST = list_offsets.EARLIEST
@@ -238,27 +238,27 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, TransactionsAdmin, GroupC
 
         return await self._cluster.retrying(attempt)
 
-    async def log_stories(
+    async def describe_logs(
         self, topic: str, partitions: Iterable[int]
-    ) -> dict[int, log_story.ToldLog]:
+    ) -> dict[int, describe_logs.DescribedLog]:
         """The logs of these partitions; none if the broker is not Barnabas."""
         wanted = [TopicPartition(topic, number) for number in partitions]
 
-        async def attempt() -> dict[int, log_story.ToldLog]:
-            found: dict[int, log_story.ToldLog] = {}
+        async def attempt() -> dict[int, describe_logs.DescribedLog]:
+            found: dict[int, describe_logs.DescribedLog] = {}
             for broker, led in (await self._cluster.by_leader(wanted)).items():
                 leader = await self._cluster.broker(broker)
-                if not offers(leader, log_story.LogStoryRequest.api_key):
+                if not offers(leader, describe_logs.DescribeLogsRequest.api_key):
                     continue
-                request = log_story.LogStoryRequest(
+                request = describe_logs.DescribeLogsRequest(
                     topic=topic, partitions=[at.partition for at in led]
                 )
                 response = await leader.call(
-                    request, log_story.LogStoryResponse, timeout_ms=self._cluster.timeout_ms
+                    request, describe_logs.DescribeLogsResponse, timeout_ms=self._cluster.timeout_ms
                 )
-                for told in response.logs:
-                    check(told.error_code, None, about=f"{topic}-{told.partition}")
-                    found[told.partition] = told
+                for log in response.logs:
+                    check(log.error_code, None, about=f"{topic}-{log.partition}")
+                    found[log.partition] = log
             return found
 
         return await self._cluster.retrying(attempt)

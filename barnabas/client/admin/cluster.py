@@ -19,7 +19,7 @@ from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages import (
     alter_partition_reassignments,
-    cluster_story,
+    describe_broker,
     describe_cluster,
     describe_log_dirs,
     elect_leaders,
@@ -123,61 +123,63 @@ class ClusterAdmin:
 
         return await self._cluster.retrying(attempt)
 
-    async def broker_stories(self) -> dict[int, BrokerDetails]:
+    async def describe_brokers(self) -> dict[int, BrokerDetails]:
         """Details by broker, of the Barnabas brokers that answer in time."""
         found: dict[int, BrokerDetails] = {}
         for broker in sorted((await self._cluster.retrying(self._cluster.refresh)).brokers):
             try:
-                told = await self._story(await self._cluster.broker(broker), -1, 0, _SOON_MS)
+                answer = await self._describe_broker(
+                    await self._cluster.broker(broker), -1, 0, _SOON_MS
+                )
             except Retriable:
                 continue
-            if told is not None:
+            if answer is not None:
                 found[broker] = BrokerDetails(
-                    told.broker_id,
-                    told.broker_epoch,
-                    told.process_id,
-                    told.machine,
-                    told.version,
-                    told.controller_id,
-                    told.controller_epoch,
-                    told.loop_delay_ms_p99,
-                    told.open_files,
-                    told.open_files_max,
-                    told.log_lines_dropped,
-                    tuple(LogDirState(d.path, d.state, d.reason) for d in told.log_dirs),
-                    {TopicPartition(e.topic, e.partition): e.reason for e in told.offline},
+                    answer.broker_id,
+                    answer.broker_epoch,
+                    answer.process_id,
+                    answer.machine,
+                    answer.version,
+                    answer.controller_id,
+                    answer.controller_epoch,
+                    answer.loop_delay_ms_p99,
+                    answer.open_files,
+                    answer.open_files_max,
+                    answer.log_lines_dropped,
+                    tuple(LogDirState(d.path, d.state, d.reason) for d in answer.log_dirs),
+                    {TopicPartition(e.topic, e.partition): e.reason for e in answer.offline},
                 )
         return found
 
     async def events(
         self, *, after: int = -1, count: int = 1000
-    ) -> list[cluster_story.ToldEvent] | None:
+    ) -> list[describe_broker.ControllerEvent] | None:
         """The history of the active controller, with causes: the last events after a number.
 
         None if the controller is not Barnabas.
         """
 
-        async def attempt() -> list[cluster_story.ToldEvent] | None:
+        async def attempt() -> list[describe_broker.ControllerEvent] | None:
             controller = await self._cluster.controller()
-            told = await self._story(controller, after, count, self._cluster.timeout_ms)
-            if told is None:
+            answer = await self._describe_broker(controller, after, count, self._cluster.timeout_ms)
+            if answer is None:
                 return None
-            if not told.is_controller:
+            if not answer.is_controller:
                 raise Retriable(
-                    Code.NOT_CONTROLLER, f"broker {told.broker_id} is no longer the controller"
+                    Code.NOT_CONTROLLER, f"broker {answer.broker_id} is no longer the controller"
                 )
-            return list(told.events)
+            return list(answer.events)
 
         return await self._cluster.retrying(attempt)
 
-    async def _story(
+    async def _describe_broker(
         self, connection: BrokerConnection, after: int, count: int, timeout_ms: int
-    ) -> cluster_story.ClusterStoryResponse | None:
-        request = cluster_story.ClusterStoryRequest(after=after, events_max=count)
+    ) -> describe_broker.DescribeBrokerResponse | None:
+        request = describe_broker.DescribeBrokerRequest(after=after, events_max=count)
         if not offers(connection, request.api_key):
             return None
         return await connection.call(
-            request, cluster_story.ClusterStoryResponse, timeout_ms=timeout_ms
+            request, describe_broker.DescribeBrokerResponse, timeout_ms=timeout_ms
         )
 
     async def log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:

@@ -19,16 +19,16 @@ from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages import (
     describe_producers,
+    describe_transaction_history,
     describe_transactions,
     init_producer_id,
     list_transactions,
-    transaction_story,
     write_txn_markers,
 )
 
 STATE_TOPIC = "__transaction_state"
 AT_ONCE = 500  # transactional ids or partitions in one request
-STORIES_AT_ONCE = 100
+HISTORIES_AT_ONCE = 100
 NO_TIME = -1
 NO_OFFSET = -1
 _NO_ID, _NO_EPOCH = -1, -1
@@ -133,33 +133,36 @@ class TransactionsAdmin:
             raise no_transactional_id(transactional_id)
         return found
 
-    async def transaction_stories(
+    async def transaction_histories(
         self, transactional_ids: Iterable[str]
-    ) -> dict[str, transaction_story.ToldTransaction]:
+    ) -> dict[str, describe_transaction_history.TransactionHistory]:
         """Who uses each id, and why its transactions were aborted; none if the broker is not
         Barnabas.
         """
         wanted = list(dict.fromkeys(transactional_ids))
 
-        async def attempt() -> dict[str, transaction_story.ToldTransaction]:
-            found: dict[str, transaction_story.ToldTransaction] = {}
+        async def attempt() -> dict[str, describe_transaction_history.TransactionHistory]:
+            found: dict[str, describe_transaction_history.TransactionHistory] = {}
             for broker, ids in (await self._by_transaction_coordinator(wanted, {})).items():
                 connection = await self._cluster.broker(broker)
-                if not offers(connection, transaction_story.TransactionStoryRequest.api_key):
+                if not offers(
+                    connection,
+                    describe_transaction_history.DescribeTransactionHistoryRequest.api_key,
+                ):
                     continue
-                for first in range(0, len(ids), STORIES_AT_ONCE):
+                for first in range(0, len(ids), HISTORIES_AT_ONCE):
                     response = await connection.call(
-                        transaction_story.TransactionStoryRequest(
-                            transactional_ids=ids[first : first + STORIES_AT_ONCE], topics=[]
+                        describe_transaction_history.DescribeTransactionHistoryRequest(
+                            transactional_ids=ids[first : first + HISTORIES_AT_ONCE], topics=[]
                         ),
-                        transaction_story.TransactionStoryResponse,
+                        describe_transaction_history.DescribeTransactionHistoryResponse,
                         timeout_ms=self._cluster.timeout_ms,
                     )
-                    for told in response.transactions:
-                        if told.error_code != Code.TRANSACTIONAL_ID_NOT_FOUND:
-                            about = f"transactional id {told.transactional_id!r}"
-                            check(told.error_code, about=about)
-                            found[told.transactional_id] = told
+                    for history in response.transactions:
+                        if history.error_code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+                            about = f"transactional id {history.transactional_id!r}"
+                            check(history.error_code, about=about)
+                            found[history.transactional_id] = history
             return found
 
         return await self._cluster.retrying(attempt)
@@ -176,19 +179,24 @@ class TransactionsAdmin:
             found: dict[TopicPartition, list[tuple[str, str]]] = {}
             for broker, led in (await self._cluster.by_leader(wanted)).items():
                 connection = await self._cluster.broker(broker)
-                if not offers(connection, transaction_story.TransactionStoryRequest.api_key):
+                if not offers(
+                    connection,
+                    describe_transaction_history.DescribeTransactionHistoryRequest.api_key,
+                ):
                     continue
                 for first in range(0, len(led), AT_ONCE):
                     topics = _numbers_by_topic(led[first : first + AT_ONCE])
                     response = await connection.call(
-                        transaction_story.TransactionStoryRequest(
+                        describe_transaction_history.DescribeTransactionHistoryRequest(
                             transactional_ids=[],
                             topics=[
-                                transaction_story.AskedTopic(name=name, partitions=numbers)
+                                describe_transaction_history.AskedTopic(
+                                    name=name, partitions=numbers
+                                )
                                 for name, numbers in topics.items()
                             ],
                         ),
-                        transaction_story.TransactionStoryResponse,
+                        describe_transaction_history.DescribeTransactionHistoryResponse,
                         timeout_ms=self._cluster.timeout_ms,
                     )
                     for each in response.partitions:

@@ -1,7 +1,7 @@
 """An asyncio connection to one broker: a watched socket around a session.
 
 Always: answers are matched to requests in order; no request waits longer than its timeout, and
-one that does closes the connection, because what follows can no longer be told apart; the loop
+one that does closes the connection, because what follows can no longer be sent apart; the loop
 holds no connection that nobody else does, and nothing warns when one is dropped unclosed.
 Why sockets and not transports: docs/adr/0002.
 """
@@ -51,7 +51,7 @@ class _Pending:
         self.deadline = deadline
 
 
-class _Told(NamedTuple):
+class _Sent(NamedTuple):
     """A request without an answer that has not left yet."""
 
     future: "asyncio.Future[None]"
@@ -121,7 +121,7 @@ class AsyncioConnection:
         self._unsent: list[memoryview] = []
         self._queued = 0  # bytes given to `_write` so far
         self._left = 0  # of these, bytes that the socket took
-        self._told: deque[_Told] = deque()
+        self._sent: deque[_Sent] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._problem: KafkaError | None = None
         self._silent_ms = 0  # when it was closed
@@ -177,10 +177,10 @@ class AsyncioConnection:
         if not self._unsent:
             return None
         deadline = self._loop.time() + timeout_ms / 1000
-        told = _Told(self._loop.create_future(), self._queued, deadline)
-        self._told.append(told)
+        sent = _Sent(self._loop.create_future(), self._queued, deadline)
+        self._sent.append(sent)
         self._watch(deadline)
-        return told.future
+        return sent.future
 
     async def call(
         self,
@@ -226,8 +226,8 @@ class AsyncioConnection:
             return
         if not self._unsent:
             self._loop.remove_writer(self._socket.fileno())
-        while self._told and self._told[0].end <= self._left:
-            future = self._told.popleft().future
+        while self._sent and self._sent[0].end <= self._left:
+            future = self._sent.popleft().future
             if not future.done():
                 future.set_result(None)
 
@@ -235,7 +235,7 @@ class AsyncioConnection:
         self._timer = None
         now = self._loop.time()
         deadlines = [pending.deadline for pending in self._pending]
-        deadlines += [told.deadline for told in self._told]
+        deadlines += [sent.deadline for sent in self._sent]
         if not deadlines:
             return
         deadline = min(deadlines)
@@ -304,9 +304,9 @@ class AsyncioConnection:
         self._socket.close()
         self._unsent.clear()
         futures: list[asyncio.Future[Any]] = [pending.future for pending in self._pending]
-        futures += [told.future for told in self._told]
+        futures += [sent.future for sent in self._sent]
         self._pending.clear()
-        self._told.clear()
+        self._sent.clear()
         for future in futures:
             if not future.done() and not self._loop.is_closed() and self._owner.is_here():
                 future.set_exception(problem)

@@ -1,6 +1,7 @@
 """Consumer groups as an administrator sees them: state, lag, causes of rebalances, findings.
 
 calls: the requests: list, describe, offsets, rebalance history; reset and delete
+requests: builds the requests that change offsets
 answers: reads the responses
 report: one group at one moment
 reporting: collects a report from several brokers

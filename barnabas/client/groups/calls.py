@@ -20,6 +20,7 @@ from barnabas.client.groups.answers import (
     time_of,
 )
 from barnabas.client.groups.report import CLASSIC, CONSUMER, GroupListing
+from barnabas.client.groups.requests import offset_commit_request, offset_delete_request
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.apis import APIS
@@ -28,11 +29,15 @@ from barnabas.wire.messages import (
     delete_groups,
     describe_groups,
     fetch,
-    group_story,
     list_groups,
     offset_commit,
     offset_delete,
     offset_fetch,
+)
+from barnabas.wire.messages.describe_group_history import (
+    DescribeGroupHistoryRequest,
+    DescribeGroupHistoryResponse,
+    GroupHistory,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +47,7 @@ if TYPE_CHECKING:
 NAMES_UNTIL = 9  # of OffsetCommit and OffsetFetch: later versions use topic ids only
 SEVERAL_SINCE = 8  # of OffsetFetch
 FETCH_NAMES_UNTIL = 12
-STORIES_AT_ONCE = 20
-GROUP_STORY = 20_000
+HISTORIES_AT_ONCE = 20
 CONSUMER_GROUP_DESCRIBE = 69
 _BUSY = (Code.UNKNOWN_MEMBER_ID, Code.NON_EMPTY_GROUP, Code.ILLEGAL_GENERATION)
 
@@ -131,25 +135,7 @@ class GroupCalls:
         """Set the offsets of a group without members: all, or an error that names the first
         failure.
         """
-        request = offset_commit.OffsetCommitRequest(
-            group_id=group,
-            member_id="",
-            topics=[
-                offset_commit.OffsetCommitRequestTopic(
-                    name=topic,
-                    partitions=[
-                        offset_commit.OffsetCommitRequestPartition(
-                            partition_index=at.partition,
-                            committed_offset=offsets[at].offset,
-                            committed_leader_epoch=offsets[at].leader_epoch,
-                            committed_metadata=offsets[at].metadata,
-                        )
-                        for at in partitions
-                    ],
-                )
-                for topic, partitions in by_topic(offsets).items()
-            ],
-        )
+        request = offset_commit_request(group, offsets)
 
         async def attempt() -> None:
             connection = await self._cluster.coordinator(group)
@@ -168,19 +154,7 @@ class GroupCalls:
 
     async def delete_group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete the committed offsets of these partitions."""
-        request = offset_delete.OffsetDeleteRequest(
-            group_id=group,
-            topics=[
-                offset_delete.OffsetDeleteRequestTopic(
-                    name=topic,
-                    partitions=[
-                        offset_delete.OffsetDeleteRequestPartition(partition_index=at.partition)
-                        for at in of_topic
-                    ],
-                )
-                for topic, of_topic in by_topic(partitions).items()
-            ],
-        )
+        request = offset_delete_request(group, partitions)
 
         async def attempt() -> None:
             connection = await self._cluster.coordinator(group)
@@ -214,27 +188,27 @@ class GroupCalls:
 
         await self._cluster.retrying(attempt)
 
-    async def group_stories(self, groups: Iterable[str]) -> dict[str, group_story.ToldGroup]:
+    async def group_histories(self, groups: Iterable[str]) -> dict[str, GroupHistory]:
         """The history of each group that has one; none if the broker is not Barnabas."""
         wanted = list(groups)
 
-        async def attempt() -> dict[str, group_story.ToldGroup]:
-            found: dict[str, group_story.ToldGroup] = {}
+        async def attempt() -> dict[str, GroupHistory]:
+            found: dict[str, GroupHistory] = {}
             for connection, ids in await self._by_coordinator(wanted):
-                if not offers(connection, GROUP_STORY):
+                if not offers(connection, DescribeGroupHistoryRequest.api_key):
                     continue
-                for first in range(0, len(ids), STORIES_AT_ONCE):
+                for first in range(0, len(ids), HISTORIES_AT_ONCE):
                     response = await connection.call(
-                        group_story.GroupStoryRequest(
-                            group_ids=ids[first : first + STORIES_AT_ONCE]
+                        DescribeGroupHistoryRequest(
+                            group_ids=ids[first : first + HISTORIES_AT_ONCE]
                         ),
-                        group_story.GroupStoryResponse,
+                        DescribeGroupHistoryResponse,
                         timeout_ms=self._cluster.timeout_ms,
                     )
-                    for told in response.groups:
-                        if told.error_code != Code.GROUP_ID_NOT_FOUND:
-                            check(told.error_code, told.error_message, about=told.group_id)
-                            found[told.group_id] = told
+                    for history in response.groups:
+                        if history.error_code != Code.GROUP_ID_NOT_FOUND:
+                            check(history.error_code, history.error_message, about=history.group_id)
+                            found[history.group_id] = history
             return found
 
         return await self._cluster.retrying(attempt)
@@ -373,13 +347,6 @@ class GroupCalls:
         )
         check(response.error_code, about=f"group {group!r}")
         return committed(response.topics, group)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    found: dict[str, list[TopicPartition]] = {}
-    for at in partitions:
-        found.setdefault(at.topic, []).append(at)
-    return found
 
 
 def offers(connection: "BrokerConnection", api_key: int) -> bool:

@@ -57,7 +57,7 @@ def nothing_committed(report: GroupReport) -> Iterator[Finding]:
     if not without:
         return
     waited_ms = 0
-    began_ms = report.chapters[-1].began_ms if report.chapters else report.told_since_ms
+    began_ms = report.rebalances[-1].began_ms if report.rebalances else report.history_since_ms
     if report.state == "Stable" and began_ms is not None:
         waited_ms = report.now_ms - began_ms
     if report.members and began_ms is not None and waited_ms < STUCK_MS:
@@ -176,7 +176,7 @@ def _has_fair_share(report: GroupReport, owner: str) -> bool:
 
 def _just_taken_over(report: GroupReport, partition: PartitionReport) -> bool:
     """Whether it owns the partition long enough: the lag may be its previous owner's."""
-    last = report.chapters[-1] if report.chapters else None
+    last = report.rebalances[-1] if report.rebalances else None
     if last is None or report.now_ms - last.began_ms > STUCK_MS:
         return False
     moved = [(move.topic, move.partition) for move in last.moves or () if move.before is not None]
@@ -201,9 +201,9 @@ def _percent(part: float, whole: float) -> str:
 
 def stuck(report: GroupReport) -> Iterator[Finding]:
     """A partition has an owner and unread records, and no commit for a while."""
-    if not report.has_story or not report.members or report.state != "Stable":
+    if not report.has_history or not report.members or report.state != "Stable":
         return
-    began_ms = report.chapters[-1].began_ms if report.chapters else 0
+    began_ms = report.rebalances[-1].began_ms if report.rebalances else 0
     if report.now_ms - began_ms < STUCK_MS:
         return  # its owner is new
     still = [p for p in _lagging(report, report.partitions) if _stands_still(p)]

@@ -10,7 +10,7 @@ from barnabas.client.finding import Finding, problem, warning
 from barnabas.client.groups.report import CONSUMER, GroupReport
 from barnabas.client.words import count, listed
 from barnabas.model.words import duration
-from barnabas.wire.messages.group_story import ToldCause, ToldChapter
+from barnabas.wire.messages.describe_group_history import GroupHistoryCause, GroupHistoryRebalance
 
 RECENT_MS = 600_000
 SLOW_REBALANCE_MS = 5_000
@@ -29,18 +29,20 @@ _WENT = ("LEFT", "LATE_HEARTBEAT", "LATE_JOIN", "LATE_SYNC", "LATE_REVOKE")
 _HELD_UP = ("LATE_JOIN", "LATE_SYNC", "LATE_REVOKE")
 
 
-def recent(report: GroupReport) -> list[ToldChapter]:
-    return [c for c in report.chapters if c.began_ms >= report.now_ms - RECENT_MS]
+def recent(report: GroupReport) -> list[GroupHistoryRebalance]:
+    return [c for c in report.rebalances if c.began_ms >= report.now_ms - RECENT_MS]
 
 
-def recent_causes(report: GroupReport, *kinds: str) -> Iterator[tuple[ToldChapter, ToldCause]]:
-    for chapter in recent(report):
-        for cause in chapter.causes:
+def recent_causes(
+    report: GroupReport, *kinds: str
+) -> Iterator[tuple[GroupHistoryRebalance, GroupHistoryCause]]:
+    for rebalance in recent(report):
+        for cause in rebalance.causes:
             if cause.kind in kinds:
-                yield chapter, cause
+                yield rebalance, cause
 
 
-def named(cause: ToldCause) -> str:
+def named(cause: GroupHistoryCause) -> str:
     """The client id and host of a member, which say more to a person than the member id."""
     name = cause.client_id or cause.member_id
     instance = f" (instance {cause.instance_id})" if cause.instance_id else ""
@@ -51,10 +53,10 @@ def named(cause: ToldCause) -> str:
 def away(report: GroupReport) -> dict[str, None]:
     """Members that have left although they are alive, and have not rejoined yet."""
     found: dict[str, None] = {}
-    for chapter, cause in recent_causes(report, "LEFT", "LATE_POLL", *_CAME):
+    for rebalance, cause in recent_causes(report, "LEFT", "LATE_POLL", *_CAME):
         if cause.kind in _CAME:
             found.pop(named(cause), None)
-        elif cause.alive and report.now_ms - chapter.began_ms >= GOODBYE_MS:
+        elif cause.alive and report.now_ms - rebalance.began_ms >= GOODBYE_MS:
             found[named(cause)] = None
     return found
 
@@ -62,7 +64,7 @@ def away(report: GroupReport) -> dict[str, None]:
 def poll_interval(report: GroupReport) -> Iterator[Finding]:
     """A member left although it is alive: it did not call poll() in time."""
     left: dict[str, int] = {}
-    returned: dict[str, list[ToldCause]] = {}
+    returned: dict[str, list[GroupHistoryCause]] = {}
     allowed: dict[str, int] = {}
     for _, cause in recent_causes(report, "LATE_POLL", "RETURNED", "LEFT"):
         allowed[named(cause)] = cause.allowed_ms
@@ -92,7 +94,7 @@ def poll_interval(report: GroupReport) -> Iterator[Finding]:
 
 
 def session_timeout(report: GroupReport) -> Iterator[Finding]:
-    late: dict[str, list[ToldCause]] = {}
+    late: dict[str, list[GroupHistoryCause]] = {}
     for _, cause in recent_causes(report, "LATE_HEARTBEAT"):
         late.setdefault(named(cause), []).append(cause)
     if len(late) > MANY:
@@ -118,7 +120,7 @@ def session_timeout(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> Finding:
+def _many_session_timeouts(late: dict[str, list[GroupHistoryCause]]) -> Finding:
     times = sum(map(len, late.values()))
     return problem(
         "session-timeout",
@@ -129,7 +131,7 @@ def _many_session_timeouts(late: dict[str, list[ToldCause]]) -> Finding:
 
 
 def late_to_join(report: GroupReport) -> Iterator[Finding]:
-    late: dict[str, ToldCause] = {}
+    late: dict[str, GroupHistoryCause] = {}
     for _, cause in recent_causes(report, *_HELD_UP):
         late[named(cause)] = cause
     for who, cause in late.items():
@@ -153,12 +155,12 @@ def flapping(report: GroupReport) -> Iterator[Finding]:
     came: dict[str, int] = {}
     short: dict[str, list[int]] = {}
     busy = {cause.member_id for _, cause in recent_causes(report, "RETURNED")}
-    for chapter in recent(report):
-        for cause in chapter.causes:
+    for rebalance in recent(report):
+        for cause in rebalance.causes:
             if cause.kind in _CAME:
-                came[cause.member_id] = chapter.began_ms
+                came[cause.member_id] = rebalance.began_ms
             elif cause.kind in _WENT and cause.member_id in came:
-                lived_ms = chapter.began_ms - came.pop(cause.member_id)
+                lived_ms = rebalance.began_ms - came.pop(cause.member_id)
                 if not cause.alive and cause.member_id not in busy:
                     short.setdefault(named(cause), []).append(lived_ms)
     for who, lives in short.items():
@@ -196,21 +198,21 @@ def twins(report: GroupReport) -> Iterator[Finding]:
 def held_up(report: GroupReport) -> Iterator[Finding]:
     """Rebalances in which all members waited for one member, or for the leader's assignment."""
     slow: dict[str, tuple[int, int, int]] = {}  # by client: times, longest, generation
-    for chapter in recent(report):
-        if chapter.under_way:
-            yield from _held_up_now(report, chapter)
+    for rebalance in recent(report):
+        if rebalance.under_way:
+            yield from _held_up_now(report, rebalance)
             continue
-        newcomers = {cause.member_id for cause in chapter.causes if cause.kind in _CAME}
-        waited_ms = chapter.last_after_ms
-        who = chapter.last_client or chapter.last_member
-        if chapter.last_member in newcomers or any(c.kind in _HELD_UP for c in chapter.causes):
+        newcomers = {cause.member_id for cause in rebalance.causes if cause.kind in _CAME}
+        waited_ms = rebalance.last_after_ms
+        who = rebalance.last_client or rebalance.last_member
+        if rebalance.last_member in newcomers or any(c.kind in _HELD_UP for c in rebalance.causes):
             waited_ms = 0
-        if chapter.sync_ms >= SLOW_REBALANCE_MS > waited_ms and chapter.leader:
-            who = f"its leader {report.name_of(chapter.leader)}"
-            waited_ms = chapter.sync_ms
+        if rebalance.sync_ms >= SLOW_REBALANCE_MS > waited_ms and rebalance.leader:
+            who = f"its leader {report.name_of(rebalance.leader)}"
+            waited_ms = rebalance.sync_ms
         if waited_ms >= SLOW_REBALANCE_MS:
             times, longest, _ = slow.get(who, (0, 0, 0))
-            slow[who] = (times + 1, max(longest, waited_ms), chapter.generation)
+            slow[who] = (times + 1, max(longest, waited_ms), rebalance.generation)
     for who, (times, longest, generation) in slow.items():
         often = "" if times == 1 else f", {times} times in ten minutes"
         waited = f"had to wait {duration(longest)} for {who}{often}"
@@ -231,8 +233,8 @@ def held_up(report: GroupReport) -> Iterator[Finding]:
         )
 
 
-def _held_up_now(report: GroupReport, chapter: ToldChapter) -> Iterator[Finding]:
-    waited_ms = report.now_ms - chapter.began_ms
+def _held_up_now(report: GroupReport, rebalance: GroupHistoryRebalance) -> Iterator[Finding]:
+    waited_ms = report.now_ms - rebalance.began_ms
     late = [member for member in report.members if member.awaited]
     if waited_ms < SLOW_REBALANCE_MS or not late:
         return

@@ -1,7 +1,7 @@
 """A report of one group at one moment.
 
 Values that only a Barnabas broker reports (history, timeouts, times of commits, rates) are None or
-empty for another broker; `has_story` says which it was.
+empty for another broker; `has_history` says which it was.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from barnabas.client.transactions.report import TransactionsReport, UnstablePartition
 from barnabas.model.ids import TopicPartition
 from barnabas.model.words import short_member
-from barnabas.wire.messages.group_story import ToldChapter, ToldNote
+from barnabas.wire.messages.describe_group_history import GroupHistoryNote, GroupHistoryRebalance
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -113,10 +113,10 @@ class GroupReport:
     protocol_type: str = CONSUMER
     members: tuple[MemberReport, ...] = ()
     partitions: tuple[PartitionReport, ...] = ()
-    chapters: tuple[ToldChapter, ...] = ()
-    notes: tuple[ToldNote, ...] = ()
-    has_story: bool = False
-    told_since_ms: int | None = None  # start of the broker, and so of the history
+    rebalances: tuple[GroupHistoryRebalance, ...] = ()
+    notes: tuple[GroupHistoryNote, ...] = ()
+    has_history: bool = False
+    history_since_ms: int | None = None  # start of the broker, and so of the history
     now_ms: int = 0  # by the broker's clock if known, else by ours
     topic_partitions: dict[str, int] = field(default_factory=dict)  # of all topics it reads
     # open where the group reads

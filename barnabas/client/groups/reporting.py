@@ -24,7 +24,11 @@ from barnabas.client.transactions.report import TransactionsReport
 from barnabas.client.transactions.reporting import StableEnd, TransactionReports, with_readers
 from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.messages.group_story import ToldGroup, ToldMember, ToldPartition
+from barnabas.wire.messages.describe_group_history import (
+    GroupHistory,
+    GroupHistoryMember,
+    GroupHistoryPartition,
+)
 from barnabas.wire.messages.list_offsets import EARLIEST
 
 if TYPE_CHECKING:
@@ -58,7 +62,7 @@ class GroupReports:
         """The report of a group; GROUP_ID_NOT_FOUND if there is none."""
         described = await self._admin.describe_group(group)
         committed = await self._admin.group_offsets(group)
-        story = (await self._admin.group_stories([group])).get(group)
+        history = (await self._admin.group_histories([group])).get(group)
         owners = {at: member.id for member in described.members for at in member.owned}
         topics = {at.topic for at in (*committed, *owners)}
         topics.update(topic for member in described.members for topic in member.topics)
@@ -70,31 +74,33 @@ class GroupReports:
             for at, bound in bounds.items()
         }
         first_unread = {at: place for at, place in places.items() if place < bounds[at].end}
-        told = _told_partitions(story)
-        times = {at: each.unread_since_ms for at, each in told.items() if each.unread_since_ms >= 0}
-        not_told = {at: offset for at, offset in first_unread.items() if at not in times}
-        times |= await self._admin.times_at(_most_behind(not_told, bounds))
-        now_ms = self._cluster.net.wall_ms() if story is None else story.now_ms
+        known = _partitions_by_id(history)
+        times = {
+            at: each.unread_since_ms for at, each in known.items() if each.unread_since_ms >= 0
+        }
+        unknown = {at: offset for at, offset in first_unread.items() if at not in times}
+        times |= await self._admin.times_at(_most_behind(unknown, bounds))
+        now_ms = self._cluster.net.wall_ms() if history is None else history.now_ms
         return GroupReport(
             group=group,
             state=described.state,
             type=described.type,
             assignor=described.assignor,
             coordinator=await self._coordinator(group),
-            generation=_generation(described, story),
+            generation=_generation(described, history),
             protocol_type=described.protocol_type,
-            members=_with_story(described.members, story),
+            members=_with_history(described.members, history),
             partitions=_with_owners(
                 owners,
                 (
-                    _partition(at, committed.get(at), bound, told.get(at), now_ms, times.get(at))
+                    _partition(at, committed.get(at), bound, known.get(at), now_ms, times.get(at))
                     for at, bound in sorted(bounds.items())
                 ),
             ),
-            chapters=() if story is None else tuple(story.chapters),
-            notes=() if story is None else tuple(story.notes),
-            has_story=story is not None,
-            told_since_ms=None if story is None or story.since_ms < 0 else story.since_ms,
+            rebalances=() if history is None else tuple(history.rebalances),
+            notes=() if history is None else tuple(history.notes),
+            has_history=history is not None,
+            history_since_ms=None if history is None or history.since_ms < 0 else history.since_ms,
             now_ms=now_ms,
             topic_partitions={
                 name: len(topic.partitions) for name, topic in sorted(view.topics.items())
@@ -207,34 +213,34 @@ def _most_behind(
     return {at: first_unread[at] for at in by_lag[:TIMES_MAX]}
 
 
-def _generation(described: Description, story: ToldGroup | None) -> int | None:
+def _generation(described: Description, history: GroupHistory | None) -> int | None:
     if described.epoch is not None:
         return described.epoch
-    return None if story is None else story.generation
+    return None if history is None else history.generation
 
 
-def _told_partitions(story: ToldGroup | None) -> dict[TopicPartition, ToldPartition]:
-    if story is None:
+def _partitions_by_id(history: GroupHistory | None) -> dict[TopicPartition, GroupHistoryPartition]:
+    if history is None:
         return {}
-    return {TopicPartition(each.topic, each.partition): each for each in story.partitions}
+    return {TopicPartition(each.topic, each.partition): each for each in history.partitions}
 
 
-def _with_story(
-    members: tuple[MemberReport, ...], story: ToldGroup | None
+def _with_history(
+    members: tuple[MemberReport, ...], history: GroupHistory | None
 ) -> tuple[MemberReport, ...]:
-    told: dict[str, ToldMember] = {}
-    if story is not None:
-        told = {each.member_id: each for each in story.members}
+    known: dict[str, GroupHistoryMember] = {}
+    if history is not None:
+        known = {each.member_id: each for each in history.members}
     return tuple(
         replace(
             member,
-            session_timeout_ms=told[member.id].session_timeout_ms,
-            rebalance_timeout_ms=told[member.id].rebalance_timeout_ms,
-            silent_ms=told[member.id].silent_ms,
-            awaited=told[member.id].awaited,
-            protocols=tuple(told[member.id].protocols),
+            session_timeout_ms=known[member.id].session_timeout_ms,
+            rebalance_timeout_ms=known[member.id].rebalance_timeout_ms,
+            silent_ms=known[member.id].silent_ms,
+            awaited=known[member.id].awaited,
+            protocols=tuple(known[member.id].protocols),
         )
-        if member.id in told
+        if member.id in known
         else member
         for member in members
     )
@@ -244,16 +250,16 @@ def _partition(
     at: TopicPartition,
     committed: Committed | None,
     bounds: _Bounds,
-    told: ToldPartition | None,
+    known: GroupHistoryPartition | None,
     now_ms: int,
     unread_since_ms: int | None,
 ) -> PartitionReport:
     ago: int | None = None
     pace: ConsumptionRate | None = None
-    if told is not None:
-        ago = max(0, now_ms - told.committed_at_ms)
-        if told.pace_ms > 0:
-            pace = ConsumptionRate(told.pace_ms, told.consumed, told.produced)
+    if known is not None:
+        ago = max(0, now_ms - known.committed_at_ms)
+        if known.pace_ms > 0:
+            pace = ConsumptionRate(known.pace_ms, known.consumed, known.produced)
     unread_ms = None if unread_since_ms is None else max(0, now_ms - unread_since_ms)
     if committed is not None and committed.offset >= bounds.end:
         unread_ms = 0

@@ -32,7 +32,7 @@ _TO_PRODUCERS = {
 }
 
 
-def as_told(code: Code, version: int, fenced_since: int) -> Code:
+def code_for_version(code: Code, version: int, fenced_since: int) -> Code:
     """Old clients know INVALID_PRODUCER_EPOCH for what is PRODUCER_FENCED now."""
     if code is Code.PRODUCER_FENCED and version < fenced_since:
         return Code.INVALID_PRODUCER_EPOCH
@@ -43,7 +43,7 @@ def initialised(
     code: Code, version: int, producer_id: int = NO_ID, producer_epoch: int = NO_EPOCH
 ) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        error_code=as_told(code, version, FENCED_SINCE_INIT),
+        error_code=code_for_version(code, version, FENCED_SINCE_INIT),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
@@ -53,14 +53,14 @@ def ended(
     code: Code, version: int, producer_id: int = NO_ID, producer_epoch: int = NO_EPOCH
 ) -> EndTxnResponse:
     return EndTxnResponse(
-        error_code=as_told(code, version, FENCED_SINCE),
+        error_code=code_for_version(code, version, FENCED_SINCE),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
 
 
 def offsets_added(code: Code, version: int) -> AddOffsetsToTxnResponse:
-    return AddOffsetsToTxnResponse(error_code=as_told(code, version, FENCED_SINCE))
+    return AddOffsetsToTxnResponse(error_code=code_for_version(code, version, FENCED_SINCE))
 
 
 def added(
@@ -71,8 +71,8 @@ def added(
 ) -> AddPartitionsToTxnResponse:
     """One transaction of the request; `code`: of all its partitions, or of each."""
 
-    def told(topic: str, index: int) -> Code:
-        return as_told(
+    def code_of(topic: str, index: int) -> Code:
+        return code_for_version(
             code if isinstance(code, Code) else code(topic, index), version, FENCED_SINCE
         )
 
@@ -81,7 +81,7 @@ def added(
             name=topic,
             results_by_partition=[
                 AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=told(topic, index)
+                    partition_index=index, partition_error_code=code_of(topic, index)
                 )
                 for index in sorted(indexes)
             ],
@@ -96,27 +96,27 @@ def added(
 
 def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
     """The answer instead of `response`, when the log did not take the record behind it."""
-    told = _TO_PRODUCERS.get(code, code)
+    code_of = _TO_PRODUCERS.get(code, code)
     match response:
         case InitProducerIdResponse():
             return InitProducerIdResponse(
-                error_code=told, producer_id=NO_ID, producer_epoch=NO_EPOCH
+                error_code=code_of, producer_id=NO_ID, producer_epoch=NO_EPOCH
             )
         case EndTxnResponse():
-            return EndTxnResponse(error_code=told)
+            return EndTxnResponse(error_code=code_of)
         case AddOffsetsToTxnResponse():
-            return AddOffsetsToTxnResponse(error_code=told)
+            return AddOffsetsToTxnResponse(error_code=code_of)
         case AddPartitionsToTxnResponse():
             return AddPartitionsToTxnResponse(
                 results_by_transaction=[
                     AddPartitionsToTxnResult(
                         transactional_id=result.transactional_id,
-                        topic_results=_with_code(result.topic_results, told),
+                        topic_results=_with_code(result.topic_results, code_of),
                     )
                     for result in response.results_by_transaction
                 ],
                 results_by_topic_v3_and_below=_with_code(
-                    response.results_by_topic_v3_and_below, told
+                    response.results_by_topic_v3_and_below, code_of
                 ),
             )
         case _:

@@ -72,18 +72,18 @@ class UnreportedBatches:
     def __init__(self, query: Any, passes: int) -> None:
         self._query = query
         self._passes = passes
-        self._told = -1
+        self._reported = -1
 
     def batches(self) -> Iterator[BatchProgress]:
         last = self._query.lastProgress
-        if last is None or last.batchId <= self._told:
+        if last is None or last.batchId <= self._reported:
             return
         # Spark keeps the last hundred; reading all of them is slow, so only if some were missed.
-        known = [last] if last.batchId == self._told + 1 else self._query.recentProgress
+        known = [last] if last.batchId == self._reported + 1 else self._query.recentProgress
         for progress in known:
             # For an idle query, Spark reports the number of the next batch.
-            if progress.batchId > self._told and "addBatch" in progress.durationMs:
-                self._told = progress.batchId
+            if progress.batchId > self._reported and "addBatch" in progress.durationMs:
+                self._reported = progress.batchId
                 yield batch_of(self._query.name, progress, self._passes)
 
 

@@ -75,7 +75,7 @@ class Daemon:
     def is_dead(self) -> bool:
         return self.process.poll() is not None
 
-    def story(self) -> str:
+    def failure_text(self) -> str:
         """Why the process ended, in one line."""
         self._reader.join(1)
         return f"Spark's {self.name} ended with {self.process.poll()}: {self.said}"
@@ -110,7 +110,7 @@ class Standalone:
         while not stop.wait(0.2):
             for daemon in self.daemons:
                 if daemon.is_dead():
-                    raise PipelineError(daemon.story())
+                    raise PipelineError(daemon.failure_text())
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _wait(daemons: list[Daemon], ready: Callable[[], bool], late: str, stop: Sto
     while not ready() and not stop.asked:
         for daemon in daemons:
             if daemon.is_dead():
-                raise PipelineError(daemon.story())
+                raise PipelineError(daemon.failure_text())
         if time.monotonic() > deadline:
             said = "".join(f"; {daemon.name}: {daemon.said}" for daemon in daemons)
             raise PipelineError(

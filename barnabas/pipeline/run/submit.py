@@ -87,7 +87,7 @@ def _named(spec: Spec) -> str:
     return f"{spec.name}.json"
 
 
-class _Told:
+class _DriverOutput:
     """Passes on the output of spark-submit, without Java's stack traces and the final error."""
 
     def __init__(self, say: Say, complain: Say) -> None:
@@ -95,12 +95,12 @@ class _Told:
         self._complain = complain
         self._noise = JvmNoise()
         self._why: list[str] = []
-        self._is_told = False
+        self._was_reported = False
 
     def out(self, line: str) -> None:
         """Separates the two outputs of a local driver, which Spark merges."""
         if line.startswith(_OURS):
-            self._is_told = True
+            self._was_reported = True
             self._complain(line)
         else:
             self._say(line)
@@ -115,7 +115,7 @@ class _Told:
 
     def problem(self, code: int) -> PipelineError | None:
         """Why it failed, unless the driver has reported that."""
-        if not code or self._is_told:
+        if not code or self._was_reported:
             return None
         text = "\n".join(self._why)
         for begin in _FAILED:
@@ -137,10 +137,10 @@ def submit(command: Sequence[str], say: Say, complain: Say) -> int:
         errors="replace",
         start_new_session=True,
     )
-    told = _Told(say, complain)
+    output = _DriverOutput(say, complain)
     readers = [
-        Thread(target=_read, args=(process.stdout, told.out)),
-        Thread(target=_read, args=(process.stderr, told.err)),
+        Thread(target=_read, args=(process.stdout, output.out)),
+        Thread(target=_read, args=(process.stderr, output.err)),
     ]
     with heeding(_Submitter(process.pid).end):
         for reader in readers:
@@ -148,7 +148,7 @@ def submit(command: Sequence[str], say: Say, complain: Say) -> int:
         code = process.wait()
         for reader in readers:
             reader.join()
-    problem = told.problem(code)
+    problem = output.problem(code)
     if problem is not None:
         raise problem
     return code

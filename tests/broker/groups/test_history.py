@@ -15,8 +15,12 @@ from barnabas.coordinators.groups.records import OffsetCommitValue, OffsetRecord
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code
 from barnabas.model.words import short_member
+from barnabas.wire.messages.describe_group_history import (
+    DescribeGroupHistoryRequest,
+    DescribeGroupHistoryResponse,
+    GroupHistory,
+)
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from barnabas.wire.messages.group_story import GroupStoryRequest, GroupStoryResponse, ToldGroup
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.leave_group import (
     LeaveGroupRequest,
@@ -64,8 +68,10 @@ async def commit(running: Running, offset: int, group: str = "g") -> None:
     assert response.topics[0].partitions[0].error_code == 0
 
 
-async def told(running: Running, group: str = "g") -> ToldGroup:
-    response = await running.ask(GroupStoryRequest(group_ids=[group]), GroupStoryResponse)
+async def told(running: Running, group: str = "g") -> GroupHistory:
+    response = await running.ask(
+        DescribeGroupHistoryRequest(group_ids=[group]), DescribeGroupHistoryResponse
+    )
     return response.groups[0]
 
 
@@ -76,11 +82,11 @@ async def test_the_story_names_members_causes_and_moves(running: Running) -> Non
     assert (alive.member_id, alive.client_id, alive.session_timeout_ms) == (member, "test", 30_000)
     assert alive.protocols == ["range"]
     assert not alive.awaited
-    (chapter,) = story.chapters
-    assert (chapter.generation, chapter.members, chapter.under_way) == (1, 1, False)
-    assert [cause.kind for cause in chapter.causes] == ["JOINED"]
-    assert chapter.causes[0].text.startswith(short_member(member, "test") + " at ")
-    assert chapter.moves is None  # there was no generation before it to compare with
+    (rebalance,) = story.rebalances
+    assert (rebalance.generation, rebalance.members, rebalance.under_way) == (1, 1, False)
+    assert [cause.kind for cause in rebalance.causes] == ["JOINED"]
+    assert rebalance.causes[0].text.startswith(short_member(member, "test") + " at ")
+    assert rebalance.moves is None  # there was no generation before it to compare with
 
 
 async def test_a_member_that_left_without_closing_its_connection_is_alive(
@@ -89,11 +95,11 @@ async def test_a_member_that_left_without_closing_its_connection_is_alive(
     member = await join(running)
     await leave(running, member)
     story = await told(running)
-    cause = story.chapters[-1].causes[0]
+    cause = story.rebalances[-1].causes[0]
     assert (cause.kind, cause.member_id, cause.alive) == ("LEFT", member, True)
     again = await join(running)
     story = await told(running)
-    cause = story.chapters[-1].causes[0]
+    cause = story.rebalances[-1].causes[0]
     assert (cause.kind, cause.member_id) == ("RETURNED", again)
     assert "on the connection on which it had left" in cause.text
 
@@ -114,8 +120,8 @@ async def test_a_group_that_is_not_there_is_said_so(running: Running) -> None:
 
 
 async def test_more_groups_than_fit_are_refused(running: Running) -> None:
-    request = GroupStoryRequest(group_ids=["x"] * 100_000)
-    response = await running.ask(request, GroupStoryResponse)
+    request = DescribeGroupHistoryRequest(group_ids=["x"] * 100_000)
+    response = await running.ask(request, DescribeGroupHistoryResponse)
     assert len(response.groups) == 21
     assert response.groups[-1].error_code == Code.INVALID_REQUEST
     assert response.groups[-2].error_code == Code.GROUP_ID_NOT_FOUND
@@ -165,10 +171,10 @@ async def test_what_a_member_has_and_nothing_is_committed_of_is_lag(running: Run
     assert 'barnabas_group_no_commit_yet{group="g"} 0.0' in text
 
 
-async def test_the_story_says_since_when_it_is_told(running: Running) -> None:
+async def test_the_history_says_when_it_began(running: Running) -> None:
     await join(running)
     story = await told(running)
-    assert 0 < story.since_ms <= story.chapters[0].began_ms
+    assert 0 < story.since_ms <= story.rebalances[0].began_ms
 
 
 async def test_metrics_of_many_groups_stay_within_their_bound(

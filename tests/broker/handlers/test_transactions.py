@@ -21,6 +21,12 @@ from barnabas.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from barnabas.wire.messages.describe_transaction_history import (
+    AskedTopic,
+    DescribeTransactionHistoryRequest,
+    DescribeTransactionHistoryResponse,
+    TransactionHistory,
+)
 from barnabas.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -41,12 +47,6 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
-)
-from barnabas.wire.messages.transaction_story import (
-    AskedTopic,
-    ToldTransaction,
-    TransactionStoryRequest,
-    TransactionStoryResponse,
 )
 from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -258,22 +258,22 @@ async def test_an_administrator_ends_what_hangs_in_a_partition(
     assert partition.log.last_stable_offset == 2
 
 
-async def test_the_story_of_an_id_has_its_client_and_the_causes_of_its_aborts(
+async def test_the_history_of_an_id_has_its_client_and_the_causes_of_its_aborts(
     offered: tuple[Running, Identity],
 ) -> None:
     running, producer = offered
 
-    async def told(*ids: str) -> list[ToldTransaction]:
-        request = TransactionStoryRequest(transactional_ids=list(ids), topics=[])
-        said = await running.ask(request, TransactionStoryResponse)
+    async def told(*ids: str) -> list[TransactionHistory]:
+        request = DescribeTransactionHistoryRequest(transactional_ids=list(ids), topics=[])
+        said = await running.ask(request, DescribeTransactionHistoryResponse)
         assert said.since_ms <= said.now_ms
         return said.transactions
 
     await add(running, producer, {"t": [0, 1]})
     await end(running, producer, commit=False)
-    story, unknown = await told(ID, "other")
-    assert (story.client_id, story.client_host) == ("test", "/203.0.113.7")
-    (abort,) = story.aborts
+    history, unknown = await told(ID, "other")
+    assert (history.client_id, history.client_host) == ("test", "/203.0.113.7")
+    (abort,) = history.aborts
     assert (abort.kind, abort.partitions) == ("CLIENT", 2)
     assert abort.text == "the producer aborted it (client 'test' at 203.0.113.7)"
     assert unknown.error_code == Code.TRANSACTIONAL_ID_NOT_FOUND
@@ -293,8 +293,8 @@ async def test_readers_that_wait_for_an_open_transaction_are_told(
 
     async def readers() -> list[tuple[str, str, int]]:
         asked = [AskedTopic(name="t", partitions=[0, 9])]
-        request = TransactionStoryRequest(transactional_ids=[], topics=asked)
-        told, unknown = (await running.ask(request, TransactionStoryResponse)).partitions
+        request = DescribeTransactionHistoryRequest(transactional_ids=[], topics=asked)
+        told, unknown = (await running.ask(request, DescribeTransactionHistoryResponse)).partitions
         assert unknown.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
         return [(each.client_id, each.client_host, told.partition) for each in told.readers]
 

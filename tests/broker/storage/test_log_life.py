@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.broker.metrics import page
 from barnabas.log.log import Log
-from barnabas.wire.messages.log_story import LogStoryRequest, LogStoryResponse
+from barnabas.wire.messages.describe_logs import DescribeLogsRequest, DescribeLogsResponse
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
@@ -96,7 +96,9 @@ async def test_a_dirty_log_is_compacted_by_the_worker_which_then_ends(tmp_path: 
         line = running.log.getvalue()
         assert "log compacted" in line
         assert "is dirty, min.cleanable.dirty.ratio = 0.01" in line
-        told = await running.ask(LogStoryRequest(topic="t", partitions=[0, 9]), LogStoryResponse)
+        told = await running.ask(
+            DescribeLogsRequest(topic="t", partitions=[0, 9]), DescribeLogsResponse
+        )
         assert told.logs[0].cleaning == "clean"
         assert told.logs[0].cleaned_to == log.cleaned_to
         assert told.logs[1].error_code
@@ -181,7 +183,9 @@ async def test_a_damaged_log_is_told_of_once_and_left_alone(tmp_path: Path) -> N
         await eventually(lambda: len(cleaner.unfit) == 1)
         log = log_of(running, "t")
         assert "checksum" in cleaner.unfit[log]
-        told = await running.ask(LogStoryRequest(topic="t", partitions=[0]), LogStoryResponse)
+        told = await running.ask(
+            DescribeLogsRequest(topic="t", partitions=[0]), DescribeLogsResponse
+        )
         assert told.logs[0].cleaning.startswith("left alone until a restart: ")
         assert running.log.getvalue().count("log not compacted") == 1
 

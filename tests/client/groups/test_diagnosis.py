@@ -25,13 +25,18 @@ from barnabas.client.transactions.report import (
 from barnabas.client.words import count, listed, per_second
 from barnabas.coordinators.groups.history.rebalance_history import CauseKind
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.messages.group_story import ToldCause, ToldChapter, ToldMove, ToldNote
+from barnabas.wire.messages.describe_group_history import (
+    GroupHistoryCause,
+    GroupHistoryMove,
+    GroupHistoryNote,
+    GroupHistoryRebalance,
+)
 
 NOW_MS = 1_700_000_000_000
 MINUTE = 60_000
 
 
-def cause(kind: str, member: str = "c1-a", client: str = "c1", **given: Any) -> ToldCause:
+def cause(kind: str, member: str = "c1-a", client: str = "c1", **given: Any) -> GroupHistoryCause:
     assert kind in CauseKind.__members__
     values: dict[str, Any] = {
         "kind": kind,
@@ -47,10 +52,12 @@ def cause(kind: str, member: str = "c1-a", client: str = "c1", **given: Any) -> 
         "topics_dropped": [],
         "alive": False,
     }
-    return ToldCause(**{**values, **given})
+    return GroupHistoryCause(**{**values, **given})
 
 
-def chapter(*causes: ToldCause, ago_ms: int = MINUTE, **given: Any) -> ToldChapter:
+def rebalance(
+    *causes: GroupHistoryCause, ago_ms: int = MINUTE, **given: Any
+) -> GroupHistoryRebalance:
     values: dict[str, Any] = {
         "began_ms": NOW_MS - ago_ms,
         "generation": 7,
@@ -68,7 +75,7 @@ def chapter(*causes: ToldCause, ago_ms: int = MINUTE, **given: Any) -> ToldChapt
         "moves": [],
         "more_moves": 0,
     }
-    return ToldChapter(**{**values, **given})
+    return GroupHistoryRebalance(**{**values, **given})
 
 
 def partition(number: int, committed: int | None = 1_000, end: int = 1_000, **given: Any) -> Any:
@@ -94,15 +101,15 @@ HEALTHY = GroupReport(
     generation=7,
     members=(member("c1", 0, 2), member("c2", 1, 3)),
     partitions=tuple(partition(number) for number in range(4)),
-    chapters=(chapter(cause("JOINED"), cause("JOINED", "c2-a", "c2"), ago_ms=5 * MINUTE),),
-    has_story=True,
+    rebalances=(rebalance(cause("JOINED"), cause("JOINED", "c2-a", "c2"), ago_ms=5 * MINUTE),),
+    has_history=True,
     now_ms=NOW_MS,
     topic_partitions={"t": 4},
 )
 
 
-def told(*chapters: ToldChapter, **given: Any) -> GroupReport:
-    return replace(HEALTHY, chapters=chapters, **given)
+def told(*rebalances: GroupHistoryRebalance, **given: Any) -> GroupReport:
+    return replace(HEALTHY, rebalances=rebalances, **given)
 
 
 def lagging(*lags: int, **given: Any) -> GroupReport:
@@ -115,56 +122,61 @@ def lagging(*lags: int, **given: Any) -> GroupReport:
 
 
 def restart_loop(times: int, **given: Any) -> GroupReport:
-    chapters = []
+    rebalances = []
     for turn in range(times):
         id_ = f"c1-{turn}"
         ago_ms = 5 * MINUTE - turn * 20_000
-        chapters.append(chapter(cause("JOINED", id_), ago_ms=ago_ms))
-        chapters.append(chapter(cause("LEFT", id_, **given), ago_ms=ago_ms - 10_000))
-    return told(*chapters)
+        rebalances.append(rebalance(cause("JOINED", id_), ago_ms=ago_ms))
+        rebalances.append(rebalance(cause("LEFT", id_, **given), ago_ms=ago_ms - 10_000))
+    return told(*rebalances)
 
 
 def rolling_restart() -> GroupReport:
     """Twenty members of one name leave, once each, and twenty new ones come."""
     return told(
-        *(chapter(cause("LEFT", f"c1-old{n}"), ago_ms=5 * MINUTE - n * 10_000) for n in range(20)),
-        *(chapter(cause("JOINED", f"c1-{n}"), ago_ms=2 * MINUTE - n * 1_000) for n in range(20)),
+        *(
+            rebalance(cause("LEFT", f"c1-old{n}"), ago_ms=5 * MINUTE - n * 10_000)
+            for n in range(20)
+        ),
+        *(rebalance(cause("JOINED", f"c1-{n}"), ago_ms=2 * MINUTE - n * 1_000) for n in range(20)),
     )
 
 
-def fenced(ago_ms: int = MINUTE) -> tuple[ToldNote, ...]:
+def fenced(ago_ms: int = MINUTE) -> tuple[GroupHistoryNote, ...]:
     return (
-        ToldNote(at_ms=NOW_MS - ago_ms, times=2, cause=cause("FENCED", instance_id="worker-1")),
+        GroupHistoryNote(
+            at_ms=NOW_MS - ago_ms, times=2, cause=cause("FENCED", instance_id="worker-1")
+        ),
     )
 
 
 SICK: list[tuple[str, GroupReport, str]] = [
-    ("poll-interval", told(chapter(cause("LATE_POLL"))), "c1 at 10.0.0.1 did not poll"),
+    ("poll-interval", told(rebalance(cause("LATE_POLL"))), "c1 at 10.0.0.1 did not poll"),
     (
         "poll-interval",
-        told(chapter(cause("RETURNED", waited_ms=2_500))),
+        told(rebalance(cause("RETURNED", waited_ms=2_500))),
         "came back after 2.5 s",
     ),
     (
         "poll-interval",
-        told(chapter(cause("LEFT", alive=True, allowed_ms=300_000))),
+        told(rebalance(cause("LEFT", alive=True, allowed_ms=300_000))),
         "left the group but is still connected: it has not polled for longer than its"
         " max.poll.interval.ms (its rebalance timeout is 5 min)",
     ),
     (
         "poll-interval",
-        told(*(chapter(cause("RETURNED", f"c1-{n}", waited_ms=900)) for n in range(3))),
+        told(*(rebalance(cause("RETURNED", f"c1-{n}", waited_ms=900)) for n in range(3))),
         "3 times in ten minutes",
     ),
     (
         "session-timeout",
-        told(chapter(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000))),
+        told(rebalance(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000))),
         "not heard for 45.1 s and was dropped: its session.timeout.ms is 45 s. It died",
     ),
     (
         "session-timeout",
         told(
-            chapter(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000, alive=True)),
+            rebalance(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000, alive=True)),
             type="consumer",
         ),
         "or it has not polled within max.poll.interval.ms",
@@ -172,7 +184,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "slow-rebalance",
         told(
-            chapter(
+            rebalance(
                 cause("JOINED", "c2-a", "c2"), sync_ms=9_000, last_client="c1", last_after_ms=9_000
             ),
             type="consumer",
@@ -181,17 +193,17 @@ SICK: list[tuple[str, GroupReport, str]] = [
     ),
     (
         "session-timeout",
-        told(*(chapter(cause("LATE_HEARTBEAT", f"c{n}-a", f"c{n}")) for n in range(3))),
+        told(*(rebalance(cause("LATE_HEARTBEAT", f"c{n}-a", f"c{n}")) for n in range(3))),
         "c0 at 10.0.0.1, c1 at 10.0.0.1 and c2 at 10.0.0.1 were not heard",
     ),
     (
         "late-to-join",
-        told(chapter(cause("LATE_JOIN", waited_ms=300_000, allowed_ms=300_000))),
+        told(rebalance(cause("LATE_JOIN", waited_ms=300_000, allowed_ms=300_000))),
         "did not join again within 5 min",
     ),
     (
         "late-to-join",
-        told(chapter(cause("LATE_REVOKE", waited_ms=60_000, allowed_ms=60_000))),
+        told(rebalance(cause("LATE_REVOKE", waited_ms=60_000, allowed_ms=60_000))),
         "did not give up partitions",
     ),
     ("flapping", restart_loop(3), "came and went 3 times in ten minutes, staying 10 s"),
@@ -199,7 +211,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "slow-rebalance",
         told(
-            chapter(
+            rebalance(
                 cause("JOINED", "c2-a", "c2"),
                 join_ms=12_300,
                 last_member="c1-a",
@@ -211,13 +223,13 @@ SICK: list[tuple[str, GroupReport, str]] = [
     ),
     (
         "slow-rebalance",
-        told(chapter(cause("JOINED", "c2-a", "c2"), sync_ms=8_000)),
+        told(rebalance(cause("JOINED", "c2-a", "c2"), sync_ms=8_000)),
         "for its leader c1",
     ),
     (
         "slow-rebalance",
         told(
-            chapter(cause("JOINED", "c2-a", "c2"), ago_ms=9_000, under_way=True, join_ms=-1),
+            rebalance(cause("JOINED", "c2-a", "c2"), ago_ms=9_000, under_way=True, join_ms=-1),
             state="PreparingRebalance",
             members=(
                 member("c1", awaited=True, rebalance_timeout_ms=300_000),
@@ -226,8 +238,8 @@ SICK: list[tuple[str, GroupReport, str]] = [
         ),
         "a rebalance has waited 9 s for c1, which will be dropped after 5 min",
     ),
-    ("not-stored", told(chapter(cause("NOT_STORED", "", ""))), "__consumer_offsets"),
-    ("too-many-members", told(chapter(cause("OVER_CAPACITY", "", ""))), "more members"),
+    ("not-stored", told(rebalance(cause("NOT_STORED", "", ""))), "__consumer_offsets"),
+    ("too-many-members", told(rebalance(cause("OVER_CAPACITY", "", ""))), "more members"),
     (
         "idle-members",
         replace(
@@ -272,7 +284,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     ),
     (
         "nothing-committed",
-        replace(HEALTHY, partitions=(partition(0, None, 500, pace=None),), chapters=()),
+        replace(HEALTHY, partitions=(partition(0, None, 500, pace=None),), rebalances=()),
         "committed nothing yet in t-0, where 500 records are: whether they are read is not known",
     ),
     (
@@ -280,14 +292,14 @@ SICK: list[tuple[str, GroupReport, str]] = [
         replace(
             HEALTHY,
             partitions=(partition(0, None, 30, pace=None),),
-            chapters=(),
-            told_since_ms=NOW_MS - MINUTE,
+            rebalances=(),
+            history_since_ms=NOW_MS - MINUTE,
         ),
         "though its members are there for 1 min",
     ),
     (
         "nothing-committed",
-        GroupReport("g", "Empty", has_story=True),
+        GroupReport("g", "Empty", has_history=True),
         "neither members nor committed offsets",
     ),
     (
@@ -368,7 +380,7 @@ def test_each_situation_is_named_and_nothing_else(
 
 WELL: dict[str, GroupReport] = {
     "at rest": HEALTHY,
-    "without a story": replace(HEALTHY, chapters=(), has_story=False),
+    "without a story": replace(HEALTHY, rebalances=(), has_history=False),
     "empty and all read": replace(HEALTHY, members=(), state="Empty"),
     "nothing to commit": replace(HEALTHY, partitions=(partition(0, None, start=1_000),)),
     "a little behind": lagging(50, 0, 0, 0),
@@ -376,18 +388,18 @@ WELL: dict[str, GroupReport] = {
     "behind, and catching up": lagging(500, 400, 500, 450, pace=ConsumptionRate(60_000, 900, 300)),
     "restarted": rolling_restart(),
     "restarted twice": restart_loop(2),
-    "about to close": told(chapter(cause("LEFT", alive=True), ago_ms=500)),
+    "about to close": told(rebalance(cause("LEFT", alive=True), ago_ms=500)),
     "troubled an hour ago": told(
-        chapter(cause("LATE_HEARTBEAT"), ago_ms=60 * MINUTE), notes=fenced(60 * MINUTE)
+        rebalance(cause("LATE_HEARTBEAT"), ago_ms=60 * MINUTE), notes=fenced(60 * MINUTE)
     ),
     "a static member came back": replace(
-        HEALTHY, notes=(ToldNote(at_ms=NOW_MS - 1, times=1, cause=cause("REPLACED")),)
+        HEALTHY, notes=(GroupHistoryNote(at_ms=NOW_MS - 1, times=1, cause=cause("REPLACED")),)
     ),
     "started slowly, by its initial delay": told(
-        chapter(cause("JOINED"), join_ms=6_000, last_member="c1-a", last_after_ms=5_900)
+        rebalance(cause("JOINED"), join_ms=6_000, last_member="c1-a", last_after_ms=5_900)
     ),
     "rebalancing": told(
-        chapter(cause("JOINED"), ago_ms=1_000, under_way=True, join_ms=-1),
+        rebalance(cause("JOINED"), ago_ms=1_000, under_way=True, join_ms=-1),
         state="PreparingRebalance",
         members=(member("c1", awaited=True), member("c2")),
     ),
@@ -396,16 +408,16 @@ WELL: dict[str, GroupReport] = {
     ),
     "taken over from a slow member": replace(
         lagging(900, 0, 0, 0),
-        chapters=(
-            chapter(
+        rebalances=(
+            rebalance(
                 cause("LEFT", "c3-a", "c3"),
                 ago_ms=3_000,
-                moves=[ToldMove(topic="t", partition=0, before="c3-a", after="c1-a")],
+                moves=[GroupHistoryMove(topic="t", partition=0, before="c3-a", after="c1-a")],
             ),
         ),
     ),
     "came just now": told(
-        chapter(cause("JOINED"), ago_ms=3_000),
+        rebalance(cause("JOINED"), ago_ms=3_000),
         partitions=(partition(0, 900, unread_ms=90_000, committed_ago_ms=90_000),),
     ),
 }
@@ -429,9 +441,9 @@ def test_a_group_whose_last_member_came_back_and_died_has_no_members() -> None:
         lagging(500, 0),
         state="Empty",
         members=(),
-        chapters=(
-            chapter(cause("RETURNED"), ago_ms=2 * MINUTE),
-            chapter(cause("LATE_HEARTBEAT"), ago_ms=MINUTE),
+        rebalances=(
+            rebalance(cause("RETURNED"), ago_ms=2 * MINUTE),
+            rebalance(cause("LATE_HEARTBEAT"), ago_ms=MINUTE),
         ),
     )
     names = [finding.name for finding in diagnose(report)]
@@ -443,7 +455,7 @@ def test_problems_come_before_warnings() -> None:
         HEALTHY,
         members=(member("c1", 0), member("c2", 1), member("c3")),
         topic_partitions={"t": 2},
-        chapters=(chapter(cause("NOT_STORED", "", "")),),
+        rebalances=(rebalance(cause("NOT_STORED", "", "")),),
     )
     found = [(finding.name, finding.severity) for finding in diagnose(report)]
     assert found == [("not-stored", Severity.PROBLEM), ("idle-members", Severity.WARNING)]
@@ -451,7 +463,8 @@ def test_problems_come_before_warnings() -> None:
 
 def test_a_member_that_left_and_is_back_on_another_connection_is_not_away() -> None:
     report = told(
-        chapter(cause("LEFT", "c1-a", alive=True)), chapter(cause("JOINED", "c1-b"), ago_ms=9_000)
+        rebalance(cause("LEFT", "c1-a", alive=True)),
+        rebalance(cause("JOINED", "c1-b"), ago_ms=9_000),
     )
     assert "still connected" not in str(diagnose(report))
 

@@ -13,6 +13,6 @@ def shell(kafka: KafkaBroker) -> Shell:
     return Here(kafka.bootstrap_servers)
 
 
-def test_without_a_story_the_commands_say_so(shell: Shell, group: str) -> None:
+def test_without_a_history_the_commands_say_so(shell: Shell, group: str) -> None:
     for verb in ("describe", "explain"):
         assert "keeps no history" in shell.out("group", verb, group)

@@ -1,10 +1,10 @@
-"""ClusterStory and LogStory in a cluster: who a broker is, what the controller did, who lags."""
+"""DescribeBroker and DescribeLogs: who a broker is, what the controller did, who lags."""
 
 import os
 from pathlib import Path
 
-from barnabas.wire.messages.cluster_story import ClusterStoryRequest, ClusterStoryResponse
-from barnabas.wire.messages.log_story import LogStoryRequest, LogStoryResponse
+from barnabas.wire.messages.describe_broker import DescribeBrokerRequest, DescribeBrokerResponse
+from barnabas.wire.messages.describe_logs import DescribeLogsRequest, DescribeLogsResponse
 from tests.broker.clustered import cluster_of
 from tests.broker.running import running_broker
 
@@ -14,7 +14,7 @@ async def test_the_controller_tells_what_it_did_and_others_who_they_are(tmp_path
         await cluster.create("t", partitions=1, replicas=2)
         told = {
             id_: await cluster.ask(
-                id_, ClusterStoryRequest(after=-1, events_max=100), ClusterStoryResponse
+                id_, DescribeBrokerRequest(after=-1, events_max=100), DescribeBrokerResponse
             )
             for id_ in cluster.brokers
         }
@@ -32,7 +32,7 @@ async def test_the_controller_tells_what_it_did_and_others_who_they_are(tmp_path
 
 async def test_a_broker_that_stands_alone_has_no_epoch_and_no_events(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as running:
-        told = await running.ask(ClusterStoryRequest(events_max=100), ClusterStoryResponse)
+        told = await running.ask(DescribeBrokerRequest(events_max=100), DescribeBrokerResponse)
     assert (told.broker_epoch, told.is_controller, told.events) == (-1, True, [])
     assert told.controller_id == told.broker_id
 
@@ -41,7 +41,9 @@ async def test_a_leader_tells_how_far_its_followers_have_come(tmp_path: Path) ->
     async with cluster_of(tmp_path, 2) as cluster:
         await cluster.create("t", partitions=1, replicas=2)
         answers = [
-            await cluster.ask(id_, LogStoryRequest(topic="t", partitions=[0]), LogStoryResponse)
+            await cluster.ask(
+                id_, DescribeLogsRequest(topic="t", partitions=[0]), DescribeLogsResponse
+            )
             for id_ in cluster.brokers
         ]
     [led] = [answer.logs[0] for answer in answers if not answer.logs[0].error_code]

@@ -1,4 +1,4 @@
-"""TransactionStory: who uses transactional ids, and why their transactions were aborted.
+"""DescribeTransactionHistory: who uses transactional ids, and why their transactions were aborted.
 
 Also which readers wait in partitions that this broker leads. For our own client only.
 Always: bounded in ids, in aborts of each, in partitions and in readers of each; a question about
@@ -18,13 +18,13 @@ from barnabas.coordinators.transactions.causes import TransactionCause, cause_te
 from barnabas.coordinators.transactions.statistics import RecordedAbort
 from barnabas.coordinators.transactions.transaction import NO_EPOCH, NO_ID
 from barnabas.model.errors import Code, KafkaError
-from barnabas.wire.messages.transaction_story import (
-    ToldAbort,
-    ToldReader,
-    ToldReaders,
-    ToldTransaction,
-    TransactionStoryRequest,
-    TransactionStoryResponse,
+from barnabas.wire.messages.describe_transaction_history import (
+    DescribeTransactionHistoryRequest,
+    DescribeTransactionHistoryResponse,
+    TransactionHistory,
+    TransactionHistoryAbort,
+    WaitingReader,
+    WaitingReaders,
 )
 
 if TYPE_CHECKING:
@@ -37,51 +37,51 @@ UNKNOWN_MS = -1
 
 
 def handle(
-    broker: "Broker", request: TransactionStoryRequest, call: Call
-) -> TransactionStoryResponse:
-    told: list[ToldTransaction] = []
+    broker: "Broker", request: DescribeTransactionHistoryRequest, call: Call
+) -> DescribeTransactionHistoryResponse:
+    described: list[TransactionHistory] = []
     since_ms = UNKNOWN_MS
     if request.transactional_ids:
         transactions = transaction_coordination(broker)
         since_ms = transactions.since_ms
         ids = list(dict.fromkeys(request.transactional_ids))
         aborts = transactions.statistics.last_aborts(ids[:IDS_MAX])
-        told = [_tell(transactions, id_, found) for id_, found in aborts.items()]
-        told += [_refused(id_, Code.INVALID_REQUEST) for id_ in ids[IDS_MAX : IDS_MAX + 1]]
+        described = [_history(transactions, id_, found) for id_, found in aborts.items()]
+        described += [_refused(id_, Code.INVALID_REQUEST) for id_ in ids[IDS_MAX : IDS_MAX + 1]]
     asked = dict.fromkeys(
         (each.name, index) for each in request.topics for index in each.partitions
     )
-    return TransactionStoryResponse(
+    return DescribeTransactionHistoryResponse(
         now_ms=broker.clock.wall_ms(),
         since_ms=since_ms,
-        transactions=told,
+        transactions=described,
         partitions=[
             _readers(broker, topic, index) for topic, index in islice(asked, PARTITIONS_MAX)
         ],
     )
 
 
-def _readers(broker: "Broker", topic: str, index: int) -> ToldReaders:
+def _readers(broker: "Broker", topic: str, index: int) -> WaitingReaders:
     try:
         partition = broker.topics.existing(topic).partition(index)
     except KafkaError as error:
-        return ToldReaders(topic=topic, partition=index, error_code=error.code, readers=[])
+        return WaitingReaders(topic=topic, partition=index, error_code=error.code, readers=[])
     calls = (each.call for each in partition.waiters if isinstance(each, HeldBack))
     clients = dict.fromkeys((call.client_id, f"/{call.connection.host}") for call in calls)
-    return ToldReaders(
+    return WaitingReaders(
         topic=topic,
         partition=index,
         error_code=Code.NONE,
         readers=[
-            ToldReader(client_id=client_id, client_host=host)
+            WaitingReader(client_id=client_id, client_host=host)
             for client_id, host in islice(clients, READERS_MAX)
         ],
     )
 
 
-def _tell(
+def _history(
     transactions: TransactionCoordination, id_: str, found: list[RecordedAbort]
-) -> ToldTransaction:
+) -> TransactionHistory:
     try:
         table = transactions.shard_of(id_).table
     except KafkaError as error:
@@ -93,7 +93,7 @@ def _tell(
     last = table.causes.get(id_)
     if last is not None and not aborts:  # an old one, or one of another coordinator
         aborts.append(_cause(last))
-    return ToldTransaction(
+    return TransactionHistory(
         error_code=Code.NONE,
         transactional_id=id_,
         client_id="" if owner is None else owner.client_id,
@@ -102,7 +102,7 @@ def _tell(
     )
 
 
-def _abort(abort: RecordedAbort) -> ToldAbort:
+def _abort(abort: RecordedAbort) -> TransactionHistoryAbort:
     return _cause(
         abort.cause, abort.producer_id, abort.producer_epoch, abort.open_ms, abort.partitions
     )
@@ -114,8 +114,8 @@ def _cause(
     producer_epoch: int = NO_EPOCH,
     open_ms: int = UNKNOWN_MS,
     partitions: int = -1,
-) -> ToldAbort:
-    return ToldAbort(
+) -> TransactionHistoryAbort:
+    return TransactionHistoryAbort(
         at_ms=cause.at_ms,
         kind=cause.kind.name,
         text=cause_text(cause),
@@ -128,5 +128,5 @@ def _cause(
     )
 
 
-def _refused(id_: str, code: Code) -> ToldTransaction:
-    return ToldTransaction(error_code=code, transactional_id=id_, aborts=[])
+def _refused(id_: str, code: Code) -> TransactionHistory:
+    return TransactionHistory(error_code=code, transactional_id=id_, aborts=[])

@@ -1,4 +1,4 @@
-"""GroupStory: why groups are as they are, for our own command line.
+"""DescribeGroupHistory: why groups are as they are, for our own command line.
 
 Always: bounded in groups and moves; what takes long to work out is worked out off the loop.
 """
@@ -23,38 +23,42 @@ from barnabas.coordinators.groups.history.rebalance_history import (
 from barnabas.coordinators.groups.history.text import cause_text
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code, KafkaError
-from barnabas.wire.messages.group_story import (
-    GroupStoryRequest,
-    GroupStoryResponse,
-    ToldCause,
-    ToldChapter,
-    ToldGroup,
-    ToldMember,
-    ToldMove,
-    ToldNote,
-    ToldPartition,
+from barnabas.wire.messages.describe_group_history import (
+    DescribeGroupHistoryRequest,
+    DescribeGroupHistoryResponse,
+    GroupHistory,
+    GroupHistoryCause,
+    GroupHistoryMember,
+    GroupHistoryMove,
+    GroupHistoryNote,
+    GroupHistoryPartition,
+    GroupHistoryRebalance,
 )
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 GROUPS_MAX = 20
-MOVES_MAX = 500  # of one chapter
+MOVES_MAX = 500  # of one rebalance
 PARTITIONS_MAX = 20_000
 
 
-async def handle(broker: "Broker", request: GroupStoryRequest, call: Call) -> GroupStoryResponse:
+async def handle(
+    broker: "Broker", request: DescribeGroupHistoryRequest, call: Call
+) -> DescribeGroupHistoryResponse:
     open_now = frozenset(connection.peer for connection in broker.connections)
-    told = [await _tell(broker, group_id, open_now) for group_id in request.group_ids[:GROUPS_MAX]]
+    found = [
+        await _history(broker, group_id, open_now) for group_id in request.group_ids[:GROUPS_MAX]
+    ]
     for group_id in request.group_ids[GROUPS_MAX : GROUPS_MAX + 1]:
         message = (
             f"the request has {len(request.group_ids)} groups; at most {GROUPS_MAX} are allowed"
         )
-        told.append(_refused(group_id, Code.INVALID_REQUEST, message))
-    return GroupStoryResponse(groups=told)
+        found.append(_refused(group_id, Code.INVALID_REQUEST, message))
+    return DescribeGroupHistoryResponse(groups=found)
 
 
-async def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> ToldGroup:
+async def _history(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> GroupHistory:
     groups = coordination(broker)
     try:
         shard = groups.shard_of(group_id)
@@ -67,34 +71,36 @@ async def _tell(broker: "Broker", group_id: str, open_now: AbstractSet[str]) -> 
     history = group.history
     members = _members(group, now)
     closed = tuple(history.entries)  # which nobody changes any more
-    chapters = await asyncio.get_running_loop().run_in_executor(
-        None, lambda: [_chapter(chapter, open_now, under_way=False) for chapter in closed]
+    rebalances = await asyncio.get_running_loop().run_in_executor(
+        None, lambda: [_rebalance(rebalance, open_now, under_way=False) for rebalance in closed]
     )
     if history.under_way is not None:
-        chapters.append(_chapter(history.under_way, open_now, under_way=True))
-    return ToldGroup(
+        rebalances.append(_rebalance(history.under_way, open_now, under_way=True))
+    return GroupHistory(
         error_code=Code.NONE,
         group_id=group_id,
         now_ms=now.wall_ms,
         generation=group.generation,
         members=members,
         partitions=await _partitions(broker, groups, group_id, now),
-        chapters=chapters,
+        rebalances=rebalances,
         notes=[
-            ToldNote(at_ms=note.at.wall_ms, times=note.times, cause=_cause(note.cause, open_now))
+            GroupHistoryNote(
+                at_ms=note.at.wall_ms, times=note.times, cause=_cause(note.cause, open_now)
+            )
             for note in history.notes
         ],
         since_ms=groups.since_ms,
     )
 
 
-def _members(group: ClassicGroup | ConsumerGroup, now: Now) -> list[ToldMember]:
+def _members(group: ClassicGroup | ConsumerGroup, now: Now) -> list[GroupHistoryMember]:
     if isinstance(group, ConsumerGroup):
         return _members_of_new(group, now)
     joining = group.state is ClassicGroupState.PREPARING
     syncing = group.state is ClassicGroupState.COMPLETING
     return [
-        ToldMember(
+        GroupHistoryMember(
             member_id=member.id,
             instance_id=member.instance_id,
             client_id=member.client_id,
@@ -110,10 +116,10 @@ def _members(group: ClassicGroup | ConsumerGroup, now: Now) -> list[ToldMember]:
     ]
 
 
-def _members_of_new(group: ConsumerGroup, now: Now) -> list[ToldMember]:
+def _members_of_new(group: ConsumerGroup, now: Now) -> list[GroupHistoryMember]:
     stored = group.stored
     return [
-        ToldMember(
+        GroupHistoryMember(
             member_id=member.id,
             instance_id=member.instance_id,
             client_id=member.client_id,
@@ -131,7 +137,7 @@ def _members_of_new(group: ConsumerGroup, now: Now) -> list[ToldMember]:
 
 async def _partitions(
     broker: "Broker", groups: Coordination, group_id: str, now: Now
-) -> list[ToldPartition]:
+) -> list[GroupHistoryPartition]:
     """Those that this broker leads."""
     places: list[GroupPosition] = []
     committed_at: list[int] = []
@@ -141,11 +147,11 @@ async def _partitions(
             places.append(GroupPosition(group_id, topic, partition, value.offset, end))
             committed_at.append(value.commit_timestamp)
     unread_since = await unread_since_ms(broker.topics, places)
-    told = []
+    found = []
     for place, at_ms, since_ms in zip(places, committed_at, unread_since, strict=True):
         rate = groups.pace.of(place[:3], place.committed, place.end, now)
-        told.append(
-            ToldPartition(
+        found.append(
+            GroupHistoryPartition(
                 topic=place.topic,
                 partition=place.partition,
                 committed=place.committed,
@@ -156,13 +162,15 @@ async def _partitions(
                 produced=-1 if rate is None else rate.produced,
             )
         )
-    return told
+    return found
 
 
-def _chapter(entry: RebalanceEntry, open_now: AbstractSet[str], *, under_way: bool) -> ToldChapter:
+def _rebalance(
+    entry: RebalanceEntry, open_now: AbstractSet[str], *, under_way: bool
+) -> GroupHistoryRebalance:
     moves = entry.moves()
     last = entry.last
-    return ToldChapter(
+    return GroupHistoryRebalance(
         began_ms=entry.began.wall_ms,
         generation=entry.generation,
         members=entry.members,
@@ -179,7 +187,7 @@ def _chapter(entry: RebalanceEntry, open_now: AbstractSet[str], *, under_way: bo
         moves=None
         if moves is None
         else [
-            ToldMove(
+            GroupHistoryMove(
                 topic=move.partition.topic,
                 partition=move.partition.partition,
                 before=move.before,
@@ -191,8 +199,8 @@ def _chapter(entry: RebalanceEntry, open_now: AbstractSet[str], *, under_way: bo
     )
 
 
-def _cause(cause: RebalanceCause, open_now: AbstractSet[str]) -> ToldCause:
-    return ToldCause(
+def _cause(cause: RebalanceCause, open_now: AbstractSet[str]) -> GroupHistoryCause:
+    return GroupHistoryCause(
         kind=cause.kind.name,
         text=cause_text(cause),
         member_id=cause.member,
@@ -208,8 +216,8 @@ def _cause(cause: RebalanceCause, open_now: AbstractSet[str]) -> ToldCause:
     )
 
 
-def _refused(group_id: str, code: Code, message: str) -> ToldGroup:
-    return ToldGroup(
+def _refused(group_id: str, code: Code, message: str) -> GroupHistory:
+    return GroupHistory(
         error_code=code,
         error_message=message,
         group_id=group_id,
@@ -217,6 +225,6 @@ def _refused(group_id: str, code: Code, message: str) -> ToldGroup:
         generation=-1,
         members=[],
         partitions=[],
-        chapters=[],
+        rebalances=[],
         notes=[],
     )

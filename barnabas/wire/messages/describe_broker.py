@@ -6,7 +6,7 @@ from barnabas.wire.codec import Int32, Int64, ProtocolMessage, Struct, message, 
 
 
 @message(api_key=20_002, versions="0-1", flexible="0+")
-class ClusterStoryRequest(ProtocolMessage):
+class DescribeBrokerRequest(ProtocolMessage):
     """Each broker reports its own state; the controller also reports its events after number
     `after`.
     """
@@ -15,7 +15,7 @@ class ClusterStoryRequest(ProtocolMessage):
     events_max: Int32 = 0
 
 
-class ToldEvent(Struct):
+class ControllerEvent(Struct):
     """`what` is the kind of event, `cause` a sentence; `partition` is -1 if the event is not about
     one.
     """
@@ -33,7 +33,7 @@ class ToldEvent(Struct):
     leader_before: Int32 = -1
 
 
-class ToldLogDir(Struct):
+class DescribedLogDir(Struct):
     """`state`: online, full or offline, and then the reason."""
 
     path: str
@@ -50,7 +50,7 @@ class OfflinePartition(Struct):
 
 
 @message(api_key=20_002, versions="0-1", flexible="0+")
-class ClusterStoryResponse(ProtocolMessage):
+class DescribeBrokerResponse(ProtocolMessage):
     """`machine` tells whether a process id means anything where it is read.
 
     `broker_epoch` is -1 for a lone broker. `controller_id` is -1 while there is no controller.
@@ -66,10 +66,10 @@ class ClusterStoryResponse(ProtocolMessage):
     controller_id: Int32
     controller_epoch: Int32
     is_controller: bool
-    events: list[ToldEvent]
+    events: list[ControllerEvent]
     loop_delay_ms_p99: Int64 = since(1, default=-1, ignorable=True)
     open_files: Int64 = since(1, default=-1, ignorable=True)
     open_files_max: Int64 = since(1, default=-1, ignorable=True)
     log_lines_dropped: Int64 = since(1, default=-1, ignorable=True)
-    log_dirs: list[ToldLogDir] = since(1, default=[], ignorable=True)
+    log_dirs: list[DescribedLogDir] = since(1, default=[], ignorable=True)
     offline: list[OfflinePartition] = tagged(0, since=0, default=[], ignorable=True)

@@ -13,14 +13,14 @@ class AskedTopic(Struct):
 
 
 @message(api_key=20_006, versions="0", flexible="0+")
-class TransactionStoryRequest(ProtocolMessage):
+class DescribeTransactionHistoryRequest(ProtocolMessage):
     """Transactional ids, of their coordinator; partitions, of their leader."""
 
     transactional_ids: list[str]
     topics: list[AskedTopic]
 
 
-class ToldAbort(Struct):
+class TransactionHistoryAbort(Struct):
     """`kind` for programs, `text` for people. `open_ms`: how long the transaction was open."""
 
     at_ms: Int64
@@ -34,37 +34,37 @@ class ToldAbort(Struct):
     partitions: Int32
 
 
-class ToldTransaction(Struct):
+class TransactionHistory(Struct):
     """`client_id` and `client_host`: who initialised it last; empty if that is not known."""
 
     error_code: Int16
     transactional_id: str
     client_id: str = ""
     client_host: str = ""
-    aborts: list[ToldAbort]
+    aborts: list[TransactionHistoryAbort]
 
 
-class ToldReader(Struct):
+class WaitingReader(Struct):
     """A client whose fetch of committed records waits for an open transaction."""
 
     client_id: str
     client_host: str
 
 
-class ToldReaders(Struct):
+class WaitingReaders(Struct):
     """The clients that wait in a partition now."""
 
     topic: str
     partition: Int32
     error_code: Int16
-    readers: list[ToldReader]
+    readers: list[WaitingReader]
 
 
 @message(api_key=20_006, versions="0", flexible="0+")
-class TransactionStoryResponse(ProtocolMessage):
+class DescribeTransactionHistoryResponse(ProtocolMessage):
     """The last abort first. `since_ms`: the coordinator knows nothing from before."""
 
     now_ms: Int64
     since_ms: Int64
-    transactions: list[ToldTransaction]
-    partitions: list[ToldReaders]
+    transactions: list[TransactionHistory]
+    partitions: list[WaitingReaders]

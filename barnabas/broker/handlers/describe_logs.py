@@ -1,4 +1,4 @@
-"""LogStory: the sizes of a topic's logs, and the state of compaction, for our own client."""
+"""DescribeLogs: the sizes of a topic's logs, and the state of compaction, for our own client."""
 
 from typing import TYPE_CHECKING
 
@@ -8,46 +8,46 @@ from barnabas.log.compaction.cleanable import look
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, KafkaError
 from barnabas.replication.leader import NEVER
-from barnabas.wire.messages.log_story import (
-    LogStoryRequest,
-    LogStoryResponse,
-    ToldLog,
-    ToldReplica,
+from barnabas.wire.messages.describe_logs import (
+    DescribedLog,
+    DescribedReplica,
+    DescribeLogsRequest,
+    DescribeLogsResponse,
 )
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: LogStoryRequest, call: Call) -> LogStoryResponse:
+def handle(broker: "Broker", request: DescribeLogsRequest, call: Call) -> DescribeLogsResponse:
     logs = []
     for index in dict.fromkeys(request.partitions):
         try:
             partition = broker.topics.existing(request.topic).partition(index)
             logs.append(_tell(broker, index, partition.log, _replicas(broker, partition)))
         except KafkaError as error:
-            logs.append(ToldLog(partition=index, replicas=[], error_code=error.code))
+            logs.append(DescribedLog(partition=index, replicas=[], error_code=error.code))
         except OSError:
             code = Code.KAFKA_STORAGE_ERROR
-            logs.append(ToldLog(partition=index, replicas=[], error_code=code))
-    return LogStoryResponse(logs=logs)
+            logs.append(DescribedLog(partition=index, replicas=[], error_code=code))
+    return DescribeLogsResponse(logs=logs)
 
 
-def _replicas(broker: "Broker", partition: Partition) -> list[ToldReplica]:
+def _replicas(broker: "Broker", partition: Partition) -> list[DescribedReplica]:
     leading = partition.leading
     if leading is None:
         return []
     now = broker.clock.monotonic_ms()
-    told = [ToldReplica(broker=broker.id, end=partition.log.end_offset, behind_ms=0)]
+    replicas = [DescribedReplica(broker=broker.id, end=partition.log.end_offset, behind_ms=0)]
     for follower, progress in leading.machine.followers.items():
         behind_ms = -1 if progress.caught_up_ms == NEVER else max(0, now - progress.caught_up_ms)
-        told.append(ToldReplica(broker=follower, end=progress.end, behind_ms=behind_ms))
-    return told
+        replicas.append(DescribedReplica(broker=follower, end=progress.end, behind_ms=behind_ms))
+    return replicas
 
 
-def _tell(broker: "Broker", index: int, log: Log, replicas: list[ToldReplica]) -> ToldLog:
+def _tell(broker: "Broker", index: int, log: Log, replicas: list[DescribedReplica]) -> DescribedLog:
     if not log.config.compacted:
-        return ToldLog(
+        return DescribedLog(
             partition=index, replicas=replicas, bytes=log.size, segments=len(log.segments)
         )
     found = look(log, broker.clock.wall_ms())
@@ -65,7 +65,7 @@ def _tell(broker: "Broker", index: int, log: Log, replicas: list[ToldReplica]) -
         words = f"not yet: {found.dirty_ratio:.0%} is dirty, min.cleanable.dirty.ratio = {least}"
     else:
         words = "clean"
-    return ToldLog(
+    return DescribedLog(
         partition=index,
         replicas=replicas,
         bytes=log.size,

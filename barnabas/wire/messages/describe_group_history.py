@@ -9,13 +9,13 @@ from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, me
 
 
 @message(api_key=20_000, versions="0", flexible="0+")
-class GroupStoryRequest(ProtocolMessage):
+class DescribeGroupHistoryRequest(ProtocolMessage):
     """The histories of groups, from the coordinator of each."""
 
     group_ids: list[str]
 
 
-class ToldMember(Struct):
+class GroupHistoryMember(Struct):
     """`silent_ms`: time since its last request. `awaited`: the current rebalance waits for it."""
 
     member_id: str
@@ -29,7 +29,7 @@ class ToldMember(Struct):
     protocols: list[str]
 
 
-class ToldPartition(Struct):
+class GroupHistoryPartition(Struct):
     """The committed offset, the time of the first unread record, and the records read and written
     in the last `pace_ms`.
     """
@@ -44,7 +44,7 @@ class ToldPartition(Struct):
     produced: Int64 = -1
 
 
-class ToldCause(Struct):
+class GroupHistoryCause(Struct):
     """`kind` for programs, `text` for people. `alive`: its connection is still open."""
 
     kind: str
@@ -61,7 +61,7 @@ class ToldCause(Struct):
     alive: bool
 
 
-class ToldMove(Struct):
+class GroupHistoryMove(Struct):
     """A partition with a new owner; None is no owner."""
 
     topic: str
@@ -70,7 +70,7 @@ class ToldMove(Struct):
     after: str | None
 
 
-class ToldChapter(Struct):
+class GroupHistoryRebalance(Struct):
     """One generation: its causes, the members it waited for, the moved partitions (None: not
     known).
     """
@@ -86,35 +86,35 @@ class ToldChapter(Struct):
     last_member: str
     last_client: str
     last_after_ms: Int64
-    causes: list[ToldCause]
+    causes: list[GroupHistoryCause]
     more_causes: Int32
-    moves: list[ToldMove] | None
+    moves: list[GroupHistoryMove] | None
     more_moves: Int32
 
 
-class ToldNote(Struct):
+class GroupHistoryNote(Struct):
     """An event without a new generation, `times` in a row, the last at `at_ms`."""
 
     at_ms: Int64
     times: Int32
-    cause: ToldCause
+    cause: GroupHistoryCause
 
 
-class ToldGroup(Struct):
+class GroupHistory(Struct):
     error_code: Int16
     error_message: str | None = None
     group_id: str
     now_ms: Int64
     generation: Int32
-    members: list[ToldMember]
-    partitions: list[ToldPartition]
-    chapters: list[ToldChapter]
-    notes: list[ToldNote]
+    members: list[GroupHistoryMember]
+    partitions: list[GroupHistoryPartition]
+    rebalances: list[GroupHistoryRebalance]
+    notes: list[GroupHistoryNote]
     since_ms: Int64 = tagged(0, since=0, default=-1)  # the coordinator knows nothing from before
 
 
 @message(api_key=20_000, versions="0", flexible="0+")
-class GroupStoryResponse(ProtocolMessage):
+class DescribeGroupHistoryResponse(ProtocolMessage):
     """The history from the oldest to the newest rebalance; the last may be in progress."""
 
-    groups: list[ToldGroup]
+    groups: list[GroupHistory]

@@ -1,4 +1,4 @@
-"""ClusterStory: this broker's state, and the controller's history with causes, for our own
+"""DescribeBroker: this broker's state, and the controller's history with causes, for our own
 client."""
 
 import os
@@ -9,12 +9,12 @@ from barnabas.broker.health import health_of
 from barnabas.broker.net.dispatch import Call
 from barnabas.model.version import VERSION
 from barnabas.system.machine import boot_id
-from barnabas.wire.messages.cluster_story import (
-    ClusterStoryRequest,
-    ClusterStoryResponse,
+from barnabas.wire.messages.describe_broker import (
+    ControllerEvent,
+    DescribeBrokerRequest,
+    DescribeBrokerResponse,
+    DescribedLogDir,
     OfflinePartition,
-    ToldEvent,
-    ToldLogDir,
 )
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ EVENTS_MAX = 10_000
 OFFLINE_MAX = 1_000
 
 
-def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> ClusterStoryResponse:
+def handle(broker: "Broker", request: DescribeBrokerRequest, call: Call) -> DescribeBrokerResponse:
     cluster = broker.cluster
     controlling = None if cluster is None else cluster.controlling
     health = health_of(broker.logs, broker.heartbeat, broker.log)
-    return ClusterStoryResponse(
+    return DescribeBrokerResponse(
         broker_id=broker.id,
         broker_epoch=-1 if cluster is None else cluster.broker_epoch,
         process_id=os.getpid(),
@@ -43,7 +43,7 @@ def handle(broker: "Broker", request: ClusterStoryRequest, call: Call) -> Cluste
         open_files_max=health.open_files_max,
         log_lines_dropped=health.log_lines_dropped,
         log_dirs=[
-            ToldLogDir(path=each.path, state=each.state, reason=each.reason)
+            DescribedLogDir(path=each.path, state=each.state, reason=each.reason)
             for each in health.log_dirs
         ],
         offline=_offline(broker),
@@ -65,13 +65,13 @@ def _offline(broker: "Broker") -> list[OfflinePartition]:
     ]
 
 
-def _events(broker: "Broker", after: int, count: int) -> list[ToldEvent]:
+def _events(broker: "Broker", after: int, count: int) -> list[ControllerEvent]:
     """The latest `count` events."""
     if broker.cluster is None or not broker.cluster.controlling.active or count <= 0:
         return []
     entries = broker.cluster.controlling.history(after)[-min(count, EVENTS_MAX) :]
     return [
-        ToldEvent(
+        ControllerEvent(
             number=entry.number,
             at_ms=entry.at_ms,
             what=entry.what,

@@ -4,14 +4,14 @@ from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, me
 
 
 @message(api_key=20_001, versions="0", flexible="0+")
-class LogStoryRequest(ProtocolMessage):
+class DescribeLogsRequest(ProtocolMessage):
     """The logs of a topic's partitions, from the leader of each."""
 
     topic: str
     partitions: list[Int32]
 
 
-class ToldReplica(Struct):
+class DescribedReplica(Struct):
     """The end offset of a replica, as its leader knows it; -1:
 
     it has not fetched yet. `behind_ms`: how long ago it had last caught up; -1: never since this
@@ -23,7 +23,7 @@ class ToldReplica(Struct):
     behind_ms: Int64 = -1
 
 
-class ToldLog(Struct):
+class DescribedLog(Struct):
     """`dirty_bytes` have not been compacted yet; -1 if the topic is not compacted.
 
     `cleaning`: text for people: why it is or is not compacted now.
@@ -31,7 +31,7 @@ class ToldLog(Struct):
     """
 
     partition: Int32
-    replicas: list[ToldReplica]
+    replicas: list[DescribedReplica]
     error_code: Int16 = 0
     bytes: Int64 = -1
     segments: Int32 = -1
@@ -42,7 +42,7 @@ class ToldLog(Struct):
 
 
 @message(api_key=20_001, versions="0", flexible="0+")
-class LogStoryResponse(ProtocolMessage):
+class DescribeLogsResponse(ProtocolMessage):
     """One for each requested partition."""
 
-    logs: list[ToldLog]
+    logs: list[DescribedLog]
