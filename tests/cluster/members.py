@@ -7,7 +7,7 @@ Always: brokers and clients come through the doors, the test itself does not.
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -200,6 +200,22 @@ class Cluster:
             return repr(problem)
         there = [broker.node_id for broker in answer.brokers]
         return f"brokers {there}, controller {answer.controller_id}, not in sync {wrong}"
+
+    def unlike(self, places: Sequence[Place]) -> dict[str, dict[int, int]]:
+        """The sizes of replicas of which not all have the same bytes."""
+        found = {}
+        for topic, number in places:
+            logs = {
+                member.number: b"".join(
+                    path.read_bytes()
+                    for path in sorted((member.data or Path()).glob(f"{topic}-{number}/*.log"))
+                )
+                for member in self.members.values()
+                if ((member.data or Path()) / f"{topic}-{number}").is_dir()
+            }
+            if len(set(logs.values())) != 1:
+                found[f"{topic}-{number}"] = {broker: len(log) for broker, log in logs.items()}
+        return found
 
     def create_topic(self, name: str, partitions: int, replicas: int = 3) -> None:
         topic = CreatableTopic(

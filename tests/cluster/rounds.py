@@ -214,20 +214,7 @@ class Arena:
             raise Violation(f"replicas differ: {sizes}")
 
     def _unlike(self) -> dict[str, dict[int, int]]:
-        """The sizes of replicas of which not all have the same bytes."""
-        found = {}
-        for topic, number in self.history.partitions:
-            logs = {
-                member.number: b"".join(
-                    path.read_bytes()
-                    for path in sorted((member.data or Path()).glob(f"{topic}-{number}/*.log"))
-                )
-                for member in self.cluster.members.values()
-                if ((member.data or Path()) / f"{topic}-{number}").is_dir()
-            }
-            if len(set(logs.values())) != 1:
-                found[f"{topic}-{number}"] = {broker: len(log) for broker, log in logs.items()}
-        return found
+        return self.cluster.unlike(list(self.history.partitions))
 
     def abandon(self) -> None:
         for worker in self.workers:
