@@ -8,6 +8,7 @@ Always: partition n of the source goes to partition n of the target, in order. N
 transaction is aborted for no reason.
 """
 
+import faulthandler
 import signal
 import sys
 from random import Random
@@ -183,10 +184,12 @@ class ConfluentCopier:
             except KafkaException as problem:
                 if not problem.args[0].retriable():
                     raise
+                print(f"{call.__name__} again: {problem}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
     task = msgspec.json.decode(sys.argv[1], type=CopierTask)
+    faulthandler.register(signal.SIGUSR1)  # says where it is
     ending, random = Ending(), Random(task.name)
     if task.library == "own":
         copy_own(task, ending, random)

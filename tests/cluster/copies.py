@@ -34,7 +34,7 @@ from tests.waiting import until
 
 SOURCE, TARGET, GROUP = "source", "target", "copiers"
 RECORDS = 100_000
-ROUND_S_MAX = 240.0
+ROUND_S_MAX = 60.0
 END_S_MAX = 60.0
 OPTIONS = {
     "transaction.state.log.num.partitions": "3",
@@ -82,6 +82,7 @@ VARIANTS = {
 }
 BROKER_FAULTS = ("kill", "rolling-restart")
 COPIER_FAULTS = ("copier-killed", "copiers-killed", "copiers-restarted")
+FAULTS = (*BROKER_FAULTS, *COPIER_FAULTS)
 
 
 class CommittedReader:
@@ -189,10 +190,15 @@ class CopyRun:
             self.reader.read()
             return self.reader.count >= count
 
-        until(
-            reached,
-            lambda: f"{self.reader.count} of {count} records copied\n{self.copiers.story()}",
-            ROUND_S_MAX,
+        until(reached, lambda: self._stuck(count), ROUND_S_MAX)
+
+    def _stuck(self, count: int) -> str:
+        with barnabas.sync.Admin(bootstrap_servers=self.cluster.bootstrap_servers) as admin:
+            open_ = self._open(admin)
+            offsets = admin.group_offsets(GROUP)
+        return (
+            f"{self.reader.count} of {count} records copied, next {self.reader.next}, group at"
+            f" {offsets}, open {open_}\n{self.copiers.story()}"
         )
 
     def _harm(self, fault: str) -> str:
@@ -258,7 +264,7 @@ def run_copies(
     say: Callable[[str], None],
     *,
     records: int = RECORDS,
-    faults: Sequence[str] = (*BROKER_FAULTS, *COPIER_FAULTS),
+    faults: Sequence[str] = FAULTS,
     size: int = 750,
     done: Copied | None = None,
 ) -> Copied:
@@ -301,6 +307,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1, help="of each variant (1)")
     parser.add_argument("--records", type=int, default=RECORDS)
     parser.add_argument("--variants", default=",".join(VARIANTS), help="with commas between")
+    parser.add_argument("--faults", default=",".join(FAULTS), help="with commas between")
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
@@ -316,6 +323,7 @@ def main() -> int:
                 seed + number,
                 say=lambda line: print(line, flush=True),
                 records=given.records,
+                faults=given.faults.split(","),
                 done=done,
             )
         print(
