@@ -34,7 +34,7 @@ from tests.waiting import until
 
 SOURCE, TARGET, GROUP = "source", "target", "copiers"
 RECORDS = 100_000
-ROUND_S_MAX = 60.0
+ROUND_S_MAX = 120.0
 END_S_MAX = 60.0
 OPTIONS = {
     "transaction.state.log.num.partitions": "3",
@@ -203,7 +203,7 @@ class CopyRun:
 
     def _harm(self, fault: str) -> str:
         if fault in KINDS:
-            goes = self.reader.count + 1
+            goes = min(self.reader.count + 1, self._written)
             story = KINDS[fault](self.cluster, self._random, lambda: self._until(goes))
             self.cluster.wait_whole()
             return story

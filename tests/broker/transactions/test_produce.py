@@ -117,6 +117,18 @@ async def test_the_leader_waits_for_the_transaction_before(
     assert codes(await running.receive(request, ProduceResponse, NEW)) == [Code.NONE]
 
 
+@pytest.mark.parametrize("version", [OLD, NEW])
+async def test_a_coordinator_that_is_loading_is_reported_as_too_few_replicas(
+    running: Running, version: int
+) -> None:
+    producer = await initialised(running)
+    await add(running, producer, {"t": [0]})
+    driver = transaction_coordination(running.broker)
+    for index in driver.runtime.partitions():
+        driver._give_up(index)
+    assert await send(running, producer, version=version) is Code.NOT_ENOUGH_REPLICAS
+
+
 async def test_a_transaction_that_never_completes_is_reported_as_too_few_replicas(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
