@@ -36,7 +36,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults os-faults emptied-disks pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults txn-bounces os-faults emptied-disks pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -125,6 +125,9 @@ pipeline-kills: $(COMPILED) $(SPARK) ## ROUNDS of kill -9 at drivers and executo
 
 faults: $(COMPILED) $(SPARK) ## ROUNDS of each fault on clusters of processes, on a file and on ZooKeeper
 	$(PY) -m tests.cluster --rounds $(ROUNDS)
+
+txn-bounces: $(COMPILED) ## ROUNDS of 100,000 records copied in transactions, brokers and copiers killed
+	$(PY) -m tests.cluster.copies --rounds $(ROUNDS)
 
 os-faults: $(COMPILED) ## each error at each call site, on one broker and on three; the table in DURABILITY.md
 	$(PY) -m tests.os_faults --write $(OS_FAULTS)

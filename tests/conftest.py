@@ -29,7 +29,7 @@ from tests.support.cache import ROOT, Missing, locked
 from tests.support.go import Franz
 from tests.support.go import franz_go as build_franz_go
 from tests.support.install import program
-from tests.support.java import Java, java_programs, kafka_tools
+from tests.support.java import Java, java_programs, kafka_tools, streams_programs
 from tests.support.java import kafka_lib as fetch_kafka_lib
 from tests.support.kafka import KafkaBroker, kafka_for_tests
 from tests.support.node import Node
@@ -234,6 +234,12 @@ def java_tools(kafka_lib: Path) -> Java:
 def java_client(kafka_lib: Path) -> Java:
     """The programs of tests/support/java, run by class name."""
     return _or_skip(java_programs)
+
+
+@pytest.fixture(scope="session")
+def kafka_streams() -> Java:
+    """The programs of tests/support/streams, run by class name."""
+    return _or_skip(streams_programs)
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ from barnabas.model.errors import Abortable
 POLL_S = 0.1
 PATIENCE_S = 60.0
 ABORTED_SHARE = 0.1
+HANGS_S = 20.0
 
 
 class CopierTask(msgspec.Struct, frozen=True):
@@ -122,9 +123,12 @@ class ConfluentCopier:
         else:
             self._consumer.subscribe([task.source], on_revoke=self._drop, on_lost=self._drop)
         while not ending.asked:
+            # Up to 2.15 it waits for ever for a group coordinator that is no more in the metadata.
+            faulthandler.dump_traceback_later(HANGS_S, exit=True)
             if self._take():
                 self._transact(aborted=random.random() < ABORTED_SHARE)
         self._consumer.close()
+        faulthandler.cancel_dump_traceback_later()
 
     def _take(self) -> bool:
         self._taken = []
@@ -146,9 +150,7 @@ class ConfluentCopier:
         self._producer.begin_transaction()
         try:
             for each in self._taken:
-                self._producer.produce(
-                    self._task.target, each.value(), partition=each.partition()
-                )
+                self._producer.produce(self._task.target, each.value(), partition=each.partition())
             metadata = self._consumer.consumer_group_metadata()
             self._repeated(self._producer.send_offsets_to_transaction, offsets, metadata)
             if not aborted:

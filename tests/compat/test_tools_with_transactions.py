@@ -30,7 +30,9 @@ def rows(table: str) -> list[dict[str, str]]:
     head, *lines = (line.split("\t") for line in table.rstrip("\n").split("\n"))
     names = [name.strip() for name in head]
     return [
-        dict(zip(names, (cell.strip() for cell in line), strict=True)) for line in lines if any(line)
+        dict(zip(names, (cell.strip() for cell in line), strict=True))
+        for line in lines
+        if any(line)
     ]
 
 

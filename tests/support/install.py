@@ -62,6 +62,7 @@ def main() -> None:
     parts: dict[str, Callable[[], object]] = {
         "Apache Kafka's jars": java.kafka_lib,
         "the Java test programs": java.java_programs,
+        "Kafka Streams": java.streams_programs,
         "Spark's Kafka connector": spark.connector_jars,
         "kafkajs": node.kafkajs,
         "franz-go": go.franz_go,

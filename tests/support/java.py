@@ -17,24 +17,34 @@ SOURCES = Path(__file__).parent / "java"
 MAVEN_TIMEOUT_S = 600
 COMPILE_TIMEOUT_S = 120
 
+STREAMS_SOURCES = Path(__file__).parent / "streams"
+
+Artifact = tuple[str, str, str]
+_LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 _ARTIFACTS = (
     ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
     ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
+    _LOGGING,
 )
+_STREAMS = (("org.apache.kafka", "kafka-streams", KAFKA_VERSION), _LOGGING)
 
 
 def kafka_lib() -> Path:
     """The directory of Kafka's jars, fetched by Maven on first use."""
-    return once(f"kafka-{KAFKA_VERSION}", _fetch_kafka)
+    return once(f"kafka-{KAFKA_VERSION}", lambda directory: _fetch(directory, _ARTIFACTS))
 
 
-def _fetch_kafka(directory: Path) -> None:
+def streams_lib() -> Path:
+    """The jars of Kafka Streams, RocksDB among them."""
+    return once(f"streams-{KAFKA_VERSION}", lambda directory: _fetch(directory, _STREAMS))
+
+
+def _fetch(directory: Path, artifacts: Sequence[Artifact]) -> None:
     program("java")
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version></dependency>"
-        for group, artifact, version in _ARTIFACTS
+        for group, artifact, version in artifacts
     )
     pom = directory / "pom.xml"
     pom.write_text(
@@ -46,7 +56,7 @@ def _fetch_kafka(directory: Path) -> None:
         [program("mvn"), "-q", "-B", "-f", pom, "dependency:copy-dependencies",
          f"-DoutputDirectory={directory}"],
         timeout_s=MAVEN_TIMEOUT_S,
-        what=f"Kafka {KAFKA_VERSION} from Maven",
+        what=f"{artifacts[0][1]} {KAFKA_VERSION} from Maven",
     )  # fmt: skip
 
 
@@ -83,8 +93,16 @@ def kafka_tools() -> Java:
 
 def java_programs() -> Java:
     """The programs of `tests/support/java/`, compiled against Kafka's client."""
-    lib = kafka_lib()
-    sources = sorted(SOURCES.glob("*.java"))
+    return _compiled("java", SOURCES, kafka_lib())
+
+
+def streams_programs() -> Java:
+    """The programs of `tests/support/streams/`, compiled against Kafka Streams."""
+    return _compiled("streams", STREAMS_SOURCES, streams_lib())
+
+
+def _compiled(name: str, directory: Path, lib: Path) -> Java:
+    sources = sorted(directory.glob("*.java"))
     # A changed source gets a directory of its own, so nothing stale is ever run.
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
@@ -95,4 +113,4 @@ def java_programs() -> Java:
             what="the Java test programs",
         )
 
-    return Java(f"{once(f'java-{digest}', compile_into)}:{lib}/*")
+    return Java(f"{once(f'{name}-{digest}', compile_into)}:{lib}/*")
