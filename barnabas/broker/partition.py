@@ -39,6 +39,7 @@ from barnabas.model.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.leading import LeaderReplica
+    from barnabas.log.producers.refused import RefusedBatches
     from barnabas.log.transactions.verification import VerificationGuard
     from barnabas.replication.follower import Follower
     from barnabas.replication.state import PartitionState
@@ -64,8 +65,8 @@ class Partition:
     __slots__ = (
         "_commits_immediately", "failure", "flush_after", "following", "in_sync", "leader",
         "leader_epoch", "leading", "log", "log_directory", "min_insync_replicas", "name",
-        "offline_replicas", "on_commit", "on_leadership_lost", "partition_epoch", "replicas",
-        "role", "uncommitted", "unsynced", "waiters",
+        "offline_replicas", "on_commit", "on_leadership_lost", "partition_epoch", "refused",
+        "replicas", "role", "uncommitted", "unsynced", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +95,7 @@ class Partition:
         # Called when this broker stops leading.
         self.on_leadership_lost: Callable[[], object] | None = None
         self.failure = ""  # why its log directory is offline
+        self.refused: RefusedBatches | None = None  # None: no batch must come again first
         self.leading: LeaderReplica | None = None  # in a cluster, if it leads
         self.following: Follower | None = None
         self.uncommitted = UncommittedBatches()

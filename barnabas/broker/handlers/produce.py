@@ -13,9 +13,9 @@ from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import ACKS_ALL
 from barnabas.broker.uncommitted import Outcome
-from barnabas.model.errors import Code, InvalidRequest, KafkaError, RecordsRefused
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, RecordsRefused, Retriable
 from barnabas.model.ports import Buffer
-from barnabas.wire.batch import TRANSACTIONAL, read_header
+from barnabas.wire.batch import HEADER_SIZE, TRANSACTIONAL, read_header
 from barnabas.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -30,12 +30,15 @@ from barnabas.wire.messages.produce import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.cluster.membership import ClusterMembership
+    from barnabas.broker.partition import Partition
     from barnabas.broker.topic import Topic, Topics
     from barnabas.log.transactions.verification import VerificationGuard
 
 LEADERS_SINCE = 10  # a response can name the leader
 TOPIC_IDS_SINCE = 13
 _ACKS = (ACKS_ALL, 0, 1)
+# After these errors a producer sends the batch again, and expects later ones to wait for it.
+_RETRIED_IN_ORDER = (Code.NOT_ENOUGH_REPLICAS, Code.NOT_LEADER_OR_FOLLOWER)
 
 WAIT_MS_MAX = 600_000  # a longer wait is not needed, and a waiting request holds memory
 _NO_LEADER = LeaderIdAndEpoch()
@@ -181,6 +184,8 @@ class ProduceInProgress:
                     Code.INVALID_RECORD, "the request has no records for the partition"
                 )
             partition = topic.partition(data.index)
+            if partition.refused is not None:
+                self._check_refused(partition, records)
             if self.guards is None:
                 appended = partition.append(memoryview(records), request.acks, self._wall_ms)
             else:
@@ -190,6 +195,8 @@ class ProduceInProgress:
                 )
         except KafkaError as error:
             error.__traceback__ = None  # it refers to the request's bytes, and this list
+            if error.code in _RETRIED_IN_ORDER and topic is not None:
+                self._remember_refused(topic, data)
             if error.code is Code.INVALID_TXN_STATE and self._lacks_id(records):
                 error = InvalidRequest(
                     Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -212,6 +219,39 @@ class ProduceInProgress:
             log_append_time_ms=appended.append_time_ms,
             log_start_offset=log.start_offset,
         )
+
+    def _remember_refused(self, topic: "Topic", data: PartitionProduceData) -> None:
+        """Later batches of this producer may be in flight: they must wait for this one."""
+        records = data.records
+        if not records or len(records) < HEADER_SIZE:
+            return
+        if not 0 <= data.index < len(topic.partitions):
+            return
+        header = read_header(records)
+        if header.producer_id >= 0:
+            partition = topic.partitions[data.index]
+            if partition.refused is None:
+                from barnabas.log.producers.refused import RefusedBatches
+
+                partition.refused = RefusedBatches()
+            partition.refused.add(
+                header.producer_id, header.producer_epoch, header.base_sequence, self._wall_ms
+            )
+
+    def _check_refused(self, partition: "Partition", records: Buffer) -> None:
+        assert partition.refused is not None
+        if len(records) < HEADER_SIZE:
+            return
+        header = read_header(records)
+        producer = header.producer_id, header.producer_epoch, header.base_sequence
+        if not partition.refused.arrived(*producer, self._wall_ms):
+            raise Retriable(
+                Code.NOT_ENOUGH_REPLICAS,
+                f"an earlier batch of producer {header.producer_id} was refused and must be"
+                " sent again first",
+            )
+        if not partition.refused:
+            partition.refused = None
 
     def _lacks_id(self, records: Buffer | None) -> bool:
         """Whether this is a batch of a transaction in a request without a transactional id."""

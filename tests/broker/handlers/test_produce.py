@@ -251,3 +251,29 @@ async def test_the_named_records_of_one_batch_are_bounded(running: Running) -> N
     answer = only(await running.ask(request, ProduceResponse, 9))
     assert len(answer.record_errors) == RECORD_ERRORS_MAX
     assert f"{RECORD_ERRORS_MAX - 1} or more other" in (answer.error_message or "")
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
+async def test_batches_behind_a_refused_one_wait_for_it_and_are_not_out_of_order(
+    running: Running, known: bool
+) -> None:
+    """The in-sync set grows between two requests in flight. After OUT_OF_ORDER_SEQUENCE_NUMBER
+    librdkafka would send everything again in a new epoch, also what was written."""
+    await running.create("t")
+    topic = running.broker.topics.get("t")
+    assert topic is not None
+    partition = topic.partitions[0]
+
+    async def send(sequence: int) -> int:
+        sent = batch(1, producer_id=4, producer_epoch=0, base_sequence=sequence)
+        return only(await running.ask(produce(sent), ProduceResponse, 12)).error_code
+
+    if known:
+        assert not await send(9)
+    partition.in_sync = []
+    assert await send(10) == Code.NOT_ENOUGH_REPLICAS
+    partition.in_sync = [BrokerId(running.broker.id)]
+    assert await send(11) == Code.NOT_ENOUGH_REPLICAS
+    assert [await send(sequence) for sequence in (10, 11, 12)] == [0, 0, 0]
+    assert partition.refused is None
+    assert await send(14) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -1,0 +1,54 @@
+"""Batches that must come again before later ones are appended."""
+
+from barnabas.log.producers.refused import AGE_MS_MAX, PRODUCERS_MAX, RefusedBatches
+from barnabas.log.producers.state import SEQUENCE_MASK
+
+
+def test_later_batches_wait_until_the_refused_one_has_come_again() -> None:
+    refused = RefusedBatches()
+    refused.add(7, 0, 10, 0)
+    refused.add(7, 0, 11, 1)  # in flight with it
+    assert not refused.arrived(7, 0, 12, 2)
+    assert not refused.arrived(7, 0, 11, 3)
+    assert refused.arrived(7, 0, 10, 4)
+    assert refused.arrived(7, 0, 11, 5)
+    assert not refused
+
+
+def test_another_producer_or_epoch_waits_for_nothing() -> None:
+    refused = RefusedBatches()
+    refused.add(7, 0, 10, 0)
+    assert refused.arrived(8, 0, 12, 1)
+    assert refused.arrived(7, 1, 0, 1)
+    assert not refused
+
+
+def test_what_was_in_flight_before_the_refused_one_is_no_later_batch() -> None:
+    refused = RefusedBatches()
+    refused.add(7, 0, 10, 0)
+    refused.add(7, 0, 9, 1)
+    assert not refused.arrived(7, 0, 10, 2)
+    assert refused.arrived(7, 0, 9, 3)
+
+
+def test_sequences_wrap() -> None:
+    refused = RefusedBatches()
+    refused.add(7, 0, SEQUENCE_MASK, 0)
+    assert not refused.arrived(7, 0, 0, 1)
+    assert refused.arrived(7, 0, SEQUENCE_MASK, 2)
+
+
+def test_a_producer_that_gave_the_batch_up_is_not_held_for_ever() -> None:
+    refused = RefusedBatches()
+    refused.add(7, 0, 10, 0)
+    assert not refused.arrived(7, 0, 11, AGE_MS_MAX)
+    assert refused.arrived(7, 0, 11, AGE_MS_MAX + 1)
+    refused.add(7, 0, 10, 5_000)
+    assert refused.arrived(7, 0, 11, 4_000)  # the clock was set back
+
+
+def test_memory_is_bounded() -> None:
+    refused = RefusedBatches()
+    for producer in range(10 * PRODUCERS_MAX):
+        refused.add(producer, 0, 0, 0)
+    assert len(refused) == PRODUCERS_MAX
