@@ -68,7 +68,7 @@ def ask_now(broker: TransactionsContext, question: Question) -> Codes | None:
     try:
         reply = _ask_here(coordination, question)
     except KafkaError as error:
-        return _codes(question, _told(error.code))
+        return _codes(question, _code_for_producer(error.code))
     if isinstance(reply, DeferredReply):
         # A question twice is harmless: what has joined stays in the transaction.
         return None
