@@ -25,6 +25,11 @@ COVERAGE = (
     "coordinator moves",
     "cuts",
     "records",
+    "transactions committed",
+    "transactions aborted",
+    "transactions left open",
+    "zombies",
+    "records in transactions",
 )
 
 
@@ -34,6 +39,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first one")
     parser.add_argument("--brokers", type=int, help="in every world; else as the seed has it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at the same time")
+    parser.add_argument(
+        "--transactions", action="store_true", help="in every world; else as the seed has it"
+    )
     parser.add_argument("--story", action="store_true", help="tell the whole story of each")
     parser.add_argument("--bugs", nargs="*", help="plant these (or all), and find them")
     given = parser.parse_args()
@@ -48,7 +56,7 @@ def seeds(wanted: range, given: argparse.Namespace) -> int:
     failures: list[Result] = []
     cpu_s = 0.0
     with ProcessPoolExecutor(given.jobs) as pool:
-        arguments = ((seed, given.brokers, given.story) for seed in wanted)
+        arguments = ((seed, given.brokers, given.story, given.transactions) for seed in wanted)
         for result in shown(pool.map(_run, arguments, chunksize=4), len(wanted)):
             counts.update(result.counts)
             cpu_s += result.cpu_s
@@ -68,9 +76,9 @@ def seeds(wanted: range, given: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _run(arguments: tuple[int, int | None, bool]) -> Result:
-    seed, brokers, story = arguments
-    return run_seed(seed, brokers, whole_story=story)
+def _run(arguments: tuple[int, int | None, bool, bool]) -> Result:
+    seed, brokers, story, transactions = arguments
+    return run_seed(seed, brokers, whole_story=story, transactions=transactions)
 
 
 def bugs(names: list[str], seeds_max: int, jobs: int) -> int:

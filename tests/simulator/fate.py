@@ -20,6 +20,7 @@ from tests.simulator.truth import Excused
 if TYPE_CHECKING:
     from barnabas.broker.partition import Partition
     from tests.simulator.machine import Machine
+    from tests.simulator.transactions.clients import Transactor
     from tests.simulator.world import World
 
 SECOND = 1_000_000
@@ -58,6 +59,9 @@ class Fate:
             (self._bring_twin, 10 if world.plan.static else 0),
             (self._new_reader, 2),
             (self._move, 8 if world.plan.moves else 0),
+            (self._kill_transactor, 6 if world.transactions is not None else 0),
+            (self._silence_transactor, 8 if world.transactions is not None else 0),
+            (self._fence_transactor, 6 if world.transactions is not None else 0),
         ]
         self._kinds = [kind for kind in kinds if kind[1] and rng.random() < 0.6] or kinds
         self._mean_ms = rng.choice((300, 800, 2000))
@@ -478,3 +482,35 @@ class Fate:
     def _new_reader(self) -> None:
         if sum(not each.ended for each in self._world.clients) < 8:
             self._world.add_reader()
+
+    # --- transactions ---
+
+    def _transactor(self) -> "Transactor | None":
+        transactions = self._world.transactions
+        found = [] if transactions is None else transactions.transactors()
+        return self._rng.choice(found) if found else None
+
+    def _kill_transactor(self) -> None:
+        """Perhaps in a transaction; another one with its id comes in a moment, or much later."""
+        client, transactions = self._transactor(), self._world.transactions
+        if client is not None and transactions is not None:
+            client.kill()
+            self._later(self._rng.choice((0.2, 3.0)), lambda: transactions.add_twin(client))
+
+    def _silence_transactor(self) -> None:
+        """What it sends arrives late, or it stands still: perhaps until its transaction is over."""
+        client = self._transactor()
+        if client is not None and self._rng.random() < 0.5:
+            client.stand_still(int(self._rng.choice((500, 3000, 9000)) * self._rng.random()) + 50)
+        elif client is not None:
+            seconds = self._rng.choice((1, 4)) * (0.5 + self._rng.random())
+            machines = [each for each in self._world.machines if self._rng.random() < 0.7]
+            self._cut_all([(client.name, each.name) for each in machines], seconds)
+
+    def _fence_transactor(self) -> None:
+        """Another one with its id, while it is there, or cannot be heard."""
+        client, transactions = self._transactor(), self._world.transactions
+        if client is not None and transactions is not None:
+            if self._rng.random() < 0.6:
+                self._mute(client)
+            transactions.add_twin(client)

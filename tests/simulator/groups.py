@@ -35,6 +35,7 @@ class Groups:
         self._acked: dict[tuple[str, TopicPartition], int] = {}
         self._floors: dict[tuple[str, TopicPartition, str], int] = {}
         self._seated: dict[tuple[str, str], tuple[str, int]] = {}  # who came last, and when
+        self._replays: dict[TopicPartition, Replay] = {}  # of what was committed
         self.read: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
         self.holding: dict[tuple[str, TopicPartition], dict[str, None]] = defaultdict(dict)
 
@@ -95,37 +96,74 @@ class Groups:
     def was_read(self, group: str, at: TopicPartition, offset: int) -> None:
         self.read[group, at].add(offset)
 
-    def logged(self, key: bytes | None, value: bytes | None, who: str) -> None:
+    def logged(self, partition: TopicPartition, record: Keyed, who: str) -> None:
         """A record of __consumer_offsets is committed."""
-        if key is None:
-            return
-        record = decode(key, value)
-        if not isinstance(record, OffsetRecord) or record.value is None:
-            return
-        if record.group.startswith(BY_HAND):
-            return
-        at = TopicPartition(record.topic, record.partition)
-        before = self._logged.get((record.group, at), 0)
-        if record.value.offset < before:
-            raise Violation(
-                f"group {record.group}: the committed offset of {at} went back from {before} to"
-                f" {record.value.offset}, on {who}"
-            )
-        self._logged[record.group, at] = record.value.offset
+        for where, offset in self._replays.setdefault(partition, Replay()).add(record):
+            group, topic, number = where
+            if offset is None or group.startswith(BY_HAND):
+                continue
+            at = TopicPartition(topic, number)
+            before = self._logged.get((group, at), 0)
+            if offset < before:
+                raise Violation(
+                    f"group {group}: the committed offset of {at} went back from {before} to"
+                    f" {offset}, on {who}"
+                )
+            self._logged[group, at] = offset
 
 
-def replayed(records: Iterable[Keyed]) -> Offsets:
-    """What is committed where these records are all that a coordinator has read."""
-    found: Offsets = {}
-    for key, value in records:
-        record = None if key is None else decode(key, value)
-        if isinstance(record, OffsetRecord):
-            where = (record.group, record.topic, record.partition)
-            if record.value is None:
-                found.pop(where, None)
-            else:
-                found[where] = record.value.offset
-    return found
+class Replay:
+    """What is committed, where the records that were added are all that a coordinator has read.
+
+    Offsets of a transaction count with the marker that commits it, unless a later record of the
+    same partition has counted before."""
+
+    def __init__(self) -> None:
+        self.offsets: Offsets = {}
+        self.pending: dict[int, dict[tuple[str, str, int], Keyed]] = {}  # by producer
+        self._since: dict[tuple[str, str, int], int] = {}  # offset of the record that counts
+
+    def add(self, record: Keyed) -> list[tuple[tuple[str, str, int], int | None]]:
+        """Out: what has changed."""
+        if record.ends is not None:
+            ended = self.pending.pop(record.producer, {})
+            kept = [
+                each for where, each in ended.items() if each.offset > self._since.get(where, -1)
+            ]
+            return [change for each in kept for change in self._count(each)] if record.ends else []
+        known = None if record.key is None else decode(record.key, record.value)
+        if not isinstance(known, OffsetRecord):
+            return []
+        if record.producer >= 0:
+            where = (known.group, known.topic, known.partition)
+            self.pending.setdefault(record.producer, {})[where] = record
+            return []
+        return self._count(record)
+
+    def _count(self, record: Keyed) -> list[tuple[tuple[str, str, int], int | None]]:
+        assert record.key is not None
+        known = decode(record.key, record.value)
+        assert isinstance(known, OffsetRecord)
+        where = (known.group, known.topic, known.partition)
+        self._since[where] = record.offset
+        if known.value is None:
+            self.offsets.pop(where, None)
+            for pending in self.pending.values():
+                pending.pop(where, None)
+            return [(where, None)]
+        self.offsets[where] = known.value.offset
+        return [(where, known.value.offset)]
+
+    def is_pending(self) -> dict[tuple[str, str, int], None]:
+        """Offsets that a transaction may still change."""
+        return dict.fromkeys(where for pending in self.pending.values() for where in pending)
+
+
+def replayed(records: Iterable[Keyed]) -> Replay:
+    replay = Replay()
+    for record in records:
+        replay.add(record)
+    return replay
 
 
 def difference(found: Offsets, expected: Offsets) -> str:

@@ -16,9 +16,10 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.log.log import Log
-from barnabas.log.producers.state import SEQUENCE_MASK
+from barnabas.log.producers.state import NO_SEQUENCE, SEQUENCE_MASK
 from barnabas.model.ids import TopicPartition
-from tests.simulator.groups import Offsets, difference, replayed
+from tests.simulator.groups import Offsets, Replay, difference, replayed
+from tests.simulator.transactions.guards import TransactionGuards
 from tests.simulator.truth import Committed, Violation, read, records_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Guards:
         self._seen: dict[str, dict[TopicPartition, Seen]] = {}
         self._leaders: dict[tuple[TopicPartition, int], str] = {}
         self._shards: dict[tuple[str, int], object] = {}  # that were read back, as last seen
+        self._transactions: TransactionGuards | None = None
+        if world.transactions is not None:
+            self._transactions = TransactionGuards(world, world.transactions.history)
 
     def forget(self, machine: str) -> None:
         """It died: it may come back with less, and must find out by itself."""
@@ -59,6 +63,8 @@ class Guards:
             return
         if broker.coordination is not None:
             self._look_at_groups(machine.name, broker.coordination)
+        if self._transactions is not None:
+            self._transactions.look(machine.name, broker)
         seen = self._seen.setdefault(machine.name, {})
         alone = broker.cluster is None
         for topic in broker.topics._by_name.values():
@@ -93,17 +99,23 @@ class Guards:
         committed = self._world.committed(name)
         if before is None or before.log is not log:
             before = Seen(log, 0, 0, -1, False)
+            if self._transactions is not None:
+                self._transactions.was_read_back(who, partition)
         now = Seen(log, log.end_offset, log.high_watermark, epoch, leads, before.agreed)
         seen[name] = now
         if now.end < before.end:
             self._world.story.counts["truncations"] += 1
             now.agreed = min(now.agreed, now.end)
+            if self._transactions is not None:
+                self._transactions.was_read_back(who, partition)
         if epoch < before.epoch:
             raise Violation(f"{name}: {who} went back from epoch {before.epoch} to {epoch}")
         if leads:
             self._lead(who, partition, before, now, committed)
         elif now.watermark > committed.end:
             self._follow(who, name, epoch, now.watermark)
+        if leads and self._transactions is not None:
+            self._transactions.look_at_stability(who, partition, committed)
         if now.watermark > now.agreed:
             committed.compare(log, now.agreed, now.watermark, who)
             now.agreed = min(now.watermark, committed.end)
@@ -127,8 +139,10 @@ class Guards:
         if now.watermark > committed.end:
             fresh = committed.extend(partition.log, now.watermark, who, epoch)
             if name.topic == OFFSETS_TOPIC:
-                for key, value in fresh:
-                    self._world.groups.logged(key, value, who)
+                for record in fresh:
+                    self._world.groups.logged(name, record, who)
+            if self._transactions is not None:
+                self._transactions.extended(name, fresh)
 
     def _follow(self, who: str, name: TopicPartition, epoch: int, watermark: int) -> None:
         """No mark is above the leader's, while it leads."""
@@ -196,7 +210,8 @@ class Guards:
         alone = partition.leading is None
         start = committed.end if alone else committed.end_before(partition.leader_epoch)
         records = committed.records(start) + records_of(log, start, log.end_offset)
-        wrong = difference(_offsets_of(shard), replayed(records))
+        replay = replayed(records)
+        wrong = difference(_offsets_of(shard), replay.offsets) or _pending_difference(shard, replay)
         if wrong:
             self._world.fate.excuse(partition.name, partition.leader_epoch)
             raise Violation(f"{partition.name}: {who} read its groups back, and {wrong}")
@@ -211,7 +226,7 @@ class Guards:
             committed, log = self._world.committed(partition.name), partition.log
             end = min(log.end_offset, committed.end)
             found = replayed(records_of(log, log.start_offset, end))
-            wrong = difference(found, replayed(committed.records(end)))
+            wrong = difference(found.offsets, replayed(committed.records(end)).offsets)
             if wrong:
                 raise Violation(f"{partition.name}: in the log of {machine.name} {wrong}")
 
@@ -231,9 +246,14 @@ def _check_producers(who: str, log: Log) -> None:
     """Whom it would take for a repeat, and whom not, follows from its log."""
     last: dict[int, tuple[int, int]] = {}
     for header, _ in read(log, log.start_offset, log.end_offset):
-        if header.producer_id >= 0:
+        producer, epoch = header.producer_id, header.producer_epoch
+        if producer < 0:
+            continue
+        if header.base_sequence >= 0:
             sequence = (header.base_sequence + header.last_offset_delta) & SEQUENCE_MASK
-            last[header.producer_id] = header.producer_epoch, sequence
+            last[producer] = epoch, sequence
+        elif last.get(producer, (epoch - 1, 0))[0] != epoch:  # a marker, or offsets
+            last[producer] = epoch, NO_SEQUENCE
     for producer, state in log.producers.entries.items():
         found = last.get(producer)
         if found is None and log.start_offset > 0:
@@ -260,3 +280,10 @@ def _offsets_of(shard: GroupShard) -> Offsets:
         for group in shard.offsets.by_group
         for topic, partition, value in shard.offsets.of_group(group)
     }
+
+
+def _pending_difference(shard: GroupShard, replay: Replay) -> str:
+    found, expected = shard.pending._producers.keys(), replay.is_pending().keys()
+    if found == expected:
+        return ""
+    return f"{sorted(found)} are pending in transactions, where {sorted(expected)} is right"

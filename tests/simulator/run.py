@@ -22,13 +22,19 @@ class Result:
     story: str = ""
 
 
-def run_seed(seed: int, brokers: int | None = None, *, whole_story: bool = False) -> Result:
+def run_seed(
+    seed: int,
+    brokers: int | None = None,
+    *,
+    whole_story: bool = False,
+    transactions: bool = False,
+) -> Result:
     global _run  # noqa: PLW0603
     _run += 1
     if _run % KEPT == 0:
         gc.collect()
     began = process_time()
-    world = World(seed, brokers)
+    world = World(seed, brokers, transactions=transactions)
     failure = problem = ""
     try:
         world.run()
@@ -52,7 +58,7 @@ def find_bug(name: str, seeds_max: int) -> Result | None:
     bug = BUGS[name]
     with bug.planted():
         for seed in range(bug.first_seed, bug.first_seed + seeds_max):
-            result = run_seed(seed, bug.brokers)
+            result = run_seed(seed, bug.brokers, transactions=bug.transactions)
             if result.failure:
                 _check_frames(name, result.failure)
                 return result

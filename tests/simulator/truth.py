@@ -9,14 +9,21 @@ from typing import NamedTuple
 
 from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.batch import BatchHeader
+from barnabas.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from barnabas.wire.control_records import read_marker
 from barnabas.wire.records import decode_batch, iter_batches
 
 HASTY = "hasty"  # how producers are called that promise nothing
 
 
-Keyed = tuple[bytes | None, bytes | None]
-"""Key and value of a record."""
+class Keyed(NamedTuple):
+    """A record. `producer`: of its transaction. `ends`: a marker, which commits it or does not."""
+
+    key: bytes | None
+    value: bytes | None
+    offset: int
+    producer: int = -1
+    ends: bool | None = None
 
 
 class Violation(AssertionError):
@@ -56,6 +63,7 @@ class Committed:
     from_producers: dict[str, int] = field(default_factory=dict)  # the last number of each
     positions: dict[int, int] = field(default_factory=dict)  # of batches, by base offset
     ends: dict[int, int] = field(default_factory=dict)  # how far the leader of an epoch came
+    transactional: dict[int, Keyed] = field(default_factory=dict)  # by offset, also markers
 
     @property
     def end(self) -> int:
@@ -76,9 +84,11 @@ class Committed:
                 )
             self.positions[header.base_offset] = len(self.batches)
             self.batches.append(stored(header))
-            for record in decode_batch(data):
+            for record in keyed(header, data):
                 self._add(record.key, record.value, who)
-                fresh.append((record.key, record.value))
+                fresh.append(record)
+                if record.producer >= 0:
+                    self.transactional[record.offset] = record
         self.ends[epoch] = self.end
         return fresh
 
@@ -138,7 +148,9 @@ class Committed:
 
     def records(self, to: int) -> list[Keyed]:
         """Below that offset."""
-        return list(zip(self.keys[:to], self.values[:to], strict=True))
+        found = self.transactional
+        pairs = zip(self.keys[:to], self.values[:to], strict=True)
+        return [found.get(at) or Keyed(key, value, at) for at, (key, value) in enumerate(pairs)]
 
     def acknowledged(self, ack: Ack) -> None:
         """To a producer that waited for all in-sync replicas."""
@@ -192,10 +204,23 @@ def read(log: Log, start: int, to: int) -> list[tuple[BatchHeader, bytes]]:
 
 
 def records_of(log: Log, start: int, to: int) -> list[Keyed]:
-    """Keys and values of a log between two offsets."""
+    """The records of a log between two offsets."""
     return [
-        (record.key, record.value)
-        for _, data in read(log, start, to)
-        for record in decode_batch(data)
+        record
+        for header, data in read(log, start, to)
+        for record in keyed(header, data)
         if start <= record.offset < to
     ]
+
+
+def keyed(header: BatchHeader, data: bytes) -> list[Keyed]:
+    """The records of a batch."""
+    if header.attributes & CONTROL:
+        marker = read_marker(data, header)
+        return [
+            Keyed(each.key, each.value, each.offset, header.producer_id, marker.commit)
+            for each in decode_batch(data)
+            if marker is not None
+        ]
+    producer = header.producer_id if header.attributes & TRANSACTIONAL else -1
+    return [Keyed(each.key, each.value, each.offset, producer) for each in decode_batch(data)]

@@ -21,6 +21,9 @@ from tests.simulator.machine import DIRECTORIES, PORT, Machine
 from tests.simulator.network import Cables
 from tests.simulator.outside import outside
 from tests.simulator.story import Story
+from tests.simulator.transactions.guards import STATE_TOPIC
+from tests.simulator.transactions.plan import TransactionPlan
+from tests.simulator.transactions.settling import Transactions
 from tests.simulator.truth import HASTY, Committed, Excused, Violation
 
 SECOND = 1_000_000
@@ -91,10 +94,14 @@ class Plan:
 
 
 class World:
-    """Made, run once, thrown away."""
+    """Made, run once, thrown away. `transactions`: it has them, whatever its seed says."""
 
-    def __init__(self, seed: int, brokers: int | None = None) -> None:
+    def __init__(
+        self, seed: int, brokers: int | None = None, *, transactions: bool = False
+    ) -> None:
         self.seed = seed
+        wanted = TransactionPlan.of(seed, transactions)
+        self.transactions = None if wanted is None else Transactions(self, wanted)
         self.rng = Random(seed)
         self.plan = Plan.of(Random(self.rng.random()), brokers)
         self.schedule = Schedule(Random(self.rng.random()))
@@ -137,6 +144,8 @@ class World:
             settings["log.dirs"] = DIRECTORIES
         if plan.flush:
             settings["log.flush.interval.messages"] = "1"
+        if self.transactions is not None:
+            settings |= self.transactions.plan.settings(plan.replicas, plan.insync_min)
         machine = Machine(
             number,
             self.schedule,
@@ -157,7 +166,8 @@ class World:
     def committed(self, at: TopicPartition) -> Committed:
         found = self._committed.get(at)
         if found is None:
-            found = self._committed[at] = Committed(at, at.topic == OFFSETS_TOPIC)
+            compacted = at.topic in (OFFSETS_TOPIC, STATE_TOPIC)
+            found = self._committed[at] = Committed(at, compacted)
         return found
 
     def failed(self, problem: BaseException) -> None:
@@ -237,6 +247,8 @@ class World:
         if plan.flush:
             configs["flush.messages"] = "1"
         topics = {"orders": (plan.partitions, plan.replicas, configs)}
+        if self.transactions is not None:
+            topics |= self.transactions.topics
         founder = Founder(self, "founder", self.new_rng(), topics)
         founder.start()
         self._until(lambda: founder.done, 60, "the topics were not made")
@@ -250,10 +262,14 @@ class World:
             self.add(Clerk(self, self.name("clerk"), self.new_rng()))
         for number in range(plan.readers):
             self.add_reader(number)
+        if self.transactions is not None:
+            self.transactions.begin()
         self.fate.begin()
         self._pass(plan.trouble_s)
         self.heal()
         self._make_progress()
+        if self.transactions is not None:
+            self.transactions.settle()
         self._finish()
 
     def add(self, client: Client) -> None:
@@ -289,7 +305,11 @@ class World:
         """Within a minute: every partition takes records, and the group has read all of them."""
         for each in self.clients:
             each.stopped = each.stopped or isinstance(each, Clerk | Hasty | Operator)
-        writers = [each for each in self.clients if type(each) is Writer and not each.ended]
+        writers = [
+            each
+            for each in self.clients
+            if type(each) is Writer and each.topic == "orders" and not each.ended
+        ]
         if not writers:
             writer = Writer(
                 self, self.name("writer"), self.new_rng(), "orders", self.plan.partitions
@@ -355,6 +375,31 @@ class World:
 
     def _until(self, done: Callable[[], bool], seconds: int, otherwise: str) -> None:
         self._until_us(done, self.schedule.now_us + seconds * SECOND, otherwise)
+
+    def until(
+        self,
+        done: Callable[[], bool],
+        seconds: float,
+        otherwise: str,
+        why: Callable[[], str] | None = None,
+    ) -> None:
+        """For others; looks a hundred times a second. `why`: says more, at the end."""
+        checked_us = -1
+
+        def looked() -> bool:
+            nonlocal checked_us
+            if self.schedule.now_us // 10_000 == checked_us:
+                return False
+            checked_us = self.schedule.now_us // 10_000
+            return done()
+
+        end_us = self.schedule.now_us + int(seconds * SECOND)
+        try:
+            self._until_us(looked, end_us, otherwise)
+        except Violation as violation:
+            if violation.args == (otherwise,) and why is not None:
+                raise Violation(why()) from None
+            raise
 
     def _until_us(self, done: Callable[[], bool], end_us: int, otherwise: str) -> None:
         if not done() and not self.schedule.run_until(

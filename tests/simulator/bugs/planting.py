@@ -16,6 +16,7 @@ class Bug:
     planted: Callable[[], AbstractContextManager[object]]
     brokers: int | None
     first_seed: int
+    transactions: bool
 
 
 BUGS: dict[str, Bug] = {}
@@ -25,7 +26,7 @@ Change = tuple[Any, str, Any]
 
 
 def bug(
-    *, brokers: int | None = 3, first_seed: int = 0
+    *, brokers: int | None = 3, first_seed: int = 0, transactions: bool = False
 ) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
     """For a function that says what to change; its docstring says what goes wrong."""
 
@@ -39,7 +40,7 @@ def bug(
 
         name = changes.__name__
         assert changes.__doc__, f"{name}: say what goes wrong"
-        BUGS[name] = Bug(name, changes.__doc__, planted, brokers, first_seed)
+        BUGS[name] = Bug(name, changes.__doc__, planted, brokers, first_seed, transactions)
         return changes
 
     return add
