@@ -335,6 +335,8 @@ class World:
             )
 
         self._until_us(all_written, end_us, "a partition takes no records after a minute of peace")
+        if self.transactions is not None:
+            self.transactions.stop_writers()
         for each in writers:
             each.stopped = True
         self._until_us(

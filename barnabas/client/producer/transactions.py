@@ -168,6 +168,11 @@ class Transactions:
         if self.error is not None:
             raise fresh(self.error)
 
+    def raise_fatal(self) -> None:
+        """Answers that came while the transaction was being aborted may have ended the producer."""
+        if self.state is State.FATAL_ERROR:
+            self.raise_error()
+
     def _to(self, state: State) -> None:
         assert state in TRANSITIONS[self.state], (self.state, state)
         self.state = state

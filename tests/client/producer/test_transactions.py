@@ -324,6 +324,19 @@ def test_a_fenced_producer_can_only_be_closed() -> None:
     assert isinstance(machine.refusal(), Fenced)
 
 
+def test_an_abort_that_finds_the_producer_fenced_meanwhile_says_so() -> None:
+    """An answer about partitions comes while the abort waits for it; there is nothing to end."""
+    machine = opened(protocol=1)
+    assert not machine.may_leave(AT)
+    machine.abort()
+    machine.raise_fatal()
+    with pytest.raises(Fenced):
+        machine.partitions_added(added(Code.PRODUCER_FENCED))
+    assert not machine.ends_at_coordinator
+    with pytest.raises(Fenced):
+        machine.raise_fatal()
+
+
 def test_an_abort_that_must_be_aborted_ends_the_producer() -> None:
     machine = opened()
     machine.leaves()

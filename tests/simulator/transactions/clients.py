@@ -151,13 +151,14 @@ class TransactionalWriter(Transactor):
     """Commits some transactions, aborts others, and stays in some for too long."""
 
     async def run(self) -> None:
+        pace_ms = self.rng.choice((100, 300, 600))
         while not self.stopped:
             producer = self.new_producer()
             try:
                 await self.initialized(producer)
                 while not self.stopped:
                     await self._transact(producer)
-                    await self.pause(self.rng.expovariate(1 / 100))
+                    await self.pause(self.rng.expovariate(1 / pace_ms))
             except Unknown as unknown:
                 self.tell(f"does not know whether {unknown} is committed")
             except KafkaError as problem:
@@ -169,7 +170,7 @@ class TransactionalWriter(Transactor):
         rng, plan = self.rng, self.plan
         attempt = await self.begin(producer)
         try:
-            for _ in range(rng.choice((0, 1, 1, 2, 4, 8))):
+            for _ in range(rng.choice((0, 1, 1, 2, 3, 6))):
                 topic = INPUT if rng.random() < 0.8 or plan.copiers else OUTPUT
                 self.send(producer, attempt, topic, rng.randrange(plan.partitions))
                 if rng.random() < 0.4:
@@ -217,7 +218,7 @@ class Copier(Transactor):
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             fetch_max_wait_ms=rng.choice((100, 500)),
-            max_poll_records=rng.choice((3, 10, 50)),
+            max_poll_records=rng.choice((5, 50)),
             metadata_max_age_ms=rng.choice((3_000, 60_000)),
             **PATIENCE,
             **options,

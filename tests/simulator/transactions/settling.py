@@ -88,13 +88,16 @@ class Transactions:
 
     # --- the end ---
 
-    def settle(self) -> None:
-        """After healing: all is decided, read, copied, and as clients were told."""
-        world, history = self._world, self.history
-        for each in world.clients:
+    def stop_writers(self) -> None:
+        """Followers cannot catch up with logs that grow all the time."""
+        for each in self._world.clients:
             stops = isinstance(each, TransactionalWriter | Mover)
             plain = isinstance(each, Writer) and each.topic == INPUT
             each.stopped = each.stopped or stops or plain
+
+    def settle(self) -> None:
+        """After healing: all is decided, read, copied, and as clients were told."""
+        world, history = self._world, self.history
         writers = [each for each in world.clients if each.stopped]
         world.until(lambda: all(each.ended for each in writers), 60, "a producer does not end")
         if self.plan.copiers:
