@@ -157,7 +157,7 @@ class Transacting:
             await self._settled(deadline)
             with self._guard:
                 self._outbox.accumulator.take_failed()  # the caller knows that they failed
-                self._machine.raise_fatal()
+            self._machine.raise_fatal()
             await self._end(deadline)
             if self._machine.needs_epoch:
                 await self._initialize(deadline)
