@@ -242,8 +242,7 @@ class Transacting:
             await self._ask(machine.end_request, EndTxnResponse, machine.ended, deadline)
 
     async def _settled(self, deadline: int) -> None:
-        left_ms = max(0, deadline - self._cluster.net.now_ms())
-        if not await self._settle(left_ms):
+        if not await self._settle(max(0, deadline - self._cluster.net.now_ms())):
             raise self._late(Retriable(Code.REQUEST_TIMED_OUT, "records are still under way"))
 
     async def _ask(
