@@ -2,7 +2,8 @@
 
 The model knows batches and their records, nothing of files. A history does the same to the log and
 to the model (append, roll, flush, delete, expire, compact, stop, kill, lose power, also in the
-middle of a compaction), and compares them after every step. All from a seed.
+middle of a compaction; in some histories syncs fail), and compares them after every step. All from
+a seed.
 """
 
 from contextlib import suppress
@@ -99,8 +100,9 @@ def seen(log: Log) -> list[Batch]:
 class Life:
     """One log, and the model of it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, failing_syncs: bool = False) -> None:
         self.rng = rng = Random(seed)
+        self.failing_syncs = failing_syncs
         self.config = LogConfig(
             segment_bytes=rng.choice((500, 1000, 3000)),
             segment_index_bytes=rng.choice((96, 4096)),
@@ -145,6 +147,7 @@ class Life:
             (self.kill, 4),
             (self.stop, 3),
             (self.lose_power, 4),
+            (self.fail_to_sync, 8 if self.failing_syncs else 0),
         )
         actions = [action for action, _ in choices]
         self.rng.choices(actions, [weight for _, weight in choices])[0]()
@@ -346,6 +349,18 @@ class Life:
         assert (self.log.start_offset, self.log.end_offset) == (start, end)
         self.durable = end
 
+    def fail_to_sync(self) -> None:
+        """Hazard 24: the broker ends, and the next process finds in memory what is not on the
+        disk."""
+        names = self.disk.list(self.log.path)
+        self.disk.fail_sync(f"{self.log.path}/{self.rng.choice(names)}")
+        try:
+            self.flush()
+        except OSError:
+            self.kill()
+        else:
+            self.disk.heal()  # that file was not due
+
     def lose_power(self) -> None:
         """Hazards 25 and 26: unsynced sectors and names go either way."""
         self._reopen(self.disk.crash(self.rng), lost=True)
@@ -411,8 +426,8 @@ def replace_key(record: Record, key: bytes | None) -> Record:
     return Record(record.offset, record.timestamp, key, record.value, record.headers)
 
 
-def live(seed: int, steps: int) -> Life:
-    life = Life(seed)
+def live(seed: int, steps: int, *, failing_syncs: bool = False) -> Life:
+    life = Life(seed, failing_syncs=failing_syncs)
     for _ in range(steps):
         life.step()
         life.check()

@@ -19,11 +19,12 @@ STEPS = 60
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("failing_syncs", [False, True])
 @pytest.mark.parametrize("first", range(FIRST_LIFE, FIRST_LIFE + LIVES, PER_TEST))
-def test_a_log_agrees_with_its_model_whatever_happens(first: int) -> None:
+def test_a_log_agrees_with_its_model_whatever_happens(first: int, failing_syncs: bool) -> None:
     for seed in range(first, min(first + PER_TEST, FIRST_LIFE + LIVES)):
         try:
-            live(seed, STEPS)
+            live(seed, STEPS, failing_syncs=failing_syncs)
         except BaseException as problem:
             problem.add_note(f"seed {seed}")
             raise
