@@ -2,6 +2,8 @@
 
 import os
 import socket
+import struct
+from contextlib import suppress
 from typing import Any
 
 from barnabas.config.kinds import Address
@@ -9,6 +11,7 @@ from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.primitives import Malformed
 
 SEND_PARTS_MAX = 512  # below the kernel's limit of pieces in one call
+_NO_LINGER = struct.pack("ii", 1, 0)  # on, for 0 s
 
 
 class QuietSocket(socket.socket):
@@ -23,6 +26,17 @@ def new_socket(family: int) -> QuietSocket:
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return made
+
+
+def abort(opened: socket.socket) -> None:
+    """Close it, and drop everything that the broker's machine has not received yet.
+
+    After a plain close the kernel goes on sending: an old request could arrive after later ones
+    on the next connection, and a commit of offsets would undo the commits after it.
+    """
+    with suppress(OSError):  # reset already
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    opened.close()
 
 
 def numeric(address: Address) -> tuple[int, tuple[Any, ...]] | None:

@@ -3,10 +3,13 @@
 In: streams of processes that live on virtual loops. Out: the same bytes, later.
 Always: within a connection nothing is lost, doubled or out of order, as with TCP; between
 connections anything may overtake anything. What is sent across a cut waits: it arrives after
-the cut has healed, whatever has become of its sender by then, or its connection is reset.
+the cut has healed, whatever has become of its sender by then, or its connection is reset. Only a
+sender that aborts takes back what waits: the kernel of its machine has not sent it yet.
 """
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
@@ -93,6 +96,18 @@ class End:
         self._on_readable = self._on_writable = None
         if not self.broken:
             self._post(b"")
+        self._network.forget(self)
+
+    def abort(self) -> None:
+        """Close with a reset, and without what waits for the link."""
+        if self.closed:
+            return
+        self.closed = True
+        self._on_readable = self._on_writable = None
+        if not self.broken:
+            if self._stuck:
+                self._under_way.clear()
+            self._post(RESET)
         self._network.forget(self)
 
     # --- bytes on their way ---
@@ -205,6 +220,7 @@ class Socket:
     def __init__(self, end: End, number: int) -> None:
         self.end = end
         self._number = number
+        self._aborts = False
 
     def fileno(self) -> int:
         return self._number
@@ -227,8 +243,16 @@ class Socket:
             raise BlockingIOError
         return count
 
+    def setsockopt(self, level: int, option: int, value: bytes) -> None:
+        assert (level, option) == (socket.SOL_SOCKET, socket.SO_LINGER)
+        on, seconds = struct.unpack("ii", value)
+        self._aborts = bool(on) and not seconds
+
     def close(self) -> None:
-        self.end.close()
+        if self._aborts:
+            self.end.abort()
+        else:
+            self.end.close()
 
 
 class Listener:

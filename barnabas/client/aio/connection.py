@@ -1,8 +1,9 @@
 """An asyncio connection to one broker: a watched socket around a session.
 
 Always: answers are matched to requests in order; no request waits longer than its timeout, and
-one that does closes the connection, because what follows can no longer be sent apart; the loop
-holds no connection that nobody else does, and nothing warns when one is dropped unclosed.
+one that does closes the connection, because what follows can no longer be told apart, and the
+kernel does not go on sending it; the loop holds no connection that nobody else does, and nothing
+warns when one is dropped unclosed.
 Why sockets and not transports: docs/adr/0002.
 """
 
@@ -18,6 +19,7 @@ from barnabas.client.owner_process import OwnerProcess
 from barnabas.client.session import ProtocolSession
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
+    abort,
     lost,
     named,
     new_socket,
@@ -301,7 +303,10 @@ class AsyncioConnection:
         if not self._loop.is_closed() and self._owner.is_here():
             self._loop.remove_reader(self._socket.fileno())
             self._loop.remove_writer(self._socket.fileno())
-        self._socket.close()
+        if problem.code is Code.REQUEST_TIMED_OUT and self._owner.is_here():
+            abort(self._socket)
+        else:
+            self._socket.close()
         self._unsent.clear()
         futures: list[asyncio.Future[Any]] = [pending.future for pending in self._pending]
         futures += [sent.future for sent in self._sent]

@@ -1,8 +1,9 @@
 """A blocking connection to one broker: a socket around a session.
 
 Always: no call takes longer than its timeout; answers are matched to requests in order, so that
-waiting for one takes in those before it; threads may share a connection, a wait at a time. One that
-sends ahead (`send_ahead`) belongs to one thread, which polls it: nothing that thread calls waits.
+waiting for one takes in those before it; the kernel does not go on sending a request that was not
+answered in time; threads may share a connection, a wait at a time. One that sends ahead
+(`send_ahead`) belongs to one thread, which polls it: nothing that thread calls waits.
 """
 
 import socket
@@ -16,6 +17,7 @@ import barnabas
 from barnabas.client.session import ProtocolSession
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
+    abort,
     lost,
     named,
     new_socket,
@@ -302,10 +304,14 @@ class BlockingConnection:
 
     def _end(self, problem: KafkaError) -> KafkaError:
         if self._problem is None:
-            if problem.code is Code.REQUEST_TIMED_OUT:
+            timed_out = problem.code is Code.REQUEST_TIMED_OUT
+            if timed_out:
                 self._silent_ms = self.silent_ms()
             self._problem = problem
-            self._socket.close()
+            if timed_out:
+                abort(self._socket)
+            else:
+                self._socket.close()
             self._pending.clear()
             self._unsent.clear()
         return problem
