@@ -1,4 +1,4 @@
-"""Barnabas: an event log that any Kafka client can use.
+"""Barnabas: an event log, compatible with Apache Kafka.
 
 The names of the client are here: `from barnabas import Admin`; the same, blocking, in
 `barnabas.sync`. Each is imported when it is first used.

@@ -60,7 +60,7 @@ class LazyCommands(NamedCommands):
 @click.version_option(barnabas.__version__, "--version", message="barnabas %(version)s")
 @cluster_options
 def root() -> None:
-    """An event log that any Kafka client can use."""
+    """An event log, compatible with Apache Kafka."""
 
 
 def run(arguments: Sequence[str]) -> int:
