@@ -3,23 +3,21 @@
 Always: the order of arrival is the order in the log; records are not read. If records are committed
 only after a sync, or by other brokers too, the reply waits for that, but no longer than the
 producer's timeout.
+Not here: the wait (requests/delayed_produce.py).
 """
 
-import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import ACKS_ALL
-from barnabas.broker.uncommitted import Outcome
+from barnabas.broker.requests.delayed_produce import WAIT_MS_MAX, ProduceWait, UncommittedResult
+from barnabas.broker.requests.produce_errors import CurrentLeaders, refusal
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, RecordsRefused, Retriable
 from barnabas.model.ports import Buffer
 from barnabas.wire.batch import HEADER_SIZE, TRANSACTIONAL, read_header
 from barnabas.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,9 +27,8 @@ from barnabas.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
-    from barnabas.broker.cluster.membership import ClusterMembership
     from barnabas.broker.partition import Partition
-    from barnabas.broker.topic import Topic, Topics
+    from barnabas.broker.topic import Topic
     from barnabas.log.transactions.verification import VerificationGuard
 
 LEADERS_SINCE = 10  # a response can name the leader
@@ -39,9 +36,6 @@ TOPIC_IDS_SINCE = 13
 _ACKS = (ACKS_ALL, 0, 1)
 # After these errors a producer sends the batch again, and expects later ones to wait for it.
 _RETRIED_IN_ORDER = (Code.NOT_ENOUGH_REPLICAS, Code.NOT_LEADER_OR_FOLLOWER)
-
-WAIT_MS_MAX = 600_000  # a longer wait is not needed, and a waiting request holds memory
-_NO_LEADER = LeaderIdAndEpoch()
 
 Refused = Mapping[tuple[int, int], KafkaError]
 """Batches that cannot be appended, by the indexes of topic and partition in the request: they
@@ -54,14 +48,6 @@ class Refusal(NamedTuple):
     topic: str | None  # None: the topic does not exist
     partition: int
     error: KafkaError
-
-
-class Wait(NamedTuple):
-    """Records that are appended and not committed yet."""
-
-    answers: list[PartitionProduceResponse]
-    place: int  # the index of the partition's result in `answers`
-    committed: DeferredReply[Outcome]
 
 
 Appended = ProduceResponse | DeferredReply[ProduceResponse] | None
@@ -117,7 +103,7 @@ class ProduceInProgress:
         self._wall_ms = broker.clock.wall_ms()
         self._topics: list[TopicProduceResponse] = []
         self._refusals: list[Refusal] = []
-        self._waits: list[Wait] = []
+        self._waits: list[UncommittedResult] = []
 
     def append(self) -> Appended:
         """The response, if one is wanted: now, or when the records are committed."""
@@ -141,15 +127,13 @@ class ProduceInProgress:
             return response
         leaders = None
         if self._broker.cluster is not None and self._call.version >= LEADERS_SINCE:
-            leaders = _Leaders(self._broker.topics, self._broker.cluster, by_id)
+            leaders = CurrentLeaders(self._broker.topics, self._broker.cluster, by_id)
         if self._refusals and leaders is not None:
             response = leaders.named_in(self._topics)
         if not self._waits:
             return response
         timeout_ms = min(max(self._request.timeout_ms, 0), WAIT_MS_MAX)
-        return _AwaitingCommit(
-            self._broker.loop, response, self._waits, timeout_ms, leaders
-        ).deferred
+        return ProduceWait(self._broker.loop, response, self._waits, timeout_ms, leaders).deferred
 
     def _append(
         self,
@@ -204,14 +188,14 @@ class ProduceInProgress:
                 )
             self._refusals.append(Refusal(topic.name if topic else None, data.index, error))
             if isinstance(error, RecordsRefused):
-                return _refusal(data.index, error, log_start_offset=partition.log.start_offset)
-            return _refusal(data.index, error)
+                return refusal(data.index, error, log_start_offset=partition.log.start_offset)
+            return refusal(data.index, error)
         self._broker.counts.produced(len(records))
         log = partition.log
         if log.high_watermark <= appended.last_offset:
             committed = partition.wait_for(appended.last_offset, request.acks)
             if committed is not None:
-                self._waits.append(Wait(answers, len(answers), committed))
+                self._waits.append(UncommittedResult(answers, len(answers), committed))
         return PartitionProduceResponse(
             index=data.index,
             error_code=0,
@@ -273,117 +257,3 @@ class ProduceInProgress:
             )
         if self._request.acks == 0:  # closing the connection is the only way to report the error
             raise KafkaError(error.code, error.detail)
-
-
-class _AwaitingCommit:
-    """A response with records that are not committed yet. It does not hold the request's bytes."""
-
-    __slots__ = ("_leaders", "_left", "_outcomes", "_response", "_timer", "_waits", "deferred")
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        response: ProduceResponse,
-        waits: list[Wait],
-        timeout_ms: int,
-        leaders: "_Leaders | None",
-    ) -> None:
-        self._response = response
-        self._waits = waits
-        self._leaders = leaders
-        self._left = len(waits)
-        self._outcomes: dict[int, KafkaError] = {}  # by the index in `waits`
-        self.deferred: DeferredReply[ProduceResponse] = DeferredReply()
-        self._timer = loop.call_later(timeout_ms / 1000, self._late)
-        self.deferred.cancelled = self._timer.cancel
-        for number, wait in enumerate(waits):
-            wait.committed.then(lambda outcome, number=number: self._completed(number, outcome))  # type: ignore[misc]
-
-    def _completed(self, number: int, outcome: Outcome) -> None:
-        if self.deferred.done:
-            return
-        if outcome is not None:
-            self._outcomes[number] = outcome
-        self._left -= 1
-        if not self._left:
-            self._finish()
-
-    def _late(self) -> None:
-        late = KafkaError(
-            Code.REQUEST_TIMED_OUT,
-            "timed out waiting for the in-sync replicas; the records may still be committed",
-        )
-        for number, wait in enumerate(self._waits):
-            if not wait.committed.done:
-                self._outcomes[number] = late
-        self._finish()
-
-    def _finish(self) -> None:
-        self._timer.cancel()
-        for number, error in self._outcomes.items():
-            answers, place, _ = self._waits[number]
-            answers[place] = _refusal(answers[place].index, error)
-        response = self._response
-        if self._outcomes and self._leaders is not None:
-            response = self._leaders.named_in(response.responses)
-        self.deferred.set(response)
-
-
-def _refusal(
-    index: int,
-    error: KafkaError,
-    *,
-    leader: LeaderIdAndEpoch = _NO_LEADER,
-    log_start_offset: int = -1,
-) -> PartitionProduceResponse:
-    records = error.records if isinstance(error, RecordsRefused) else ()
-    return PartitionProduceResponse(
-        index=index,
-        error_code=error.code,
-        base_offset=-1,
-        log_append_time_ms=-1,
-        log_start_offset=log_start_offset,
-        record_errors=[
-            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=why)
-            for number, why in records
-        ],
-        error_message=error.detail,
-        current_leader=leader,
-    )
-
-
-class _Leaders:
-    """Tells a producer that sent to the wrong broker which broker leads, and its address."""
-
-    __slots__ = ("_by_id", "_cluster", "_topics")
-
-    def __init__(self, topics: "Topics", cluster: "ClusterMembership", by_id: bool) -> None:
-        self._topics = topics
-        self._cluster = cluster
-        self._by_id = by_id
-
-    def named_in(self, responses: list[TopicProduceResponse]) -> ProduceResponse:
-        topics = self._topics
-        leaders: dict[int, None] = {}
-        for response in responses:
-            topic = topics.by_id(response.topic_id) if self._by_id else topics.get(response.name)
-            if topic is None:
-                continue
-            for place, answer in enumerate(response.partition_responses):
-                if answer.error_code != Code.NOT_LEADER_OR_FOLLOWER:
-                    continue
-                known = topic.partitions[answer.index]
-                leaders[known.leader] = None
-                response.partition_responses[place] = _refusal(
-                    answer.index,
-                    KafkaError(Code.NOT_LEADER_OR_FOLLOWER, answer.error_message or ""),
-                    leader=LeaderIdAndEpoch(
-                        leader_id=known.leader, leader_epoch=known.leader_epoch
-                    ),
-                )
-        endpoints = [
-            NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
-            for member in self._cluster.members.values()
-            if member.id in leaders
-        ]
-        return ProduceResponse(responses=responses, node_endpoints=endpoints)
