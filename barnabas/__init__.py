@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.client.group_metadata import GroupMetadata
     from barnabas.client.producer.accumulator import BufferFull
     from barnabas.client.producer.batches import Delivery, RecordMetadata
+    from barnabas.client.producer.record import ProducerRecord
     from barnabas.client.workers.calls import HandlerFailed
     from barnabas.client.workers.parallel import parallel
     from barnabas.client.workers.per_batch import per_batch
@@ -60,6 +61,7 @@ __all__ = [
     "Message",
     "PartitionConsumer",
     "Producer",
+    "ProducerRecord",
     "Rebalancing",
     "RecordMetadata",
     "Reject",
@@ -92,6 +94,7 @@ _WHERE = {
     "Message": "barnabas.client.consumer.message",
     "PartitionConsumer": "barnabas.client.consumer.partition_consumer",
     "Producer": "barnabas.client.aio.producer",
+    "ProducerRecord": "barnabas.client.producer.record",
     "Rebalancing": "barnabas.client.consumer.offset_lookup",
     "RecordMetadata": "barnabas.client.producer.batches",
     "Reject": "barnabas.client.workers.policy",

@@ -195,9 +195,11 @@ class ClusterClient:
             groups.setdefault(view.leader(at), []).append(at)
         return groups
 
-    async def coordinator(self, key: str, *, kind: int = GROUP) -> BrokerConnection:
+    async def coordinator(
+        self, key: str, *, kind: int = GROUP, apart: str = "coordinator"
+    ) -> BrokerConnection:
         """Of a group or a transactional id; looked up once, until `forget_coordinator`."""
-        return await self.broker(await self.coordinator_id(key, kind=kind), apart="coordinator")
+        return await self.broker(await self.coordinator_id(key, kind=kind), apart=apart)
 
     def coordinator_connected(self, key: str, *, kind: int = GROUP) -> BrokerConnection | None:
         """The open connection to it, if there is one."""

@@ -201,7 +201,7 @@ class Brokers:
         while True:
             yield 10
 
-    async def coordinator(self, key: str, *, kind: int = 0) -> "Brokers":
+    async def coordinator(self, key: str, *, kind: int = 0, apart: str = "") -> "Brokers":
         return self
 
     def forget_coordinator(self, key: str, *, kind: int = 0) -> None: ...

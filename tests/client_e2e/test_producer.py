@@ -10,7 +10,7 @@ import pytest
 
 import barnabas
 import barnabas.sync
-from barnabas.client.producer.producing import ProducerRecord
+from barnabas.client.producer.record import ProducerRecord
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
 from tests.client_e2e.conftest import OwnBroker, Served
 from tests.client_e2e.reading import read_back

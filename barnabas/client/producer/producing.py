@@ -17,6 +17,7 @@ from barnabas.client.net import BrokerConnection, PendingResponse
 from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.producer.batches import Callback, ProducerBatch, RecordMetadata, complain
 from barnabas.client.producer.outbox import Outbox, Outgoing
+from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.producer.settings import ProducerSettings
 from barnabas.config.client import ClientConfig
 from barnabas.model.errors import Abortable, Code, Failed, InvalidRequest, KafkaError, Retriable
@@ -41,17 +42,6 @@ HURRY_S = 2.0  # for what is under way when a `with` block is left by an excepti
 Serializer = Callable[[Any], bytes | None]
 A = TypeVar("A", bound=Accumulator)
 T = TypeVar("T")
-
-
-class ProducerRecord(NamedTuple):
-    """A record as an interceptor sees it, before it is serialized."""
-
-    topic: str
-    value: Any
-    key: Any = None
-    headers: Any = ()
-    partition: int | None = None
-    timestamp: int | None = None
 
 
 class ProducerInterceptor(Protocol):

@@ -38,6 +38,7 @@ Settle = Callable[[int], Awaitable[bool]]
 """Wait until no batch and no addition of partitions is under way; False: not in so many ms."""
 
 _FEATURE = "transaction.version"
+_APART = "transaction"  # a JoinGroup of the same client may wait for long
 _END_TXN_OF_PROTOCOL_2 = 5
 _INIT_WITH_EPOCH = 3
 _SOON_MS = 20  # until a transaction that is still being completed is asked about again
@@ -276,7 +277,7 @@ class Transacting:
             (machine.transactional_id, TRANSACTION) if group_id is None else (group_id, GROUP)
         )
         try:
-            connection = await cluster.coordinator(key, kind=kind)
+            connection = await cluster.coordinator(key, kind=kind, apart=_APART)
             if kind == TRANSACTION:
                 machine.offered = self._protocol_of(connection)
             with self._guard:

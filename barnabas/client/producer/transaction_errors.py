@@ -74,7 +74,7 @@ _FATAL_OF_PRODUCE = frozenset(
         Code.UNSUPPORTED_VERSION,
     }
 )
-_GROUP_MOVED_ON = frozenset(
+GROUP_MOVED_ON = frozenset(
     {
         Code.ILLEGAL_GENERATION,
         Code.UNKNOWN_MEMBER_ID,
@@ -83,6 +83,8 @@ _GROUP_MOVED_ON = frozenset(
         Code.STALE_MEMBER_EPOCH,
     }
 )
+"""The group has given partitions of this member to another one."""
+ABORT_FIRST = ". Call abort_transaction(), then begin again"
 
 
 def meaning_of(api_key: int, number: int) -> Meaning:
@@ -106,9 +108,9 @@ def abortable(cause: KafkaError) -> Abortable:
     detail = cause.detail
     if cause.code is Code.INVALID_PRODUCER_EPOCH:
         detail = timed_out().detail
-    if cause.code in _GROUP_MOVED_ON:
+    if cause.code in GROUP_MOVED_ON:
         detail += "; the group has given the partitions to another member, which reads them again"
-    return Abortable(cause.code, f"{detail}. Call abort_transaction(), then begin again")
+    return Abortable(cause.code, f"{detail}{ABORT_FIRST}")
 
 
 def timed_out() -> KafkaError:

@@ -12,6 +12,7 @@ from barnabas.model.errors import Code, Failed
 from barnabas.model.ids import TopicPartition
 
 Deserializer = Callable[[bytes], Any]
+Serializer = Callable[[Any], bytes | None]
 
 
 class HandlerFailed(Failed):

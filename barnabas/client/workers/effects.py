@@ -78,6 +78,20 @@ class SendLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteTransaction:
+    """Write the results of these records and commit these offsets, in one transaction; then
+    `committed`, `aborted` or `ended`.
+
+    The offsets are committed as the member and generation that the consumer has now: if a
+    partition is revoked in the meantime, the coordinator refuses them.
+    """
+
+    number: int
+    entries: "list[WindowRecord]"
+    offsets: dict[TopicPartition, tuple[int, int, str]]  # leader epoch -1, and metadata
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """The partition may go to another worker: this worker has made its last commit."""
 
@@ -93,4 +107,15 @@ class Fail:
     detail: str
 
 
-Effect = Start | Cancel | Pause | Resume | Commit | Identify | SendLetter | Release | Fail
+Effect = (
+    Start
+    | Cancel
+    | Pause
+    | Resume
+    | Commit
+    | Identify
+    | SendLetter
+    | WriteTransaction
+    | Release
+    | Fail
+)

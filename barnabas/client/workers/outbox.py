@@ -69,22 +69,27 @@ class LetterProducer:
 class LetterOutbox:
     """The outbox of one partition."""
 
-    __slots__ = ("_gone", "_sequences", "_waiting", "identity", "intent")
+    __slots__ = ("_sequences", "_waiting", "gone", "identity", "intent")
 
     def __init__(self, committed: int = -1, metadata: str = "") -> None:
         saved = read_metadata(metadata)
         self.identity: LetterProducer | None = None  # requested when the first record is moved
         self.intent = saved.out if saved else None  # at first the intent of the previous worker
-        self._gone = offsets_of(saved.gone, committed) if saved else []
+        # finished records after the committed offset, in order
+        self.gone = offsets_of(saved.gone, committed) if saved else []
         self._waiting: list[tuple[int, WindowRecord]] = []
         self._sequences: dict[TopicPartition, int] = {}
 
     def metadata(self, prefix: int) -> str:
         """To be committed with `prefix`; most often empty."""
-        del self._gone[: bisect_left(self._gone, prefix)]
-        if self.intent is None and not self._gone:
+        del self.gone[: bisect_left(self.gone, prefix)]
+        return self.text(self.gone, prefix)
+
+    def text(self, gone: list[int], prefix: int) -> str:
+        """The metadata that names these records after `prefix` as moved or handled."""
+        if self.intent is None and not gone:
             return ""
-        saved = Metadata(VERSION, self.intent, runs_of(self._gone, prefix))
+        saved = Metadata(VERSION, self.intent, runs_of(gone, prefix))
         return msgspec.json.encode(saved).decode()
 
     # Waiting records, in the order of the partition
@@ -99,8 +104,8 @@ class LetterOutbox:
         if not self._waiting:
             return None
         offset, entry = self._waiting[0]
-        if offset > prefix and self._gone:
-            named = str(runs_of(self._gone, prefix))
+        if offset > prefix and self.gone:
+            named = str(runs_of(self.gone, prefix))
             return entry if len(named) < GONE_SIZE_MAX else None
         return entry
 
@@ -115,8 +120,8 @@ class LetterOutbox:
 
     def is_gone(self, offset: int) -> bool:
         """Whether the record was moved already."""
-        index = bisect_left(self._gone, offset)
-        return index < len(self._gone) and self._gone[index] == offset
+        index = bisect_left(self.gone, offset)
+        return index < len(self.gone) and self.gone[index] == offset
 
     # The record that is being moved
 
@@ -155,7 +160,7 @@ class LetterOutbox:
         if self.identity is not None and self.identity.producer_id == intent.producer_id:
             to = TopicPartition(intent.topic, intent.partition)
             self._sequences[to] = (intent.sequence + 1) & _SEQUENCE_MASK
-        insort(self._gone, intent.offset)
+        insort(self.gone, intent.offset)
         self.intent = None
 
     def forget(self) -> None:

@@ -10,20 +10,22 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic
 
 from barnabas.client.consumer.message import K, Message, V
-from barnabas.client.workers.calls import Opener
+from barnabas.client.workers.calls import Opener, Serializer
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry, invalid
+from barnabas.client.workers.results import ResultEncoder, Results
 from barnabas.config.client import ClientConfig, Settings, Value
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    R_co = TypeVar("R_co", bound=Awaitable[None] | None, covariant=True, default=None)
+    R_co = TypeVar("R_co", bound=Awaitable[Results] | Results, covariant=True, default=None)
 else:  # see client/consumer/message.py
     from typing import TypeVar
 
     R_co = TypeVar("R_co", covariant=True)
-R = TypeVar("R", bound=Awaitable[None] | None)
-"""The result of a handler: an awaitable from an asyncio function, else nothing."""
+R = TypeVar("R", bound=Awaitable[Results] | Results)
+"""The result of a handler: records to write, or nothing; an awaitable from an asyncio function."""
+_COMMIT_S, _TRANSACTION_S = 1.0, 0.1  # defaults of commit_interval
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -36,6 +38,7 @@ class Parallel(Generic[K, V, R_co]):
         topics: tuple[str, ...],
         policy: Policy,
         opener: Opener[K, V],
+        encoder: ResultEncoder,
         settings: Settings | None,
         options: dict[str, Value],
     ) -> None:
@@ -43,6 +46,7 @@ class Parallel(Generic[K, V, R_co]):
         self._topics = topics
         self._policy = policy
         self._opener = opener
+        self._encoder = encoder
         self._settings = settings
         self._options = options
         self._stops: list[Callable[[], None]] = []
@@ -70,6 +74,7 @@ class Parallel(Generic[K, V, R_co]):
             self._policy,
             self._handler,
             self._opener,
+            self._encoder,
             self._settings,
             {**self._options, **options},
         )
@@ -122,6 +127,9 @@ def parallel(
     group_id: str,
     key_deserializer: Callable[[bytes], K] | None = None,
     value_deserializer: Callable[[bytes], V] | None = None,
+    key_serializer: Serializer | None = None,
+    value_serializer: Serializer | None = None,
+    exactly_once: bool = False,
     order: str = "key",
     window: int = 1_000,
     concurrency: int = 64,
@@ -129,19 +137,24 @@ def parallel(
     retry_topic: str | None = None,
     dlq: str | None = None,
     timeout: float | None = None,
-    commit_interval: float = 1.0,
+    commit_interval: float | None = None,
     drain: float = 10.0,
     settings: Settings | None = None,
     **options: Value,
 ) -> Decorator[K, V]:
     """Call a function, asyncio's or a blocking one, for every record of these topics.
 
+    Records that the function returns are written. `exactly_once`: they are written in one
+    transaction with the offset of the record, and with retries and dead letters.
+
     `order`: records of one "key" or one "partition" one after another, or "none". `window`: how
     many records of a partition may be in flight, from the first unfinished one on. `concurrency`:
     how many calls at a time. `retry`, `retry_topic`, `dlq`: what happens to a record whose call
     fails; without a dlq the worker stops. `timeout`: of one call. `commit_interval`: seconds
-    between commits. `drain`: seconds that calls may still take when their partition goes to another
-    worker. `settings` and `options` are the consumer's.
+    between commits (1), or until a handled record is in a transaction (0.1). `drain`: seconds that
+    calls may still take when their partition goes to another worker. `key_serializer`,
+    `value_serializer`: of returned records. `settings` and `options` are the consumer's and, for
+    returned records, the producer's.
     """
     orders = [one.value for one in RecordOrder]
     if order not in orders:
@@ -151,6 +164,8 @@ def parallel(
     for name in (retry_topic, dlq):
         if name in topics:
             raise invalid(f"{name!r} is read and written: its records would be copied in a circle")
+    if commit_interval is None:
+        commit_interval = _TRANSACTION_S if exactly_once else _COMMIT_S
     policy = Policy(
         group=group_id,
         order=RecordOrder(order),
@@ -162,14 +177,25 @@ def parallel(
         timeout_ms=None if timeout is None else int(timeout * 1_000),
         commit_interval_ms=int(commit_interval * 1_000),
         drain_ms=int(drain * 1_000),
+        exactly_once=exactly_once,
     )
     opener: Opener[K, V] = Opener(key_deserializer, value_deserializer)
+    encoder = ResultEncoder(key_serializer, value_serializer)
     all_options: dict[str, Value] = {"auto_offset_reset": "earliest", **options}
     all_options["group_id"] = group_id
 
-    ClientConfig(settings, **all_options)  # an unknown option fails here
+    _check(ClientConfig(settings, **all_options), exactly_once)  # an unknown option fails here
 
     def make(handler: Callable[[Message[K, V]], Any]) -> Parallel[K, V, Any]:
-        return Parallel(handler, topics, policy, opener, settings, all_options)
+        return Parallel(handler, topics, policy, opener, encoder, settings, all_options)
 
     return Decorator(make)
+
+
+def _check(config: ClientConfig, exactly_once: bool) -> None:
+    if exactly_once and config.isolation_level != "read_committed":
+        raise invalid(
+            "exactly_once reads committed records only: leave isolation.level at read_committed"
+        )
+    if config.transactional_id and not exactly_once:
+        raise invalid("a worker with a transactional.id needs exactly_once=True")

@@ -85,6 +85,7 @@ class Policy:
     timeout_ms: int | None = None  # of one call of the handler
     commit_interval_ms: int = 1_000
     drain_ms: int = 10_000
+    exactly_once: bool = False
 
     def __post_init__(self) -> None:
         check_whole("window", self.window, 1, WINDOW_MAX)

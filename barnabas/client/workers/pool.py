@@ -8,22 +8,25 @@ import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
 
 
-class Pool:
+class Pool(Generic[T]):
     """A pool with one thread per running call, up to `size`."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._loop = asyncio.get_running_loop()
-        self._calls: SimpleQueue[tuple[Callable[[], None], asyncio.Future[None]] | None]
+        self._calls: SimpleQueue[tuple[Callable[[], T], asyncio.Future[T]] | None]
         self._calls = SimpleQueue()
         self._threads = 0
         self._busy = 0
 
-    def submit(self, call: Callable[[], None]) -> "asyncio.Future[None]":
+    def submit(self, call: Callable[[], T]) -> "asyncio.Future[T]":
         """Called on the loop's thread. The future cannot be cancelled: a thread runs to its end."""
-        future: asyncio.Future[None] = self._loop.create_future()
+        future: asyncio.Future[T] = self._loop.create_future()
         self._busy += 1
         if self._busy > self._threads and self._threads < self._size:
             self._threads += 1
@@ -39,23 +42,26 @@ class Pool:
     def _work(self) -> None:
         while (todo := self._calls.get()) is not None:
             call, future = todo
+            result: T | None = None
             problem: BaseException | None = None
             try:
-                call()
+                result = call()
             except StopIteration as stray:  # a future does not take one
                 problem = RuntimeError(f"the handler raised {stray!r}")
             except BaseException as any_:
                 problem = any_
             try:
-                self._loop.call_soon_threadsafe(self._settle, future, problem)
+                self._loop.call_soon_threadsafe(self._settle, future, result, problem)
             except RuntimeError:
                 return  # the loop is closed: nothing waits for the result
 
-    def _settle(self, future: "asyncio.Future[None]", problem: BaseException | None) -> None:
+    def _settle(
+        self, future: "asyncio.Future[T]", result: T | None, problem: BaseException | None
+    ) -> None:
         self._busy -= 1
         if future.done():
             return
         if problem is None:
-            future.set_result(None)
+            future.set_result(cast("T", result))
         else:
             future.set_exception(problem)

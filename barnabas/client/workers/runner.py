@@ -1,17 +1,17 @@
 """Runs a sliding window on an event loop: executes the window's effects.
 
-In: a consumer, a handler. Out: calls of the handler, commits, letters.
+In: a consumer, a handler. Out: calls of the handler.
 Always: the loop polls however slow the handlers are, so the group does not remove this worker; only
 the offsets that the window returns are committed; a stop drains first.
-Not here: deciding (window.py).
+Not here: deciding (window.py), requests other than fetches (commit_requests.py,
+transaction_writer.py).
 """
 
 import asyncio
 import inspect
-import logging
 import time
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -24,7 +24,11 @@ from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.consumer.membership.membership import Cause
 from barnabas.client.consumer.message import Message, Raw, RawMessage
 from barnabas.client.consumer.offset_lookup import Committed
+from barnabas.client.producer.record import ProducerRecord
+from barnabas.client.workers.at_least_once import AtLeastOnce
 from barnabas.client.workers.calls import HandlerFailed, Opener, UndecodableRecord
+from barnabas.client.workers.commit_requests import CommitRequests
+from barnabas.client.workers.driver import GuaranteeRequests, log
 from barnabas.client.workers.effects import (
     Cancel,
     Commit,
@@ -36,19 +40,22 @@ from barnabas.client.workers.effects import (
     Resume,
     SendLetter,
     Start,
+    WriteTransaction,
 )
 from barnabas.client.workers.letters import cause_of
 from barnabas.client.workers.policy import Policy, Reject
 from barnabas.client.workers.pool import Pool
-from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers.results import ResultEncoder
 from barnabas.client.workers.share import WindowRecord
 from barnabas.client.workers.topics import prepared
 from barnabas.client.workers.window import Window
-from barnabas.config.client import Settings, Value
-from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
+from barnabas.client.workers.window_state import WindowState
+from barnabas.config.client import ClientConfig, Settings, Value
+from barnabas.model.errors import KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 
-_log = logging.getLogger("barnabas.workers")
+Written = tuple[ProducerRecord, ...]
+_REQUESTS = (Commit, WriteTransaction, Identify, SendLetter)
 _POLL_S = 0.25  # how soon a stop is noticed
 _DRAIN_POLL_S = 0.05
 _END_S_MAX = 5.0
@@ -65,6 +72,7 @@ class Runner:
         policy: Policy,
         handler: Callable[[Any], Any],
         opener: Opener[Any, Any],
+        encoder: ResultEncoder,
         settings: Settings | None,
         options: dict[str, Value],
     ) -> None:
@@ -72,6 +80,7 @@ class Runner:
         self._policy = policy
         self._handler = handler
         self._opener = opener
+        self._encoder = encoder
         self._settings = dict(settings or {})
         self._options = options
         self._blocking = not (
@@ -80,8 +89,7 @@ class Runner:
         )
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
-        self._calls: dict[WindowRecord, asyncio.Future[None]] = {}
-        self._commits: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._calls: dict[WindowRecord, asyncio.Future[Written]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._released: dict[TopicPartition, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -93,25 +101,53 @@ class Runner:
         self._stop.set()
 
     async def run(self) -> None:
-        cluster = open_cluster(self._settings, {**self._options, "enable_auto_commit": False})
+        cluster = open_cluster(self._settings, self._all_options())
         try:
             wanted = [self._policy.retry_topic, self._policy.dlq]
             counts = await prepared(Admin(cluster=cluster), wanted, like=self._topics[0])
-            self._post = LetterWriter(cluster)
             self._poll_interval_ms = cluster.config.max_poll_interval_ms
-            self._window = Window(self._policy, counts)
-            self._pool = Pool(self._policy.concurrency) if self._blocking else None
-            await self._consume(cluster)
+            self._prepare(cluster, WindowState(self._policy, counts))
+            self._pool: Pool[Written] | None = None
+            if self._blocking:
+                self._pool = Pool(self._policy.concurrency)
+            try:
+                await self._requests.open()
+                await self._consume(cluster)
+            finally:
+                await self._requests.close()
         finally:
             cluster.close()
         if self._failure is not None:
             raise self._failure
 
+    def _all_options(self) -> dict[str, Value]:
+        options: dict[str, Value] = {**self._options, "enable_auto_commit": False}
+        if self._policy.exactly_once:
+            from barnabas.client.workers.transaction_writer import transaction_options
+
+            options |= transaction_options(ClientConfig(self._settings, **options))
+        return options
+
+    def _prepare(self, cluster: ClusterClient, state: WindowState) -> None:
+        self._window: Window[Any]
+        self._requests: GuaranteeRequests
+        if self._policy.exactly_once:
+            from barnabas.client.workers.exactly_once import ExactlyOnce
+            from barnabas.client.workers.transaction_writer import TransactionWriter
+
+            transactions = ExactlyOnce(state)
+            self._window = Window(state, transactions)
+            self._requests = TransactionWriter(self, cluster, transactions)
+        else:
+            commits = AtLeastOnce(state)
+            self._window = Window(state, commits)
+            self._requests = CommitRequests(self, cluster, commits)
+
     # --- the loop ---
 
     async def _consume(self, cluster: ClusterClient) -> None:
         retry = [self._policy.retry_topic] if self._policy.retry_topic else []
-        self._consumer: Consumer[Raw, Raw] = Consumer(
+        self.consumer: Consumer[Raw, Raw] = Consumer(
             *dict.fromkeys([*self._topics, *retry]),
             cluster=cluster,
             on_assigned=self._assigned,
@@ -123,30 +159,30 @@ class Runner:
                 while not self._stop.is_set():
                     await self._poll()
             except KafkaError as problem:
-                self._fail(problem)  # handled records can still be committed
+                self.fail(problem)  # handled records can still be committed
             await self._drain()
-            await self._consumer.close()
+            await self.consumer.close()
         finally:
             await self._end()
 
     async def _poll(self) -> None:
-        messages = await self._consumer.getmany(_RECORDS_MAX, _POLL_S)
-        now = self._now()
+        messages = await self.consumer.getmany(_RECORDS_MAX, _POLL_S)
+        now = self.now()
         for at, group in groupby(messages, key=_partition_of):
             fetched = list(group)
             effects = self._window.fetched(at, fetched, now)
             wanted_from = self._window.wanted_from(at)
             if wanted_from is not None and fetched[-1].offset >= wanted_from:
-                self._consumer.give_back(fetched[bisect_left(fetched, wanted_from, key=_offset) :])
-            self._do(effects)
+                self.consumer.give_back(fetched[bisect_left(fetched, wanted_from, key=_offset) :])
+            self.do(effects)
 
     async def _drain(self) -> None:
         """Let calls finish. Heartbeats continue meanwhile, or the last commit would be refused."""
-        self._do(self._window.revoke(self._window.partitions, self._now()))
+        self.do(self._window.revoke(self._window.partitions, self.now()))
         while self._window.partitions:
-            self._consumer.pause()
+            self.consumer.pause()
             try:
-                await self._consumer.getmany(1, _DRAIN_POLL_S)
+                await self.consumer.getmany(1, _DRAIN_POLL_S)
             except KafkaError:
                 if self._failure is None:
                     raise
@@ -154,11 +190,11 @@ class Runner:
 
     async def _end(self) -> None:
         """Ends all tasks, threads and connections, also after an error."""
-        now = self._now()
-        self._do(self._window.lost(self._window.partitions, now))
+        now = self.now()
+        self.do(self._window.lost(self._window.partitions, now))
         if self._timer is not None:
             self._timer.cancel()
-        pending: list[asyncio.Future[None]] = [*self._tasks]
+        pending: list[asyncio.Future[Any]] = [*self._tasks]
         if self._pool is None:
             pending += self._calls.values()
         else:
@@ -167,7 +203,7 @@ class Runner:
             task.cancel()
         if pending:  # a handler that swallows its cancellation is left behind
             await asyncio.wait(pending, timeout=_END_S_MAX)
-        await self._consumer.close()
+        await self.consumer.close()
 
     # --- the group ---
 
@@ -179,7 +215,7 @@ class Runner:
         committed = await self._committed(consumer, partitions)
         for at in partitions:
             place = committed.get(at, Committed(-1))
-            self._do(self._window.given(at, place.offset, place.metadata, self._now()))
+            self.do(self._window.given(at, place.offset, place.metadata, self.now()))
 
     async def _committed(
         self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition]
@@ -193,7 +229,7 @@ class Runner:
             except Retriable as problem:
                 if self._stop.is_set():
                     raise
-                _log.warning("cannot read the committed offsets yet, retrying: %s", problem)
+                log.warning("cannot read the committed offsets yet, retrying: %s", problem)
 
     async def _revoked(
         self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition], cause: Cause
@@ -203,7 +239,7 @@ class Runner:
         # A rebalance runs within one poll: it must end before max.poll.interval.ms.
         longest = self._poll_interval_ms // 2
         drain_ms = min(self._policy.drain_ms, longest)
-        self._do(self._window.revoke(partitions, self._now(), drain_ms))
+        self.do(self._window.revoke(partitions, self.now(), drain_ms))
         for event in waiting.values():
             await event.wait()
 
@@ -211,34 +247,26 @@ class Runner:
         self, consumer: Consumer[Raw, Raw], partitions: list[TopicPartition], cause: Cause
     ) -> None:
         for at in partitions:
-            self._forget_commit(at)
-        self._do(self._window.lost(partitions, self._now()))
-
-    def _forget_commit(self, at: TopicPartition) -> None:
-        """A commit must not be retried when the partition belongs to another member."""
-        commit = self._commits.pop(at, None)
-        if commit is not None:
-            commit.cancel()
+            self._requests.forget(at)
+        self.do(self._window.lost(partitions, self.now()))
 
     # --- effects ---
 
-    def _now(self) -> int:
+    def now(self) -> int:
         """Close to wall-clock time, but it never goes back."""
         return self._wall_ms + time.monotonic_ns() // 1_000_000
 
-    def _do(self, effects: list[Effect]) -> None:
-        commits: list[Commit] = []
+    def do(self, effects: list[Effect]) -> None:
+        requests: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Start):
                 self._start(effect.entry)
-            elif isinstance(effect, Commit):
-                commits.append(effect)
+            elif isinstance(effect, _REQUESTS):
+                requests.append(effect)
             else:
                 self._do_rarer(effect)
-        if commits:
-            task = self._spawn(self._commit(commits))
-            for commit in commits:
-                self._commits[commit.at] = task
+        if requests:
+            self._requests.start(requests)
         self._set_timer()
 
     def _do_rarer(self, effect: Effect) -> None:
@@ -248,23 +276,19 @@ class Runner:
                 if call is not None and not self._blocking:
                     call.cancel()
             case Pause():
-                if effect.at in self._consumer.assignment():
-                    self._consumer.pause(effect.at)
+                if effect.at in self.consumer.assignment():
+                    self.consumer.pause(effect.at)
             case Resume():
-                if effect.at in self._consumer.assignment():
-                    self._consumer.resume(effect.at)
-            case Identify():
-                self._spawn(self._identify(effect))
-            case SendLetter():
-                self._spawn(self._send(effect))
+                if effect.at in self.consumer.assignment():
+                    self.consumer.resume(effect.at)
             case Release():
-                self._forget_commit(effect.at)
+                self._requests.forget(effect.at)
                 if effect.at in self._released:
                     self._released.pop(effect.at).set()
             case Fail():
-                self._fail(HandlerFailed(effect.at, effect.offset, effect.detail))
+                self.fail(HandlerFailed(effect.at, effect.offset, effect.detail))
 
-    def _fail(self, problem: BaseException) -> None:
+    def fail(self, problem: BaseException) -> None:
         if self._failure is None:
             self._failure = problem
         self.stop()
@@ -278,15 +302,15 @@ class Runner:
             self._timer = None
         if due is not None:
             self._timer_at = due
-            self._timer = self._loop.call_later(max(0, due - self._now()) / 1000, self._tick)
+            self._timer = self._loop.call_later(max(0, due - self.now()) / 1000, self._tick)
 
     _timer_at = 0
 
     def _tick(self) -> None:
         self._timer = None
-        self._do(self._window.tick(self._now()))
+        self.do(self._window.tick(self.now()))
 
-    def _spawn(self, flow: Any) -> "asyncio.Task[None]":
+    def spawn(self, flow: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task: asyncio.Task[None] = self._loop.create_task(flow)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -296,7 +320,7 @@ class Runner:
 
     def _start(self, entry: WindowRecord) -> None:
         message = cast("RawMessage", entry.record)
-        call: asyncio.Future[None]
+        call: asyncio.Future[Written]
         if self._pool is not None:
             call = self._pool.submit(partial(self._call_blocking, message))
         else:
@@ -304,84 +328,40 @@ class Runner:
         self._calls[entry] = call
         call.add_done_callback(lambda call: self._ended(entry, call))
 
-    async def _call(self, raw: RawMessage) -> None:
-        await self._handler(self._opener.open(raw))
+    async def _call(self, raw: RawMessage) -> Written:
+        result = await self._handler(self._opener.open(raw))
+        if result is None:
+            return ()
+        return await self._requests.take(self._encoder.encode(result))
 
-    def _call_blocking(self, raw: RawMessage) -> None:
+    def _call_blocking(self, raw: RawMessage) -> Written:
         result = self._handler(self._opener.open(raw))
         # a plain function that returned an awaitable: the record is handled when it ends
         if inspect.iscoroutine(result):
-            asyncio.run_coroutine_threadsafe(result, self._loop).result()
+            result = asyncio.run_coroutine_threadsafe(result, self._loop).result()
+        if result is None:
+            return ()
+        taking = self._requests.take(self._encoder.encode(result))
+        return asyncio.run_coroutine_threadsafe(taking, self._loop).result()
 
-    def _ended(self, entry: WindowRecord, call: "asyncio.Future[None]") -> None:
+    def _ended(self, entry: WindowRecord, call: "asyncio.Future[Written]") -> None:
         del self._calls[entry]
-        now = self._now()
+        now = self.now()
         if call.cancelled():
-            self._do(self._window.cancelled(entry, now))
+            self.do(self._window.cancelled(entry, now))
             return
         error = call.exception()
         if error is None:
-            self._do(self._window.succeeded(entry, now))
+            self.do(self._window.succeeded(entry, now, call.result()))
             return
         record = entry.record
         where = f"{record.topic}-{record.partition}, offset {record.offset}"
         if not isinstance(error, Exception):
-            self._fail(error)
+            self.fail(error)
         cause = cause_of(error)
-        _log.warning("%s: attempt %d failed: %s", where, entry.trail.attempts + 1, cause)
+        log.warning("%s: attempt %d failed: %s", where, entry.trail.attempts + 1, cause)
         reject = isinstance(error, Reject | UndecodableRecord)
-        self._do(self._window.failed(entry, cause, now, reject=reject))
-
-    # --- requests ---
-
-    async def _commit(self, commits: list[Commit]) -> None:
-        offsets = {
-            commit.at: Committed(commit.offset, metadata=commit.metadata) for commit in commits
-        }
-        committed = False
-        try:
-            if self._consumer.member_id:
-                await self._consumer.commit(offsets)
-                committed = True
-        except asyncio.CancelledError:
-            # one of its partitions belongs to another member now; the others are committed again
-            pass
-        except (Retriable, Fenced) as problem:
-            _log.info("a commit failed and will be retried: %s", problem)
-        except KafkaError as problem:
-            if problem.code is not Code.REBALANCE_IN_PROGRESS:
-                self._fail(problem)
-        now = self._now()
-        for commit in commits:
-            if self._commits.get(commit.at) is asyncio.current_task():
-                del self._commits[commit.at]
-            answer = self._window.committed if committed else self._window.commit_failed
-            self._do(answer(commit.at, commit.term, now))
-
-    async def _identify(self, effect: Identify) -> None:
-        try:
-            identity = await self._post.identify()
-        except Retriable as problem:
-            _log.warning("could not get a producer id, retrying: %s", problem)
-            self._do(self._window.identify_failed(effect.at, effect.term, self._now()))
-        except KafkaError as problem:
-            self._fail(problem)
-        else:
-            self._do(self._window.identified(effect.at, effect.term, identity, self._now()))
-
-    async def _send(self, letter: SendLetter) -> None:
-        at, term = letter.at, letter.term
-        try:
-            there = await self._post.send(letter)
-        except Retriable as problem:
-            _log.warning("%s: the record was not written yet, retrying: %s", letter.to, problem)
-            self._do(self._window.send_failed(at, term, self._now()))
-        except KafkaError as problem:
-            self._do(self._window.send_refused(at, term, problem.detail, self._now()))
-        else:
-            _log.warning("%s, offset %d: moved to %s", at, letter.offset, letter.to)
-            answer = self._window.sent if there else self._window.send_out_of_order
-            self._do(answer(at, term, self._now()))
+        self.do(self._window.failed(entry, cause, now, reject=reject))
 
 
 def _partition_of(message: Message[Any, Any]) -> TopicPartition:

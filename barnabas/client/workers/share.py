@@ -9,6 +9,7 @@ from collections import deque
 from enum import Enum
 from typing import NamedTuple
 
+from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.workers.effects import SendLetter
 from barnabas.client.workers.letters import Incoming, LetterTrail, headers_of
 from barnabas.client.workers.outbox import Intent, LetterOutbox, LetterProducer
@@ -24,6 +25,8 @@ class RecordState(Enum):
     READY = "for a free hand"
     RUNNING = "in the handler"
     LEAVING = "for the retry or dead-letter topic"
+    HANDLED = "its results, or its dead letter, wait for a transaction"
+    WRITING = "in the open transaction"
     FINISHED = "handled, or safe in another topic"
     DROPPED = "the partition is no longer ours"
 
@@ -31,7 +34,18 @@ class RecordState(Enum):
 class WindowRecord:
     """One record on its way through the window."""
 
-    __slots__ = ("failures", "lane", "record", "reject", "runs", "share", "state", "trail")
+    __slots__ = (
+        "failures",
+        "is_letter",
+        "lane",
+        "record",
+        "reject",
+        "results",
+        "runs",
+        "share",
+        "state",
+        "trail",
+    )
 
     def __init__(self, record: Incoming, trail: LetterTrail, share: "WindowPartition") -> None:
         self.record = record
@@ -42,10 +56,12 @@ class WindowRecord:
         self.failures = 0  # failures in this worker, in this round
         self.runs = 0  # calls of the handler in this worker: identifies the call of a timeout
         self.reject = False  # a retry cannot help
+        self.results: tuple[ProducerRecord, ...] = ()  # of the handler, or its letter
+        self.is_letter = False  # its result is a record of the retry or dead-letter topic
 
     def __repr__(self) -> str:
         record = self.record
-        return f"Entry({record.topic}:{record.partition}:{record.offset}, {self.state.name})"
+        return f"WindowRecord({record.topic}:{record.partition}:{record.offset}, {self.state.name})"
 
 
 class CommitContent(NamedTuple):
@@ -184,26 +200,36 @@ class WindowPartition:
             trail.headers(headers_of(record)),
         )
 
+    def take_leaving(self) -> WindowRecord:
+        """Its record is in the other topic, or must start again."""
+        entry, self.leaving = self.leaving, None
+        assert entry is not None
+        return entry
+
     def skip(self, offset: int) -> None:
         """The record at `offset` needs no work."""
         self.position = offset + 1
         self.changed = True
 
-    def finish(self, entry: WindowRecord) -> WindowRecord | None:
-        """The record is finished. Returns the next record of its lane, which may run now."""
+    def finish(self, entry: WindowRecord) -> None:
+        """The record is finished: the prefix may have grown."""
         entry.state = RecordState.FINISHED
         self.changed = True
         entries = self.entries
         while entries and entries[0].state is RecordState.FINISHED:
             entries.popleft()
+
+    def leave_lane(self, entry: WindowRecord) -> WindowRecord | None:
+        """Returns the next record of its lane, which may run now."""
         if entry.lane is None:
             return None
-        lane = self.lanes[entry.lane]
+        key, entry.lane = entry.lane, None
+        lane = self.lanes[key]
         assert lane[0] is entry
         lane.popleft()
         if lane:
             return lane[0]
-        del self.lanes[entry.lane]
+        del self.lanes[key]
         return None
 
     def is_full(self, window: int) -> bool:

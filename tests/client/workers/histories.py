@@ -10,17 +10,25 @@ from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from random import Random
+from typing import Any
 
+from barnabas.client.workers.at_least_once import AtLeastOnce
 from barnabas.client.workers.letters import Origin, trail_in
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry
 from barnabas.client.workers.window import Window
+from barnabas.client.workers.window_state import WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Broker, Record
 from tests.client.workers.worker import Worker
 
 PEACE_MS = 1_200_000
 
-Make = Callable[[Policy, dict[str, int]], Window]
+Make = Callable[[Policy, dict[str, int]], Window[Any]]
+
+
+def at_least_once(policy: Policy, counts: dict[str, int]) -> Window[AtLeastOnce]:
+    state = WindowState(policy, counts)
+    return Window(state, AtLeastOnce(state))
 
 
 class Temper:
@@ -49,7 +57,7 @@ class Temper:
 class Life:
     """One history."""
 
-    def __init__(self, seed: int, make: Make = Window) -> None:
+    def __init__(self, seed: int, make: Make = at_least_once) -> None:
         self.random = random = Random(seed)
         self.make = make
         self.now = 1_000_000
@@ -245,6 +253,6 @@ class Life:
             self.broker.rebalance()
 
 
-def live(seed: int, make: Make = Window) -> None:
+def live(seed: int, make: Make = at_least_once) -> None:
     """One whole history from a seed."""
     Life(seed, make).run()

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from barnabas.client.workers.at_least_once import AtLeastOnce
 from barnabas.client.workers.effects import (
     Cancel,
     Commit,
@@ -20,11 +21,13 @@ from barnabas.client.workers.letters import trail_in
 from barnabas.client.workers.outbox import LetterProducer
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry
 from barnabas.client.workers.share import WindowRecord
-from barnabas.client.workers.window import ASK_AGAIN_MS, LAST_COMMIT_MS, Window
+from barnabas.client.workers.window import Window
+from barnabas.client.workers.window_state import ASK_AGAIN_MS, LAST_COMMIT_MS
 from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.record_loops import Headers
 from tests.client.workers.broker import Record
+from tests.client.workers.histories import at_least_once
 
 AT = TopicPartition("orders", 5)
 RETRY_AT = TopicPartition("orders.retry", 1)
@@ -41,7 +44,7 @@ def window_of(
     retry_topic: str | None = None,
     dlq: str | None = "orders.dlq",
     timeout_ms: int | None = None,
-) -> Window:
+) -> Window[AtLeastOnce]:
     policy = Policy(
         group="billing",
         order=order,
@@ -54,7 +57,7 @@ def window_of(
         commit_interval_ms=100,
         drain_ms=1_000,
     )
-    window_ = Window(policy, COUNTS)
+    window_ = at_least_once(policy, COUNTS)
     window_.given(AT, -1, "", now=0)
     return window_
 
@@ -94,11 +97,11 @@ def send_in(effects: list[Effect]) -> SendLetter:
     return found
 
 
-def die(window: Window, entry: WindowRecord, now: int) -> list[Effect]:
+def die(window: Window[AtLeastOnce], entry: WindowRecord, now: int) -> list[Effect]:
     """Fail until its intent is to be committed."""
     effects = window.failed(entry, "ValueError: bad", now)
     if any(isinstance(effect, Identify) for effect in effects):
-        effects = window.identified(AT, 1, IDENTITY, now)
+        effects = window.guarantee.identified(AT, 1, IDENTITY, now)
     return effects
 
 
@@ -108,7 +111,7 @@ def test_what_is_committed_is_the_end_of_the_finished_prefix() -> None:
     window.succeeded(second, now=10)
     window.succeeded(third, now=20)
     assert commit_in(window.tick(now=110)).offset == 3
-    window.committed(AT, 1, now=115)
+    window.guarantee.committed(AT, 1, now=115)
     window.succeeded(first, now=120)
     assert commit_in(window.tick(now=220)).offset == 10
 
@@ -121,7 +124,7 @@ def test_commits_wait_for_their_interval_and_for_the_answer_to_the_last() -> Non
     assert commit_in(window.tick(now=110)).offset == 1
     window.succeeded(second, now=120)
     assert window.tick(now=500) == []
-    assert window.committed(AT, 1, now=510) == []
+    assert window.guarantee.committed(AT, 1, now=510) == []
     assert commit_in(window.tick(now=610)).offset == 2
 
 
@@ -130,7 +133,7 @@ def test_a_commit_that_failed_is_made_again() -> None:
     (only,) = started(window.fetched(AT, records([0]), now=0))
     window.succeeded(only, now=0)
     window.tick(now=100)
-    window.commit_failed(AT, 1, now=200)
+    window.guarantee.commit_failed(AT, 1, now=200)
     window.tick(now=200 + ASK_AGAIN_MS)
     assert commit_in(window.tick(now=200 + ASK_AGAIN_MS + 100)).offset == 1
 
@@ -185,17 +188,17 @@ def test_a_record_leaves_only_when_its_intent_is_committed() -> None:
     bad, good = started(window.fetched(AT, records([0, 1]), now=0))
     effects = window.failed(bad, "ValueError: bad", now=5)
     assert effects == [Identify(AT, 1)]
-    commit = commit_in(window.identified(AT, 1, IDENTITY, now=6))
+    commit = commit_in(window.guarantee.identified(AT, 1, IDENTITY, now=6))
     assert commit.offset == 0
     window.succeeded(good, now=7)
-    send = send_in(window.committed(AT, 1, now=8))
+    send = send_in(window.guarantee.committed(AT, 1, now=8))
     assert (send.to, send.identity, send.sequence) == (("orders.dlq", 1), IDENTITY, 0)
     trail = trail_in(send.headers)
     assert trail is not None
     assert trail.origin == ("orders", 5, 0)
     assert (trail.group, trail.cause, trail.attempts) == ("billing", "ValueError: bad", 1)
     assert trail.not_before == -1
-    window.sent(AT, 1, now=9)
+    window.guarantee.letters.sent(AT, 1, now=9)
     commit = commit_in(window.tick(now=200))
     assert (commit.offset, commit.metadata) == (2, "")
 
@@ -204,9 +207,9 @@ def test_the_next_worker_finishes_an_intent_without_asking_the_handler() -> None
     window = window_of()
     _, bad = started(window.fetched(AT, records([0, 1]), now=0))
     commit = commit_in(die(window, bad, now=5))
-    send = send_in(window.committed(AT, 1, now=6))
+    send = send_in(window.guarantee.committed(AT, 1, now=6))
 
-    heir = Window(Policy(group="billing", dlq="orders.dlq"), COUNTS)
+    heir = at_least_once(Policy(group="billing", dlq="orders.dlq"), COUNTS)
     heir.given(AT, commit.offset, commit.metadata, now=100)
     effects = heir.fetched(AT, records([0, 1]), now=101)
     assert offsets(effects) == [0]
@@ -217,12 +220,12 @@ def test_a_letter_that_left_ahead_of_the_prefix_does_not_leave_again() -> None:
     window = window_of()
     _, bad, _ = started(window.fetched(AT, records([0, 1, 2]), now=0))
     die(window, bad, now=5)
-    window.committed(AT, 1, now=6)
-    window.sent(AT, 1, now=7)
+    window.guarantee.committed(AT, 1, now=6)
+    window.guarantee.letters.sent(AT, 1, now=7)
     commit = commit_in(window.tick(now=107))
     assert commit.offset == 0
 
-    heir = Window(Policy(group="billing", dlq="orders.dlq"), COUNTS)
+    heir = at_least_once(Policy(group="billing", dlq="orders.dlq"), COUNTS)
     heir.given(AT, commit.offset, commit.metadata, now=200)
     assert offsets(heir.fetched(AT, records([0, 1, 2]), now=201)) == [0, 2]
 
@@ -231,8 +234,8 @@ def test_a_send_without_an_answer_is_made_again_under_the_same_number() -> None:
     window = window_of()
     (bad,) = started(window.fetched(AT, records([0]), now=0))
     die(window, bad, now=1)
-    send = send_in(window.committed(AT, 1, now=2))
-    assert window.send_failed(AT, 1, now=3) == []
+    send = send_in(window.guarantee.committed(AT, 1, now=2))
+    assert window.guarantee.letters.send_failed(AT, 1, now=3) == []
     assert send_in(window.tick(now=3 + ASK_AGAIN_MS)) == send
 
 
@@ -240,10 +243,10 @@ def test_a_target_that_forgot_the_numbers_gets_another_identity() -> None:
     window = window_of()
     (bad,) = started(window.fetched(AT, records([0]), now=0))
     die(window, bad, now=1)
-    window.committed(AT, 1, now=2)
-    assert window.send_out_of_order(AT, 1, now=3) == [Identify(AT, 1)]
-    commit_in(window.identified(AT, 1, LetterProducer(78, 0), now=4))
-    send = send_in(window.committed(AT, 1, now=5))
+    window.guarantee.committed(AT, 1, now=2)
+    assert window.guarantee.letters.send_out_of_order(AT, 1, now=3) == [Identify(AT, 1)]
+    commit_in(window.guarantee.identified(AT, 1, LetterProducer(78, 0), now=4))
+    send = send_in(window.guarantee.committed(AT, 1, now=5))
     assert (send.identity, send.sequence) == (LetterProducer(78, 0), 0)
 
 
@@ -252,9 +255,9 @@ def test_a_worker_with_letters_of_its_own_goes_on_counting() -> None:
     one, two = started(window.fetched(AT, records([0, 1]), now=0))
     die(window, one, now=1)
     window.failed(two, "ValueError: bad", now=1)
-    window.committed(AT, 1, now=2)
-    commit_in(window.sent(AT, 1, now=3))
-    assert send_in(window.committed(AT, 1, now=4)).sequence == 1
+    window.guarantee.committed(AT, 1, now=2)
+    commit_in(window.guarantee.letters.sent(AT, 1, now=3))
+    assert send_in(window.guarantee.committed(AT, 1, now=4)).sequence == 1
 
 
 def test_an_intent_for_a_record_that_is_deleted_since_is_given_up() -> None:
@@ -262,7 +265,7 @@ def test_an_intent_for_a_record_that_is_deleted_since_is_given_up() -> None:
     _, bad = started(window.fetched(AT, records([0, 1]), now=0))
     commit = commit_in(die(window, bad, now=5))
 
-    heir = Window(Policy(group="billing", dlq="orders.dlq"), COUNTS)
+    heir = at_least_once(Policy(group="billing", dlq="orders.dlq"), COUNTS)
     heir.given(AT, commit.offset, commit.metadata, now=100)
     (later,) = started(heir.fetched(AT, records([7]), now=101))
     heir.succeeded(later, now=102)
@@ -275,7 +278,7 @@ def test_a_smaller_window_still_fetches_the_record_an_intent_waits_for() -> None
     entries = started(window.fetched(AT, records(range(10)), now=0))
     commit = commit_in(die(window, entries[9], now=5))
 
-    heir = Window(Policy(group="billing", dlq="orders.dlq", window=2), COUNTS)
+    heir = at_least_once(Policy(group="billing", dlq="orders.dlq", window=2), COUNTS)
     heir.given(AT, commit.offset, commit.metadata, now=100)
     assert not any(isinstance(e, Pause) for e in heir.fetched(AT, records(range(5)), now=101))
     effects = heir.fetched(AT, records(range(5, 10)), now=102)
@@ -287,7 +290,7 @@ def test_a_failing_record_goes_through_the_retry_topic_and_waits_there() -> None
     window = window_of(retry=Retry(0, rounds=1, delay=(2, 2)), retry_topic="orders.retry")
     (bad,) = started(window.fetched(AT, records([4]), now=0))
     die(window, bad, now=1_000)
-    send = send_in(window.committed(AT, 1, now=1_001))
+    send = send_in(window.guarantee.committed(AT, 1, now=1_001))
     assert send.to == ("orders.retry", 2)
     trail = trail_in(send.headers)
     assert trail is not None
@@ -298,10 +301,10 @@ def test_a_failing_record_goes_through_the_retry_topic_and_waits_there() -> None
     assert window.fetched(RETRY_AT, back, now=1_020) == []
     (again,) = started(window.tick(now=3_000))
     assert again.trail.origin == ("orders", 5, 4)
-    window.sent(AT, 1, now=3_001)
+    window.guarantee.letters.sent(AT, 1, now=3_001)
     window.failed(again, "ValueError: still", now=3_010)
-    window.identified(RETRY_AT, 2, LetterProducer(78, 0), now=3_011)
-    dead = send_in(window.committed(RETRY_AT, 2, now=3_012))
+    window.guarantee.identified(RETRY_AT, 2, LetterProducer(78, 0), now=3_011)
+    dead = send_in(window.guarantee.committed(RETRY_AT, 2, now=3_012))
     trail = trail_in(dead.headers)
     assert trail is not None
     assert dead.to.topic == "orders.dlq"
@@ -312,7 +315,7 @@ def test_a_not_before_in_a_far_year_is_cut_to_the_longest_delay() -> None:
     window = window_of(retry=Retry(0, delay=(1, 5)), retry_topic="orders.retry")
     (bad,) = started(window.fetched(AT, records([4]), now=0))
     die(window, bad, now=1)
-    send = send_in(window.committed(AT, 1, now=2))
+    send = send_in(window.guarantee.committed(AT, 1, now=2))
     far = tuple(
         (name, b"9" * 15 if name == "barnabas.not-before" else value)
         for name, value in send.headers
@@ -343,8 +346,8 @@ def test_what_is_rejected_is_dead_at_once() -> None:
     window = window_of(retry=Retry(5, rounds=5), retry_topic="orders.retry")
     (bad,) = started(window.fetched(AT, records([4]), now=0))
     window.failed(bad, "Reject: no such customer", now=1, reject=True)
-    window.identified(AT, 1, IDENTITY, now=2)
-    assert send_in(window.committed(AT, 1, now=3)).to.topic == "orders.dlq"
+    window.guarantee.identified(AT, 1, IDENTITY, now=2)
+    assert send_in(window.guarantee.committed(AT, 1, now=3)).to.topic == "orders.dlq"
 
 
 def test_without_a_dead_letter_topic_the_worker_stops() -> None:
@@ -371,7 +374,7 @@ def test_a_partition_is_released_when_its_handlers_have_ended_and_their_commit_i
     assert window.succeeded(one, now=20) == []
     commit = commit_in(window.succeeded(two, now=30))
     assert commit.offset == 2
-    assert window.committed(AT, 1, now=40) == [Release(AT)]
+    assert window.guarantee.committed(AT, 1, now=40) == [Release(AT)]
     assert window.partitions == []
 
 
@@ -380,12 +383,12 @@ def test_a_handler_that_is_too_slow_for_a_rebalance_is_cancelled() -> None:
     one, two = started(window.fetched(AT, records([0, 1]), now=0))
     window.revoke([AT], now=10)
     window.succeeded(one, now=20)
-    window.committed(AT, 1, now=20)
+    window.guarantee.committed(AT, 1, now=20)
     effects = window.tick(now=1_010)
     assert Cancel(two) in effects
     assert commit_in(effects).offset == 1
     assert window.succeeded(two, now=1_020) == []
-    assert window.committed(AT, 1, now=1_030) == [Release(AT)]
+    assert window.guarantee.committed(AT, 1, now=1_030) == [Release(AT)]
 
 
 def test_a_partition_is_released_even_when_its_last_commit_is_never_answered() -> None:
@@ -413,7 +416,7 @@ def test_answers_to_an_earlier_ownership_are_ignored() -> None:
     commit_in(window.tick(now=101))
     window.lost([AT], now=102)
     window.given(AT, 0, "", now=103)
-    assert window.committed(AT, 1, now=104) == []
+    assert window.guarantee.committed(AT, 1, now=104) == []
     assert offsets(window.fetched(AT, records([0]), now=105)) == [0]
 
 
@@ -433,7 +436,7 @@ def test_answers_to_an_earlier_ownership_are_ignored() -> None:
     ],
 )
 def test_metadata_of_others_and_nonsense_says_nothing(metadata: str) -> None:
-    window = Window(Policy(group="billing", dlq="orders.dlq"), COUNTS)
+    window = at_least_once(Policy(group="billing", dlq="orders.dlq"), COUNTS)
     window.given(AT, 0, metadata, now=0)
     assert offsets(window.fetched(AT, records([0, 1]), now=0)) == [0, 1]
 
@@ -445,15 +448,15 @@ def test_many_letters_ahead_of_a_stuck_record_fit_into_the_metadata_or_wait() ->
     effects: list[Effect] = []
     for entry in entries[1::2]:
         effects += window.failed(entry, cause, now=1)
-    effects += window.identified(AT, 1, IDENTITY, now=1)
+    effects += window.guarantee.identified(AT, 1, IDENTITY, now=1)
     sent = 0
     while commits := [effect for effect in effects if isinstance(effect, Commit)]:
         assert len(commits[-1].metadata.encode()) <= 4_096
-        effects = window.committed(AT, 1, now=2)
+        effects = window.guarantee.committed(AT, 1, now=2)
         if not any(isinstance(effect, SendLetter) for effect in effects):
             break
         sent += 1
-        effects = window.sent(AT, 1, now=3)
+        effects = window.guarantee.letters.sent(AT, 1, now=3)
     assert 100 < sent < len(entries) // 2
     effects = window.succeeded(entries[0], now=4)
     assert commit_in([*effects, *window.tick(now=300)]).offset > 0

@@ -5,7 +5,7 @@ may arrive at any time, even when the process that sent it is long gone.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.client.workers.effects import (
     Cancel,
@@ -22,7 +22,8 @@ from barnabas.client.workers.effects import (
 from barnabas.client.workers.outbox import LetterOutbox, LetterProducer
 from barnabas.client.workers.policy import RecordOrder
 from barnabas.client.workers.share import WindowRecord
-from barnabas.client.workers.window import LAST_COMMIT_MS
+from barnabas.client.workers.window import Window
+from barnabas.client.workers.window_state import LAST_COMMIT_MS
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Answer, Record
 
@@ -42,7 +43,8 @@ class Worker:
         self.name = name
         self.random = life.random
         self.policy = life.policy_now()
-        self.window = life.make(self.policy, life.broker.counts)
+        self.window: Window[Any] = life.make(self.policy, life.broker.counts)
+        self.commits = self.window.guarantee
         self.life_number = 0
         self.alive = True
         self.paused_until = 0
@@ -342,11 +344,11 @@ class Worker:
         def answered(answer: Answer) -> None:
             for commit in commits:
                 if answer is Answer.DONE:
-                    self.do(self.window.committed(commit.at, commit.term, life.now))
+                    self.do(self.commits.committed(commit.at, commit.term, life.now))
                 elif answer is Answer.UNKNOWN and self.member == member:
                     self.out()
                 else:
-                    self.do(self.window.commit_failed(commit.at, commit.term, life.now))
+                    self.do(self.commits.commit_failed(commit.at, commit.term, life.now))
 
         def act() -> Callable[[], None]:
             answer = Answer.UNKNOWN
@@ -364,12 +366,12 @@ class Worker:
         def act() -> Callable[[], None]:
             identity = LetterProducer(life.broker.producer_id(), 0)
             return lambda: self.do(
-                self.window.identified(effect.at, effect.term, identity, life.now)
+                self.commits.identified(effect.at, effect.term, identity, life.now)
             )
 
         self.write(
             act,
-            lambda: self.do(self.window.identify_failed(effect.at, effect.term, life.now)),
+            lambda: self.do(self.commits.identify_failed(effect.at, effect.term, life.now)),
         )
 
     def send(self, effect: SendLetter) -> None:
@@ -381,10 +383,12 @@ class Worker:
                 life.check_letter(appended)
             if answer is Answer.OUT_OF_ORDER:
                 return lambda: self.do(
-                    self.window.send_out_of_order(effect.at, effect.term, life.now)
+                    self.commits.letters.send_out_of_order(effect.at, effect.term, life.now)
                 )
             life.finished.add((*effect.at, effect.offset))
             life.left.add((*effect.at, effect.offset))
-            return lambda: self.do(self.window.sent(effect.at, effect.term, life.now))
+            return lambda: self.do(self.commits.letters.sent(effect.at, effect.term, life.now))
 
-        self.write(act, lambda: self.do(self.window.send_failed(effect.at, effect.term, life.now)))
+        self.write(
+            act, lambda: self.do(self.commits.letters.send_failed(effect.at, effect.term, life.now))
+        )
