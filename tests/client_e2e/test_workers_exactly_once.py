@@ -1,22 +1,16 @@
 """Workers that write their results exactly once, on a broker with transactions."""
 
 import asyncio
-import logging
-from collections import Counter
 from typing import Any
 
 import pytest
 
 import barnabas
 import barnabas.sync
-from barnabas import HandlerFailed, ProducerRecord, Reject, Retry, TopicPartition, parallel
+from barnabas import ProducerRecord, parallel
 from barnabas.client.consumer.message import RawMessage
-from barnabas.client.workers.letters import trail_in
-from barnabas.model.errors import Fenced, InvalidRequest
 from tests.client_e2e.conftest import Served
-from tests.client_e2e.test_workers import committed, fill, happens
-from tests.client_e2e.test_workers_killed import letters_in
-from tests.waiting import eventually
+from tests.client_e2e.test_workers import committed, fill
 
 PARTITIONS = 3
 
@@ -62,8 +56,10 @@ async def test_each_result_is_written_once(
     decorated = parallel(topic, group_id=group, exactly_once=True)
     work: Any = decorated(awaiting if how == "awaiting" else doubled)
     running = asyncio.create_task(work.serve(bootstrap_servers=servers))
+
     async def all_there() -> bool:
         return len(await asyncio.to_thread(written, servers, target)) >= 200
+
     while not await all_there():
         assert not running.done(), running.exception()
     work.stop()
