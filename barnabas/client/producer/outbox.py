@@ -246,6 +246,8 @@ class Outbox:
             if code == Code.DUPLICATE_SEQUENCE_NUMBER:
                 self._written(batch, -1, -1)  # in this epoch, by an attempt that was not answered
                 return
+            if code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and not sequences.is_next(queue, batch):
+                why = Retriable(why.code, why.detail)  # the one before it was refused, and comes
         elif code in NUMBER_REFUSED and self.settings.idempotent:
             if self._number_refused(batch, code):
                 self._written(batch, -1, -1)  # so long ago that the broker knows it no more

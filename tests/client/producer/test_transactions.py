@@ -3,6 +3,9 @@
 import pytest
 
 from barnabas.client.group_metadata import GroupMetadata
+from barnabas.client.producer.accumulator import Accumulator
+from barnabas.client.producer.outbox import Outbox, Outgoing
+from barnabas.client.producer.settings import ProducerSettings
 from barnabas.client.producer.transaction_errors import (
     ADD_OFFSETS,
     ADD_PARTITIONS,
@@ -33,12 +36,13 @@ from barnabas.wire.messages.add_partitions_to_txn import (
 )
 from barnabas.wire.messages.end_txn import EndTxnResponse
 from barnabas.wire.messages.init_producer_id import InitProducerIdResponse
+from barnabas.wire.messages.produce import PartitionProduceResponse
 from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from tests.client.transaction_histories import History
+from tests.client.transaction_histories import Coordinator, History
 from tests.share import examples
 
 AT = TopicPartition("t", 0)
@@ -442,3 +446,49 @@ def test_an_error_that_ends_the_producer_keeps_its_own_class() -> None:
     told: KafkaError = machine.batch_failed(refused)
     assert isinstance(told, InvalidRequest)
     assert machine.state is State.FATAL_ERROR
+
+
+def test_a_batch_behind_one_that_was_refused_for_now_is_sent_again() -> None:
+    """The broker has not lost anything: the transaction can be committed."""
+    accumulator = Accumulator(
+        batch_size_max=1,  # each record is a batch of its own
+        buffer_size_max=1 << 20,
+        record_size_max=1 << 20,
+        clock=lambda: 0.0,
+        wall=lambda: 0.0,
+        chance=lambda: 0.5,
+        wake=lambda: None,
+    )
+    machine = opened()
+    outbox = Outbox(accumulator, ProducerSettings(transactional_id="id"), lambda: 0.5, machine)
+    accumulator.topic_known("t", {0: 1})
+    shard = Coordinator()
+    shard.epoch = machine.epoch
+    log = shard.logs[0]
+
+    def answer(outgoing: Outgoing, code: int, now: int) -> None:
+        response = PartitionProduceResponse(index=0, error_code=code, base_offset=0)
+        outbox.answered(outgoing, {("t", 0): response}, now)
+
+    def taken(outgoing: Outgoing) -> int:
+        return log.append(bytes(outgoing.batches[0].data or b""), protocol=2)
+
+    def polled(now: int) -> list[Outgoing]:
+        return list(outbox.poll(now, lambda node: True))
+
+    for number in range(3):
+        accumulator.add("t", b"%d" % number, None, (), 0, None, None)
+    (first,) = polled(0)  # alone: the leader does not know the producer yet
+    answer(first, taken(first), 0)
+    (second,) = polled(0)
+    (third,) = polled(0)
+    answer(second, Code.NOT_ENOUGH_REPLICAS, 0)
+    refused = taken(third)
+    assert refused == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    answer(third, refused, 0)
+    assert machine.state is State.IN_TRANSACTION
+    for now in (1_000, 2_000, 3_000):
+        for outgoing in polled(now):
+            answer(outgoing, taken(outgoing), now)
+    assert accumulator.used == 0
+    assert log.entries == [b"0", b"1", b"2"]
