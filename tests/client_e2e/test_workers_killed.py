@@ -44,9 +44,16 @@ class Workers:
         self._running.append(process)
 
     def kill_one(self, chance: random.Random) -> None:
-        victim = self._running.pop(chance.randrange(len(self._running)))
+        self.kill(chance.randrange(len(self._running)))
+
+    def kill(self, number: int) -> None:
+        victim = self._running.pop(number)
         victim.kill()
         victim.communicate()
+
+    def kill_all(self) -> None:
+        while self._running:
+            self.kill(0)
 
     def stop(self) -> list[int]:
         """Exit codes after SIGTERM."""
@@ -76,9 +83,7 @@ def workers(servers: str, group: str, topic: str, notes: Path, *how: str) -> Ite
     try:
         yield started
     finally:
-        for process in started._running:
-            process.kill()
-            process.communicate()
+        started.kill_all()
 
 
 def produce(servers: str, topic: str) -> tuple[set[str], set[str]]:

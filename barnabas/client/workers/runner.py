@@ -59,6 +59,7 @@ _REQUESTS = (Commit, WriteTransaction, Identify, SendLetter)
 _POLL_S = 0.25  # how soon a stop is noticed
 _DRAIN_POLL_S = 0.05
 _END_S_MAX = 5.0
+_POSITIONS_MS = 1_000
 _RECORDS_MAX = 500
 _offset = attrgetter("offset")
 
@@ -93,6 +94,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._released: dict[TopicPartition, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._positions_at = 0  # when the window is told the positions of the consumer
         self._loop = asyncio.get_running_loop()
         self._wall_ms = int(time.time() * 1000) - time.monotonic_ns() // 1_000_000
 
@@ -175,6 +177,10 @@ class Runner:
             if wanted_from is not None and fetched[-1].offset >= wanted_from:
                 self.consumer.give_back(fetched[bisect_left(fetched, wanted_from, key=_offset) :])
             self.do(effects)
+        if now >= self._positions_at:
+            self._positions_at = now + _POSITIONS_MS
+            for at, place in self.consumer._positions().items():
+                self.do(self._window.reached(at, place.offset, now))
 
     async def _drain(self) -> None:
         """Let calls finish. Heartbeats continue meanwhile, or the last commit would be refused."""

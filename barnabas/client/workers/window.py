@@ -100,6 +100,16 @@ class Window(Generic[G]):
             self._state.effects.append(Pause(at))
         return self._state.act(now)
 
+    def reached(self, at: TopicPartition, offset: int, now: int) -> list[Effect]:
+        """All records before this offset were given to `fetched`. The last offsets may belong to
+        markers of transactions, or to aborted records: without them the group would seem to lag.
+        """
+        share = self._shares.get(at)
+        if share is not None and not share.draining and offset > share.position:
+            share.skip(offset - 1)
+            self.guarantee.changed(share, now)
+        return self._state.act(now)
+
     def wanted_from(self, at: TopicPartition) -> int | None:
         """The offset to fetch from; None if no more records are wanted."""
         share = self._shares.get(at)

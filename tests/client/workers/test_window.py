@@ -493,3 +493,17 @@ def test_no_more_than_a_window_is_taken_of_what_was_fetched() -> None:
     assert started(window.fetched(AT, records(range(3, 10)), now=3)) == []
     assert the(Resume, window.succeeded(first, now=4)) == Resume(AT)
     assert offsets(window.fetched(AT, records(range(3, 10)), now=5)) == [3, 4, 5]
+
+
+def test_offsets_without_records_are_committed_when_all_before_them_is_finished() -> None:
+    """Markers of transactions: without them the group would lag for ever."""
+    window = window_of()
+    (first,) = started(window.fetched(AT, records([3]), now=0))
+    window.reached(AT, 6, now=1)
+    window.succeeded(first, now=2)
+    assert commit_in(window.tick(now=102)).offset == 6
+    assert window.wanted_from(AT) == 6
+    window.guarantee.committed(AT, 1, now=103)
+    window.reached(AT, 6, now=104)
+    window.reached(AT, 5, now=104)
+    assert window.next_deadline() is None
