@@ -18,9 +18,6 @@ LONGER = {
     "client/aio/producer.py": 456,
     "client/blocking/producer.py": 411,
     "client/consumer/message_stream.py": 430,
-    "client/producer/outbox.py": 415,
-    "client/producer/transacting.py": 404,
-    "client/workers/window.py": 406,
 }
 MODULES_MAX = 25
 MANY_MODULES = ("wire/messages", "broker/handlers")  # one module per API

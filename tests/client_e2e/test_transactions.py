@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as OtherPartition
 
 import barnabas
 import barnabas.sync
-from barnabas.client.producer.transacting import Transacting
+from barnabas.client.producer.coordinator_requests import CoordinatorRequests
 from barnabas.model.errors import Abortable, Fenced, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from tests.client_e2e.conftest import OPTIONS, OwnBroker, Served
@@ -34,7 +34,7 @@ RECORDS = 600
 
 @pytest.fixture(params=[1, 2], ids=["protocol 1", "protocol 2"])
 def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(Transacting, "protocol_max", request.param)
+    monkeypatch.setattr(CoordinatorRequests, "protocol_max", request.param)
     number: int = request.param
     return number
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import barnabas
 import barnabas.sync
-from barnabas.client.producer.transacting import Transacting
+from barnabas.client.producer.coordinator_requests import CoordinatorRequests
 
 COUNT_MAX = 25
 
@@ -46,7 +46,7 @@ def blocking(source: str, target: str, reads: Any, writes: Any) -> None:
 
 
 def main(servers: str, source: str, target: str, name: str, how: str, protocol: str) -> None:
-    Transacting.protocol_max = int(protocol)
+    CoordinatorRequests.protocol_max = int(protocol)
     writes = {"bootstrap.servers": servers, "transactional.id": name}
     reads = {
         "bootstrap.servers": servers,

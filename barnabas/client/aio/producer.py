@@ -230,7 +230,7 @@ class Producer(Intake):
         if self._loop is not None and not self._loop.is_closed():
             for task in self._tasks.values():
                 task.cancel()
-            self._outbox.abandon(given_up())
+            self._outbox.results.abandon(given_up())
         if self._owns:
             self._cluster.close()
 

@@ -231,7 +231,7 @@ class Producer(Intake):
         finally:
             with self._changed:
                 self._sender.stopping = True
-                self._outbox.abandon(given_up())
+                self._outbox.results.abandon(given_up())
                 self._changed.notify_all()
                 thread = self._thread
                 if thread is not None:
@@ -361,7 +361,7 @@ class Producer(Intake):
             said = f"the producer's thread has failed: {type(why).__name__}: {why}"
             self._problem = Failed(Code.UNKNOWN_SERVER_ERROR, said)
             try:
-                self._outbox.abandon(self._problem)
+                self._outbox.results.abandon(self._problem)
             finally:
                 self._changed.notify_all()
 

@@ -6,21 +6,22 @@ Always: the batches of a partition are written in the order of their records, ea
 the producer is idempotent; a batch that was sent keeps its bytes and sequence numbers until it is
 known not to be written; every batch is finished by `delivery_timeout_ms` after its first record,
 but for the request that may be under way.
-Not here: records (accumulator.py), their bytes (sealing.py), sequence numbers (sequences.py),
-leaders (metadata_refresh.py), transactions (transactions.py), sockets (aio/, blocking/).
+Not here: records (accumulator.py), their bytes (sealing.py), sequence numbers (sequences.py), what
+follows the end of a batch (batch_results.py), leaders (metadata_refresh.py), transactions
+(transactions.py), sockets (aio/, blocking/).
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.errors import partition_error
 from barnabas.client.producer import sequences
 from barnabas.client.producer.accumulator import Accumulator
+from barnabas.client.producer.batch_results import BatchResults, queue_of
 from barnabas.client.producer.batches import ProducerBatch, Queue
 from barnabas.client.producer.metadata_refresh import MetadataRefresh
 from barnabas.client.producer.produce_errors import MAYBE_WRITTEN, NUMBER_REFUSED, STALE
-from barnabas.client.producer.sealing import halves, sealed
+from barnabas.client.producer.sealing import sealed
 from barnabas.client.producer.sequences import ProducerIdentity
 from barnabas.client.producer.settings import ProducerSettings
 from barnabas.model.errors import Code, Corrupt, InvalidRequest, KafkaError, Retriable
@@ -63,7 +64,7 @@ class Outbox:
         self._in_flight: dict[int, int] = {}
         self.metadata_refresh = MetadataRefresh(accumulator, settings)
         self.flushing = 0  # flows that want all to leave at once
-        self._finished: deque[ProducerBatch] = deque()
+        self.results = BatchResults(accumulator)
 
     # --- requests ---
 
@@ -71,7 +72,7 @@ class Outbox:
         """Requests to send now. `ready`: can this broker be sent to?"""
         if self.transactions is not None and not self.transactions.sending:
             if self.accumulator.used and self.transactions.error is not None:
-                self.drop(self.transactions.error)
+                self.results.drop(self.transactions.error)
             return []
         if not self.accumulator.active:
             return []
@@ -103,7 +104,7 @@ class Outbox:
                 self.accumulator.active[queue] = None
         for node in requests:
             self._in_flight[node] = self._in_flight.get(node, 0) + 1
-        self.announce()
+        self.results.announce()
         return list(requests.values())
 
     def _may_send(self, queue: Queue, now: int, pressed: bool) -> bool:
@@ -165,7 +166,7 @@ class Outbox:
                 queue.open = None
             why = batch.last_problem
             said = f": {why.detail}" if why is not None else ""
-            self._give_up(
+            self.results.give_up(
                 batch,
                 Retriable(
                     Code.REQUEST_TIMED_OUT,
@@ -184,7 +185,7 @@ class Outbox:
         """The broker said something of each batch."""
         self._landed(outgoing)
         for batch in outgoing.batches:
-            queue = _queue_of(batch)
+            queue = queue_of(batch)
             answer = answers.get((queue.topic, queue.partition))
             queue.flying.remove(batch)
             if answer is None:
@@ -192,32 +193,32 @@ class Outbox:
                 why = Corrupt(f"{_name(queue)} is missing in the answer")
                 self._again(batch, why, now)
             elif answer.error_code == Code.NONE:
-                self._written(batch, answer.base_offset, answer.log_append_time_ms)
+                self.results.written(batch, answer.base_offset, answer.log_append_time_ms)
             else:
                 self._refused(batch, answer, now)
-        self.announce()
+        self.results.announce()
 
     def unanswered(self, outgoing: Outgoing, problem: KafkaError, now: int) -> None:
         """It may have been written, or not."""
         self._landed(outgoing)
         for batch in outgoing.batches:
-            queue = _queue_of(batch)
+            queue = queue_of(batch)
             queue.flying.remove(batch)
             batch.unsure = True
             if isinstance(problem, Retriable | Corrupt):
                 self._again(batch, problem, now)
             else:
-                self._give_up(batch, problem)
+                self.results.give_up(batch, problem)
         self.metadata_refresh.stale = True
-        self.announce()
+        self.results.announce()
 
     def told(self, outgoing: Outgoing) -> None:
         """Sent without acks, every byte of it: nothing more will be known."""
         self._landed(outgoing)
         for batch in outgoing.batches:
-            _queue_of(batch).flying.remove(batch)
-            self._written(batch, -1, -1)
-        self.announce()
+            queue_of(batch).flying.remove(batch)
+            self.results.written(batch, -1, -1)
+        self.results.announce()
 
     def unsent(self, outgoing: Outgoing, problem: KafkaError, now: int) -> None:
         """It did not leave: the connection is gone, or the request cannot be made."""
@@ -226,31 +227,26 @@ class Outbox:
     def _landed(self, outgoing: Outgoing) -> None:
         self._in_flight[outgoing.node] -= 1
 
-    def _written(self, batch: ProducerBatch, base_offset: int, append_time: int) -> None:
-        queue = _queue_of(batch)
-        queue.retries = 0
-        sequences.acknowledged(queue, batch)
-        batch.succeed(base_offset, append_time)
-        self._finish(batch)
-
     def _refused(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: int) -> None:
-        queue = _queue_of(batch)
+        queue = queue_of(batch)
         code = answer.error_code
         if code == Code.MESSAGE_TOO_LARGE and batch.count > 1:
-            self._split(batch)
+            self.results.split(batch)
             return
         why = partition_error(code, answer.error_message, about=_name(queue))
         if code in MAYBE_WRITTEN:
             batch.unsure = True
         if code in NUMBER_REFUSED and self.transactions is not None:
             if code == Code.DUPLICATE_SEQUENCE_NUMBER:
-                self._written(batch, -1, -1)  # in this epoch, by an attempt that was not answered
+                self.results.written(
+                    batch, -1, -1
+                )  # in this epoch, by an attempt that was not answered
                 return
             if code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and not sequences.is_next(queue, batch):
                 why = Retriable(why.code, why.detail)  # the one before it was refused, and comes
         elif code in NUMBER_REFUSED and self.settings.idempotent:
             if self._number_refused(batch, code):
-                self._written(batch, -1, -1)  # so long ago that the broker knows it no more
+                self.results.written(batch, -1, -1)  # so long ago that the broker knows it no more
                 return
             why = Retriable(why.code, why.detail)
         elif code == Code.MESSAGE_TOO_LARGE:
@@ -259,11 +255,11 @@ class Outbox:
         if isinstance(why, Retriable):
             self._again(batch, why, now)
         else:
-            self._give_up(batch, why)
+            self.results.give_up(batch, why)
 
     def _number_refused(self, batch: ProducerBatch, code: int) -> bool:
         """Whether the batch is known to have been written; else it is sent again."""
-        queue = _queue_of(batch)
+        queue = queue_of(batch)
         duplicate = code == Code.DUPLICATE_SEQUENCE_NUMBER and sequences.is_current(queue, batch)
         behind = sequences.is_behind(queue, batch)
         if batch.unsure and (duplicate or behind):
@@ -279,13 +275,13 @@ class Outbox:
         return False
 
     def _again(self, batch: ProducerBatch, why: KafkaError, now: int) -> None:
-        queue = _queue_of(batch)
+        queue = queue_of(batch)
         batch.last_problem = why
         if why.code in STALE:
             self.metadata_refresh.stale = True
         ended = self.transactions is not None and not self.transactions.sending
         if batch.attempts > self.settings.retries_max or ended:
-            self._give_up(batch, why)
+            self.results.give_up(batch, why)
             return
         first = _SOON_MS if why.code is Code.CONCURRENT_TRANSACTIONS else self.settings.backoff_ms
         bound = min(first << min(queue.retries, 20), self.settings.backoff_ms_max)
@@ -293,66 +289,6 @@ class Outbox:
         queue.retry_at = now + int(bound * (0.5 + self._chance() / 2))
         sequences.requeue(queue, batch)
         self.accumulator.active[queue] = None
-
-    def _give_up(self, batch: ProducerBatch, why: KafkaError) -> None:
-        queue = _queue_of(batch)
-        if batch.sequence >= 0:
-            # Sent several times: a leader that was one no more may have said it is not there.
-            if batch.unsure or batch.attempts > 1:
-                queue.lost = True
-            else:
-                queue.gap = True
-        self.accumulator.fail(batch, why, batch.count)
-        self._finish(batch)
-
-    def abandon(self, problem: KafkaError) -> None:
-        """Give up all that waits or is under way: the producer ends."""
-        for queue in self.accumulator.queues():
-            queue.waiting.extendleft(reversed(queue.flying))
-            queue.flying.clear()
-        self.drop(problem)
-
-    def drop(self, problem: KafkaError) -> None:
-        """Give up all that waits."""
-        for topic in list(self.accumulator.unknown):
-            self.accumulator.topic_failed(topic, problem)
-        for queue in self.accumulator.queues():
-            batches = list(queue.waiting)
-            queue.waiting.clear()
-            queue.open = None
-            for batch in batches:
-                if not batch.done:
-                    self._give_up(batch, problem)
-        self.accumulator.active.clear()
-        self.announce()
-
-    def _split(self, batch: ProducerBatch) -> None:
-        """Two batches of half its records each, in its place."""
-        queue = _queue_of(batch)
-        parts = halves(batch)
-        self.accumulator.used += sum(part.counted for part in parts) - batch.counted
-        batch.parts = parts
-        batch.release()
-        for part in parts:
-            sequences.requeue(queue, part)
-        self.accumulator.active[queue] = None
-
-    def _finish(self, batch: ProducerBatch) -> None:
-        self.accumulator.used -= batch.counted
-        batch.release()
-        whole = batch
-        while whole.owner is not None:
-            whole = whole.owner
-            assert whole.parts is not None
-            if not all(part.done for part in whole.parts):
-                return
-            whole.done = True
-        self._finished.append(whole)
-
-    def announce(self) -> None:
-        """Tell those who wait, once all is in order: they may send more."""
-        while self._finished:
-            self.accumulator.announce(self._finished.popleft())
 
     # --- what is known of the cluster ---
 
@@ -372,8 +308,8 @@ class Outbox:
                 batch = queue.waiting.popleft()
                 if batch is queue.open:
                     queue.open = None
-                self._give_up(batch, problem)
-        self.announce()
+                self.results.give_up(batch, problem)
+        self.results.announce()
 
     def unreachable(self, node: int, problem: KafkaError) -> None:
         """A leader cannot be connected to: perhaps it is another by now."""
@@ -405,12 +341,6 @@ class Outbox:
     def idle(self) -> bool:
         """Nothing waits, nothing is under way."""
         return self.accumulator.used == 0
-
-
-def _queue_of(batch: ProducerBatch) -> Queue:
-    queue = batch.queue
-    assert queue is not None
-    return queue
 
 
 def _name(queue: Queue) -> str:

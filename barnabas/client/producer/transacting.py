@@ -1,27 +1,27 @@
-"""Carries a producer's transactions out: asks coordinators, repeats, waits for batches.
+"""Carries a producer's transactions out: what the user calls, step by step.
 
 Written once over `Net`: the asyncio producer awaits these flows, the blocking one runs them.
 Always: the machine (transactions.py) is touched under `guard`; a call that ran out of time may be
 repeated, and goes on where it was; only one call of the user's is under way at a time.
-Not here: deciding (transactions.py), sending batches (outbox.py and the producers).
+Not here: deciding (transactions.py), asking coordinators (coordinator_requests.py), sending
+batches (outbox.py and the producers).
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from barnabas.client.cluster import GROUP, TRANSACTION, ClusterClient
+from barnabas.client.cluster import ClusterClient
 from barnabas.client.group_metadata import GroupMetadata
-from barnabas.client.net import BrokerConnection
+from barnabas.client.producer.coordinator_requests import CoordinatorRequests
 from barnabas.client.producer.outbox import Outbox
-from barnabas.client.producer.transaction_errors import END_TXN, INIT_PRODUCER_ID
+from barnabas.client.producer.transaction_requests import Offsets, places_of
 from barnabas.client.producer.transaction_states import State
 from barnabas.client.producer.transactions import Again, Transactions
 from barnabas.config.client import ClientConfig
 from barnabas.config.option import invalid
-from barnabas.model.errors import Abortable, Code, Corrupt, InvalidRequest, KafkaError, Retriable
-from barnabas.model.ids import TopicPartition
+from barnabas.model.errors import Abortable, Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -31,17 +31,8 @@ from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 
 _log = logging.getLogger("barnabas.client")
 M = TypeVar("M", bound=ProtocolMessage)
-Offset = int | tuple[int, int, str]
-"""Of the next record to read; or a `Committed`, which also has a leader epoch and metadata."""
-Offsets = Mapping[TopicPartition, Offset] | Mapping[tuple[str, int], Offset]
 Settle = Callable[[int], Awaitable[bool]]
 """Wait until no batch and no addition of partitions is under way; False: not in so many ms."""
-
-_FEATURE = "transaction.version"
-_APART = "transaction"  # a JoinGroup of the same client may wait for long
-_END_TXN_OF_PROTOCOL_2 = 5
-_INIT_WITH_EPOCH = 3
-_SOON_MS = 20  # until a transaction that is still being completed is asked about again
 
 
 def transactions_of(config: ClientConfig, on_change: Callable[[], None]) -> Transactions | None:
@@ -53,8 +44,6 @@ def transactions_of(config: ClientConfig, on_change: Callable[[], None]) -> Tran
 
 class Transacting:
     """The transactions of one producer."""
-
-    protocol_max = 2  # tests speak the older one to a newer broker
 
     def __init__(
         self,
@@ -69,6 +58,7 @@ class Transacting:
         self._outbox = outbox
         self._guard = guard
         self._settle = settle
+        self._requests = CoordinatorRequests(cluster, machine, guard)
         self._call = ""  # of the user's, under way
 
     # --- what the user calls ---
@@ -104,7 +94,7 @@ class Transacting:
         `group` is `consumer.group_metadata()` of the consumer that read the records.
         """
         machine = self._machine
-        places = _places(offsets)
+        places = places_of(offsets)
         if not isinstance(group, GroupMetadata):
             raise invalid(
                 f"send_offsets_to_transaction() needs consumer.group_metadata(), not {group!r:.100}"
@@ -154,7 +144,7 @@ class Transacting:
         with self._alone("abort_transaction()"):
             with self._guard:
                 self._machine.abort()
-                self._outbox.drop(_aborted())
+                self._outbox.results.drop(_aborted())
             await self._settled(deadline)
             with self._guard:
                 self._outbox.accumulator.take_failed()  # the caller knows that they failed
@@ -168,7 +158,7 @@ class Transacting:
         with self._guard:
             self._machine.finish()
             if self._outbox.accumulator.used:
-                self._outbox.drop(_too_late())
+                self._outbox.results.drop(_too_late())
 
     # --- what a `with` block does ---
 
@@ -219,17 +209,12 @@ class Transacting:
     async def add_partitions(self) -> None:
         """Until no batch waits for its partition to be added."""
         machine = self._machine
-        waits = iter(self._cluster.waits_ms())
-        tries = 0
-        while machine.adding:
-            again = await self._once(
-                machine.add_request, AddPartitionsToTxnResponse, machine.partitions_added
-            )
-            if again is None:
-                tries = 0
-                continue
-            tries += 1
-            await self._cluster.net.sleep(_wait_ms(again, tries, next(waits)))
+        await self._requests.ask_while(
+            lambda: machine.adding,
+            machine.add_request,
+            AddPartitionsToTxnResponse,
+            machine.partitions_added,
+        )
 
     # --- asking ---
 
@@ -254,82 +239,9 @@ class Transacting:
         deadline: int,
         group_id: str | None = None,
     ) -> None:
-        net = self._cluster.net
-        for tries, wait_ms in enumerate(self._cluster.waits_ms(), 1):
-            again = await self._once(request, answer, take, group_id)
-            if again is None:
-                return
-            wait_ms = _wait_ms(again, tries, wait_ms)
-            if net.now_ms() + wait_ms > deadline:
-                raise self._late(again.problem)
-            await net.sleep(wait_ms)
-
-    async def _once(
-        self,
-        make: Callable[[], ProtocolMessage],
-        answer: type[M],
-        take: Callable[[M], Again | None],
-        group_id: str | None = None,
-    ) -> Again | None:
-        """One request. Raises what ends the transaction, or the producer."""
-        machine, cluster = self._machine, self._cluster
-        key, kind = (
-            (machine.transactional_id, TRANSACTION) if group_id is None else (group_id, GROUP)
-        )
-        try:
-            connection = await cluster.coordinator(key, kind=kind, apart=_APART)
-            if kind == TRANSACTION:
-                machine.offered = self._protocol_of(connection)
-            with self._guard:
-                request = make()
-            response = await self._answer(connection, request, answer)
-        except (Retriable, Corrupt) as problem:
-            if not cluster.reached:
-                raise
-            again: Again | None = Again(Retriable(problem.code, problem.detail), moved=True)
-        except KafkaError as problem:
-            with self._guard:
-                ends = machine.fail if group_id is None else machine.must_abort
-                raise ends(problem) from None
-        else:
-            with self._guard:
-                again = take(response)
-        if again is not None and again.moved:
-            await self._look_again(key, kind)
-        return again
-
-    async def _answer(
-        self, connection: BrokerConnection, request: ProtocolMessage, answer: type[M]
-    ) -> M:
-        version_max = self._machine.version_max(request.api_key)
-        version = connection.version_of(request.api_key, version_max)
-        old = request.api_key == INIT_PRODUCER_ID and version < _INIT_WITH_EPOCH
-        if old and self._machine.producer_id >= 0:
-            raise InvalidRequest(
-                Code.UNSUPPORTED_VERSION,
-                f"{connection.address}: brokers older than Apache Kafka 2.5 do not give a producer"
-                " another epoch after an abort: make a new producer",
-            )
-        try:
-            return await connection.call(
-                request, answer, timeout_ms=self._cluster.timeout_ms, version_max=version_max
-            )
-        except BaseException:  # also of a task that was cancelled
-            with self._guard:
-                self._machine.unanswered(request.api_key)
-            raise
-
-    async def _look_again(self, key: str, kind: int) -> None:
-        self._cluster.forget_coordinator(key, kind=kind)
-        self._cluster.drop_closed()
-        try:
-            await self._cluster.refresh()
-        except Retriable:
-            self._cluster.drop_closed()
-
-    def _protocol_of(self, connection: BrokerConnection) -> int:
-        finalized = connection.feature(_FEATURE) >= 2 and self.protocol_max >= 2
-        return 2 if finalized and connection.version_of(END_TXN) >= _END_TXN_OF_PROTOCOL_2 else 1
+        problem = await self._requests.ask(request, answer, take, deadline, group_id)
+        if problem is not None:
+            raise self._late(problem)
 
     # --- words ---
 
@@ -383,23 +295,3 @@ def _too_late() -> InvalidRequest:
 
 def _aborted() -> Abortable:
     return Abortable(Code.TRANSACTION_ABORTABLE, "not written: its transaction was aborted")
-
-
-def _wait_ms(again: Again, tries: int, usual_ms: int) -> int:
-    return min(_SOON_MS << min(tries - 1, 8), usual_ms) if again.soon else usual_ms
-
-
-def _places(offsets: Offsets) -> dict[TopicPartition, tuple[int, int, str]]:
-    if not isinstance(offsets, Mapping):
-        raise TypeError(
-            "offsets are given as in {('orders', 0): 42}, the offsets of the next records to read,"
-            f" not {offsets!r:.100}"
-        )
-    places: dict[TopicPartition, tuple[int, int, str]] = {}
-    given: Mapping[Any, Any] = offsets
-    for at, place in given.items():
-        whole = place if isinstance(place, tuple) else (place, -1, "")
-        if not isinstance(whole[0], int) or whole[0] < 0:
-            raise invalid(f"{at}: {place!r:.100} is not the offset of the next record to read")
-        places[TopicPartition(*at)] = whole
-    return places

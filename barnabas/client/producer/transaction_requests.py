@@ -1,12 +1,14 @@
-"""Builds the requests of a transaction that list partitions, and takes their answers apart.
+"""Builds the requests of a transaction that list partitions, and takes their answers apart;
+checks the offsets that a user gives.
 
 Not here: when they are sent, and what the codes mean (transactions.py).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.client.group_metadata import GroupMetadata
+from barnabas.config.option import invalid
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -19,6 +21,10 @@ from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+
+Offset = int | tuple[int, int, str]
+"""Of the next record to read; or a `Committed`, which also has a leader epoch and metadata."""
+Offsets = Mapping[TopicPartition, Offset] | Mapping[tuple[str, int], Offset]
 
 
 class Producing(NamedTuple):
@@ -88,3 +94,20 @@ def codes_of_offsets(response: TxnOffsetCommitResponse) -> dict[TopicPartition, 
         for topic in response.topics
         for answer in topic.partitions
     }
+
+
+def places_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, int, str]]:
+    """Offsets as the user gave them, checked: of the next records to read."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(
+            "offsets are given as in {('orders', 0): 42}, the offsets of the next records to read,"
+            f" not {offsets!r:.100}"
+        )
+    places: dict[TopicPartition, tuple[int, int, str]] = {}
+    given: Mapping[Any, Any] = offsets
+    for at, place in given.items():
+        whole = place if isinstance(place, tuple) else (place, -1, "")
+        if not isinstance(whole[0], int) or whole[0] < 0:
+            raise invalid(f"{at}: {place!r:.100} is not the offset of the next record to read")
+        places[TopicPartition(*at)] = whole
+    return places

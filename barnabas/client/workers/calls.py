@@ -12,7 +12,7 @@ from barnabas.model.errors import Code, Failed
 from barnabas.model.ids import TopicPartition
 
 Deserializer = Callable[[bytes], Any]
-Serializer = Callable[[Any], bytes | None]
+Serializer = Callable[[Any], bytes | str | None]
 
 
 class HandlerFailed(Failed):

@@ -1,4 +1,4 @@
-"""Sends the requests of at_least_once.py: commits, producer ids, letters, and results of handlers.
+"""Sends the requests of window/at_least_once.py: commits, producer ids, letters; writes results.
 
 Always: a commit is not repeated for a partition that belongs to another member; the results of a
 call are written before its record is finished.
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.at_least_once import AtLeastOnce
 from barnabas.client.workers.driver import WindowDriver, log, send_letter
-from barnabas.client.workers.effects import Commit, Effect, Identify, SendLetter
 from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers.window.at_least_once import AtLeastOnce
+from barnabas.client.workers.window.effects import Commit, Effect, Identify, SendLetter
 from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 

@@ -19,10 +19,10 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.message import RawMessage
 from barnabas.client.consumer.partition_consumer import PartitionConsumer
 from barnabas.client.workers import ledger
-from barnabas.client.workers.effects import SendLetter
 from barnabas.client.workers.ledger import LetterPartition, Receipt, RedriveLedger
 from barnabas.client.workers.letters import LetterTrail, headers_of, own_headers, trail_in
 from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers.window.effects import SendLetter
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.consumer.message import Raw
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.effects import Effect, SendLetter
 from barnabas.client.workers.post import LetterWriter
-from barnabas.client.workers.window_state import IntentSender
+from barnabas.client.workers.window.effects import Effect, SendLetter
+from barnabas.client.workers.window.window_state import IntentSender
 from barnabas.model.errors import KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.client.workers.outbox import LetterProducer, offsets_of, runs_of
+from barnabas.client.workers.window.outbox import LetterProducer, offsets_of, runs_of
 from barnabas.model.ids import TopicPartition
 
 TOPIC = "barnabas.redrives"

@@ -1,6 +1,6 @@
 """`@parallel(...)`: calls a function for every record of a topic, many at a time.
 
-The sliding window behind it: window.py. When to use it: docs/WORKERS.md.
+The sliding window behind it: window/. When to use it: docs/WORKERS.md.
 """
 
 import asyncio

@@ -6,8 +6,8 @@ starts with a new id in each process.
 
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.errors import check, partition_error
-from barnabas.client.workers.effects import SendLetter
-from barnabas.client.workers.outbox import LetterProducer
+from barnabas.client.workers.window.effects import SendLetter
+from barnabas.client.workers.window.outbox import LetterProducer
 from barnabas.model.errors import Code, InvalidRequest, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.init_producer_id import (

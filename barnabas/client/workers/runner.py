@@ -3,7 +3,7 @@
 In: a consumer, a handler. Out: calls of the handler.
 Always: the loop polls however slow the handlers are, so the group does not remove this worker; only
 the offsets that the window returns are committed; a stop drains first.
-Not here: deciding (window.py), requests other than fetches (commit_requests.py,
+Not here: deciding (window/), requests other than fetches (commit_requests.py,
 transaction_writer.py).
 """
 
@@ -25,11 +25,16 @@ from barnabas.client.consumer.membership.membership import Cause
 from barnabas.client.consumer.message import Message, Raw, RawMessage
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.at_least_once import AtLeastOnce
 from barnabas.client.workers.calls import HandlerFailed, Opener, UndecodableRecord
 from barnabas.client.workers.commit_requests import CommitRequests
 from barnabas.client.workers.driver import GuaranteeRequests, log
-from barnabas.client.workers.effects import (
+from barnabas.client.workers.letters import cause_of
+from barnabas.client.workers.policy import Policy, Reject
+from barnabas.client.workers.pool import Pool
+from barnabas.client.workers.results import ResultEncoder
+from barnabas.client.workers.topics import prepared
+from barnabas.client.workers.window.at_least_once import AtLeastOnce
+from barnabas.client.workers.window.effects import (
     Cancel,
     Commit,
     Effect,
@@ -42,14 +47,9 @@ from barnabas.client.workers.effects import (
     Start,
     WriteTransaction,
 )
-from barnabas.client.workers.letters import cause_of
-from barnabas.client.workers.policy import Policy, Reject
-from barnabas.client.workers.pool import Pool
-from barnabas.client.workers.results import ResultEncoder
-from barnabas.client.workers.share import WindowRecord
-from barnabas.client.workers.topics import prepared
-from barnabas.client.workers.window import Window
-from barnabas.client.workers.window_state import WindowState
+from barnabas.client.workers.window.window import Window
+from barnabas.client.workers.window.window_partition import WindowRecord
+from barnabas.client.workers.window.window_state import WindowState
 from barnabas.config.client import ClientConfig, Settings, Value
 from barnabas.model.errors import KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
@@ -134,8 +134,8 @@ class Runner:
         self._window: Window[Any]
         self._requests: GuaranteeRequests
         if self._policy.exactly_once:
-            from barnabas.client.workers.exactly_once import ExactlyOnce
             from barnabas.client.workers.transaction_writer import TransactionWriter
+            from barnabas.client.workers.window.exactly_once import ExactlyOnce
 
             transactions = ExactlyOnce(state)
             self._window = Window(state, transactions)

@@ -1,9 +1,10 @@
-"""Writes the transactions of exactly_once.py with a transactional producer.
+"""Writes the transactions of window/exactly_once.py with a transactional producer.
 
 Always: the member and generation of a transaction are those of the moment in which the window chose
 its records; a commit without a response is repeated until its result is known; a transaction that
 cannot be committed is aborted before the window hears of it.
-Not here: what is in a transaction (exactly_once.py), its requests (client/producer/transacting.py).
+Not here: what is in a transaction (window/exactly_once.py), its requests
+(client/producer/transacting.py).
 """
 
 import asyncio
@@ -18,10 +19,10 @@ from barnabas.client.producer.producing import HURRY_S
 from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.producer.transaction_errors import ABORT_FIRST
 from barnabas.client.workers.driver import WindowDriver, log, send_letter
-from barnabas.client.workers.effects import Effect, SendLetter, WriteTransaction
-from barnabas.client.workers.exactly_once import AbortCause, ExactlyOnce, cause_of_abort
 from barnabas.client.workers.post import LetterWriter
-from barnabas.client.workers.share import WindowRecord
+from barnabas.client.workers.window.effects import Effect, SendLetter, WriteTransaction
+from barnabas.client.workers.window.exactly_once import AbortCause, ExactlyOnce, cause_of_abort
+from barnabas.client.workers.window.window_partition import WindowRecord
 from barnabas.config.client import ClientConfig, Value
 from barnabas.model.errors import Abortable, Code, Fenced, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition

@@ -12,7 +12,7 @@ from enum import Enum
 from random import Random
 from typing import NamedTuple
 
-from barnabas.client.workers.effects import SendLetter
+from barnabas.client.workers.window.effects import SendLetter
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.record_loops import Headers
 

@@ -10,13 +10,13 @@ from random import Random
 from typing import Any
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.exactly_once import ExactlyOnce
 from barnabas.client.workers.letters import Origin, trail_in
-from barnabas.client.workers.outbox import LetterOutbox
 from barnabas.client.workers.policy import Policy, RecordOrder
-from barnabas.client.workers.share import WindowRecord
-from barnabas.client.workers.window import Window
-from barnabas.client.workers.window_state import WindowState
+from barnabas.client.workers.window.exactly_once import ExactlyOnce
+from barnabas.client.workers.window.outbox import LetterOutbox
+from barnabas.client.workers.window.window import Window
+from barnabas.client.workers.window.window_partition import WindowRecord
+from barnabas.client.workers.window.window_state import WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.histories import Life, Make, Temper, at_least_once
 from tests.client.workers.transactional_broker import REFUSED, TransactionalBroker, Txn

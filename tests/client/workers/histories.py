@@ -12,11 +12,11 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from barnabas.client.workers.at_least_once import AtLeastOnce
 from barnabas.client.workers.letters import Origin, trail_in
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry
-from barnabas.client.workers.window import Window
-from barnabas.client.workers.window_state import WindowState
+from barnabas.client.workers.window.at_least_once import AtLeastOnce
+from barnabas.client.workers.window.window import Window
+from barnabas.client.workers.window.window_state import WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Broker, Record
 from tests.client.workers.worker import Worker

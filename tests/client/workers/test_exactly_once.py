@@ -5,14 +5,21 @@ from collections.abc import Iterable
 import pytest
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.effects import Effect, Fail, Pause, Release, Resume, WriteTransaction
-from barnabas.client.workers.exactly_once import AbortCause, ExactlyOnce, cause_of_abort
 from barnabas.client.workers.letters import trail_in
-from barnabas.client.workers.outbox import METADATA_SIZE_MAX, read_metadata
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry
-from barnabas.client.workers.share import WindowRecord
-from barnabas.client.workers.window import Window
-from barnabas.client.workers.window_state import ASK_AGAIN_MS, LAST_COMMIT_MS
+from barnabas.client.workers.window.effects import (
+    Effect,
+    Fail,
+    Pause,
+    Release,
+    Resume,
+    WriteTransaction,
+)
+from barnabas.client.workers.window.exactly_once import AbortCause, ExactlyOnce, cause_of_abort
+from barnabas.client.workers.window.outbox import METADATA_SIZE_MAX, read_metadata
+from barnabas.client.workers.window.window import Window
+from barnabas.client.workers.window.window_partition import WindowRecord
+from barnabas.client.workers.window.window_state import ASK_AGAIN_MS, LAST_COMMIT_MS
 from barnabas.model.errors import Abortable, Code
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.exactly_once_histories import exactly_once

@@ -11,12 +11,17 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.workers.effects import Effect
-from barnabas.client.workers.exactly_once import AbortCause, ExactlyOnce
 from barnabas.client.workers.policy import WINDOW_MAX, Policy
-from barnabas.client.workers.share import CommitContent, RecordState, WindowPartition, WindowRecord
-from barnabas.client.workers.window import Window
-from barnabas.client.workers.window_state import WindowState
+from barnabas.client.workers.window.effects import Effect
+from barnabas.client.workers.window.exactly_once import AbortCause, ExactlyOnce
+from barnabas.client.workers.window.window import Window
+from barnabas.client.workers.window.window_partition import (
+    CommitContent,
+    RecordState,
+    WindowPartition,
+    WindowRecord,
+)
+from barnabas.client.workers.window.window_state import WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.exactly_once_histories import live
 from tests.client.workers.transactional_worker import TransactionalWorker, Writing

@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.workers.at_least_once import AtLeastOnce
-from barnabas.client.workers.effects import Effect, SendLetter
 from barnabas.client.workers.letters import Incoming
-from barnabas.client.workers.outbox import LetterProducer
 from barnabas.client.workers.policy import WINDOW_MAX, Policy
-from barnabas.client.workers.share import RecordState, WindowPartition, WindowRecord
-from barnabas.client.workers.window import Window
-from barnabas.client.workers.window_state import IntentSender, WindowState
+from barnabas.client.workers.window.at_least_once import AtLeastOnce
+from barnabas.client.workers.window.effects import Effect, SendLetter
+from barnabas.client.workers.window.outbox import LetterProducer
+from barnabas.client.workers.window.window import Window
+from barnabas.client.workers.window.window_partition import (
+    RecordState,
+    WindowPartition,
+    WindowRecord,
+)
+from barnabas.client.workers.window.window_state import IntentSender, WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.histories import live
 from tests.share import IN_FULL

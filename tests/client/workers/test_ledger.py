@@ -6,8 +6,8 @@ from barnabas.client.workers import ledger
 from barnabas.client.workers.dead_letters import Filter, Letter
 from barnabas.client.workers.ledger import LetterPartition, RedriveLedger
 from barnabas.client.workers.letters import LetterTrail, Origin
-from barnabas.client.workers.outbox import LetterProducer, offsets_of, runs_of
 from barnabas.client.workers.prefix import FinishedPrefix
+from barnabas.client.workers.window.outbox import LetterProducer, offsets_of, runs_of
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Record
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from barnabas.client.workers.at_least_once import AtLeastOnce
-from barnabas.client.workers.effects import (
+from barnabas.client.workers.letters import trail_in
+from barnabas.client.workers.policy import Policy, RecordOrder, Retry
+from barnabas.client.workers.window.at_least_once import AtLeastOnce
+from barnabas.client.workers.window.effects import (
     Cancel,
     Commit,
     Effect,
@@ -17,12 +19,10 @@ from barnabas.client.workers.effects import (
     SendLetter,
     Start,
 )
-from barnabas.client.workers.letters import trail_in
-from barnabas.client.workers.outbox import LetterProducer
-from barnabas.client.workers.policy import Policy, RecordOrder, Retry
-from barnabas.client.workers.share import WindowRecord
-from barnabas.client.workers.window import Window
-from barnabas.client.workers.window_state import ASK_AGAIN_MS, LAST_COMMIT_MS
+from barnabas.client.workers.window.outbox import LetterProducer
+from barnabas.client.workers.window.window import Window
+from barnabas.client.workers.window.window_partition import WindowRecord
+from barnabas.client.workers.window.window_state import ASK_AGAIN_MS, LAST_COMMIT_MS
 from barnabas.model.errors import InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.record_loops import Headers

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.effects import Effect, WriteTransaction
-from barnabas.client.workers.exactly_once import AbortCause
-from barnabas.client.workers.share import WindowRecord
+from barnabas.client.workers.window.effects import Effect, WriteTransaction
+from barnabas.client.workers.window.exactly_once import AbortCause
+from barnabas.client.workers.window.window_partition import WindowRecord
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.transactional_broker import REFUSED, TxnAnswer
 from tests.client.workers.worker import POLL_MAX, Worker

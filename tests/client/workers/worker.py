@@ -7,7 +7,8 @@ may arrive at any time, even when the process that sent it is long gone.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.workers.effects import (
+from barnabas.client.workers.policy import RecordOrder
+from barnabas.client.workers.window.effects import (
     Cancel,
     Commit,
     Effect,
@@ -19,11 +20,10 @@ from barnabas.client.workers.effects import (
     SendLetter,
     Start,
 )
-from barnabas.client.workers.outbox import LetterOutbox, LetterProducer
-from barnabas.client.workers.policy import RecordOrder
-from barnabas.client.workers.share import WindowRecord
-from barnabas.client.workers.window import Window
-from barnabas.client.workers.window_state import LAST_COMMIT_MS
+from barnabas.client.workers.window.outbox import LetterOutbox, LetterProducer
+from barnabas.client.workers.window.window import Window
+from barnabas.client.workers.window.window_partition import WindowRecord
+from barnabas.client.workers.window.window_state import LAST_COMMIT_MS
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Answer, Record
 

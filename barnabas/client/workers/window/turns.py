@@ -2,16 +2,20 @@
 before its delay has passed, none for longer than its timeout.
 
 In: records that may run, ends of handlers, time. Out: `Start` and `Cancel`; partitions to process.
-Not here: which record is next in its lane (share.py), what follows its call (window.py).
+Not here: which record is next in its lane (window_partition.py), what follows its call (window.py).
 """
 
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from barnabas.client.workers.effects import Cancel, Effect, Start
 from barnabas.client.workers.policy import Policy
-from barnabas.client.workers.share import RecordState, WindowPartition, WindowRecord
+from barnabas.client.workers.window.effects import Cancel, Effect, Start
+from barnabas.client.workers.window.window_partition import (
+    RecordState,
+    WindowPartition,
+    WindowRecord,
+)
 
 
 class Turns:

@@ -7,12 +7,12 @@ to this worker: an answer for an earlier term is ignored.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from barnabas.client.workers.outbox import LetterProducer
+from barnabas.client.workers.window.outbox import LetterProducer
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.record_loops import Headers
 
 if TYPE_CHECKING:
-    from barnabas.client.workers.share import WindowRecord
+    from barnabas.client.workers.window.window_partition import WindowRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,23 @@ a driver to execute. The driver gives responses of brokers to the guarantee.
 Always: a record is finished when its handler succeeded or another topic has it; the committed
 offset is the end of the finished prefix; records of one lane never overlap; at most a window of
 records is in flight per partition, however many were fetched.
-Not here: one partition's records (share.py), when a handler runs (turns.py), what follows its end
-(at_least_once.py, exactly_once.py), drains (window_state.py), threads and requests to brokers
-(runner.py).
+Not here: one partition's records (window_partition.py), when a handler runs (turns.py), what
+follows its end (at_least_once.py, exactly_once.py), drains (window_state.py), threads and requests
+to brokers (runner.py).
 """
 
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.effects import Cancel, Effect, Pause, Release
 from barnabas.client.workers.letters import Incoming, clean_cause, trail_of
-from barnabas.client.workers.share import RecordState, WindowPartition, WindowRecord
-from barnabas.client.workers.window_state import Guarantee, WindowState
+from barnabas.client.workers.window.effects import Cancel, Effect, Pause, Release
+from barnabas.client.workers.window.window_partition import (
+    RecordState,
+    WindowPartition,
+    WindowRecord,
+)
+from barnabas.client.workers.window.window_state import Guarantee, WindowState
 from barnabas.model.ids import TopicPartition
 
 G = TypeVar("G", bound=Guarantee)

@@ -10,10 +10,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.effects import SendLetter
 from barnabas.client.workers.letters import Incoming, LetterTrail, headers_of
-from barnabas.client.workers.outbox import Intent, LetterOutbox, LetterProducer
 from barnabas.client.workers.policy import WINDOW_MAX, FailureRoute, RecordOrder
+from barnabas.client.workers.window.effects import SendLetter
+from barnabas.client.workers.window.outbox import Intent, LetterOutbox, LetterProducer
 from barnabas.model.ids import TopicPartition
 
 

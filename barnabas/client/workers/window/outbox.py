@@ -6,7 +6,7 @@ commit. Every worker that sends for the intent uses the producer id and sequence
 the broker drops all copies but the first. There is one intent at a time per partition. A worker's
 own letters have a producer id that no other worker uses. Every commit names the records after its
 offset that were moved already.
-Not here: when to commit (share.py), the headers (letters.py). Why: docs/adr/0011.
+Not here: when to commit (at_least_once.py), the headers (letters.py). Why: docs/adr/0011.
 """
 
 from bisect import bisect_left, insort
@@ -21,7 +21,7 @@ from barnabas.client.workers.policy import WINDOW_MAX
 from barnabas.model.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.client.workers.share import WindowRecord
+    from barnabas.client.workers.window.window_partition import WindowRecord
 
 VERSION = 1
 METADATA_SIZE_MAX = 4_096  # Kafka's offset.metadata.max.bytes

@@ -9,10 +9,14 @@ Not here: what a finished record leads to (the guarantee).
 from collections.abc import Mapping
 from typing import Protocol
 
-from barnabas.client.workers.effects import Cancel, Effect, Fail, Release, Resume, SendLetter
 from barnabas.client.workers.policy import Policy
-from barnabas.client.workers.share import RecordState, WindowPartition, WindowRecord
-from barnabas.client.workers.turns import Turns
+from barnabas.client.workers.window.effects import Cancel, Effect, Fail, Release, Resume, SendLetter
+from barnabas.client.workers.window.turns import Turns
+from barnabas.client.workers.window.window_partition import (
+    RecordState,
+    WindowPartition,
+    WindowRecord,
+)
 from barnabas.model.ids import TopicPartition
 
 ASK_AGAIN_MS = 500  # after a commit, a send, a transaction or a request for a producer id failed

@@ -22,16 +22,16 @@ from typing import NamedTuple
 from barnabas.client.errors import error_of
 from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.producer.transaction_errors import GROUP_MOVED_ON
-from barnabas.client.workers.effects import Effect, WriteTransaction
 from barnabas.client.workers.letters import clean_cause, headers_of
-from barnabas.client.workers.outbox import GONE_SIZE_MAX, runs_of
-from barnabas.client.workers.share import (
+from barnabas.client.workers.window.effects import Effect, WriteTransaction
+from barnabas.client.workers.window.outbox import GONE_SIZE_MAX, runs_of
+from barnabas.client.workers.window.window_partition import (
     CommitContent,
     RecordState,
     WindowPartition,
     WindowRecord,
 )
-from barnabas.client.workers.window_state import ASK_AGAIN_MS, IntentSender, WindowState
+from barnabas.client.workers.window.window_state import ASK_AGAIN_MS, IntentSender, WindowState
 from barnabas.model.errors import Code, Failed, KafkaError, Retriable
 
 RECORDS_MAX = 10_000  # handled records in one transaction: it must end within its timeout

@@ -6,10 +6,10 @@ intent is committed, so that it is written exactly once (docs/adr/0011).
 Not here: the intents themselves (outbox.py), sending them (window_state.py).
 """
 
-from barnabas.client.workers.effects import Commit, Effect, Identify
-from barnabas.client.workers.outbox import LetterProducer
-from barnabas.client.workers.share import WindowPartition, WindowRecord
-from barnabas.client.workers.window_state import ASK_AGAIN_MS, IntentSender, WindowState
+from barnabas.client.workers.window.effects import Commit, Effect, Identify
+from barnabas.client.workers.window.outbox import LetterProducer
+from barnabas.client.workers.window.window_partition import WindowPartition, WindowRecord
+from barnabas.client.workers.window.window_state import ASK_AGAIN_MS, IntentSender, WindowState
 from barnabas.model.ids import TopicPartition
 
 
