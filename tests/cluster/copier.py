@@ -20,7 +20,7 @@ import msgspec
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
 import barnabas.sync
-from barnabas.client.producer.transacting import Transacting
+from barnabas.client.producer.coordinator_requests import CoordinatorRequests
 from barnabas.model.errors import Abortable
 
 POLL_S = 0.1
@@ -82,7 +82,7 @@ class Ending:
 
 
 def copy_own(task: CopierTask, ending: Ending, random: Random) -> None:
-    Transacting.protocol_max = task.version
+    CoordinatorRequests.protocol_max = task.version
     with (
         barnabas.sync.Producer(task.writes) as producer,
         barnabas.sync.Consumer(task.source, task.reads) as consumer,
