@@ -58,7 +58,7 @@ class Transacting:
         self._outbox = outbox
         self._guard = guard
         self._settle = settle
-        self._requests = CoordinatorRequests(cluster, machine, guard)
+        self.requests = CoordinatorRequests(cluster, machine, guard)
         self._call = ""  # of the user's, under way
 
     # --- what the user calls ---
@@ -209,7 +209,7 @@ class Transacting:
     async def add_partitions(self) -> None:
         """Until no batch waits for its partition to be added."""
         machine = self._machine
-        await self._requests.ask_while(
+        await self.requests.ask_while(
             lambda: machine.adding,
             machine.add_request,
             AddPartitionsToTxnResponse,
@@ -239,7 +239,7 @@ class Transacting:
         deadline: int,
         group_id: str | None = None,
     ) -> None:
-        problem = await self._requests.ask(request, answer, take, deadline, group_id)
+        problem = await self.requests.ask(request, answer, take, deadline, group_id)
         if problem is not None:
             raise self._late(problem)
 

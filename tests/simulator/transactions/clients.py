@@ -57,7 +57,7 @@ class Transactor(Client):
             **PATIENCE,
         )
         assert producer._transacting is not None
-        producer._transacting.protocol_max = self.protocol
+        producer._transacting.requests.protocol_max = self.protocol
         return producer
 
     async def initialized(self, producer: Producer) -> None:
